@@ -1,1 +1,22 @@
-//! brisk-conf
+//! The nginx configuration language, free of I/O and of any directive's meaning.
+//!
+//! Text goes in, a tree of [`Directive`]s with source spans comes out ([`parse`]); `include` is expanded
+//! through a [`Loader`] that the caller supplies, so that the same code reads a disk, a bundle handed over by
+//! the master, or a fuzzer's bytes. What directives exist is data: each is a [`Row`], and [`check`](row::check)
+//! compares a directive with its row. Nothing here knows a module.
+#![forbid(unsafe_code)]
+
+pub mod diag;
+pub mod fuzz;
+mod include;
+mod lexer;
+mod parser;
+pub mod row;
+pub mod source;
+pub mod value;
+
+pub use diag::{Diag, Level};
+pub use include::{Loader, NoFiles, os_text};
+pub use parser::{Directive, Token, parse};
+pub use row::{Arity, Context, Default, Inherit, Row};
+pub use source::{FileId, SourceMap, Span};

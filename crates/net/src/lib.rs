@@ -1,1 +1,24 @@
-//! brisk-net
+//! The outside world: event loop, sockets, timers, files, file watching, processes.
+//!
+//! One [`Loop`] per thread owns that thread's sockets, timers and tasks; nothing in it is locked. Threads reach
+//! each other through a [`Mailbox`]. No protocol and no configuration is known here. System calls that need
+//! `unsafe` live in [`sys`] alone.
+
+pub mod blocking;
+pub mod clock;
+mod event_loop;
+pub mod file;
+mod io;
+pub mod listen;
+mod mailbox;
+#[allow(unsafe_code)]
+pub mod sys;
+mod task;
+mod timer;
+pub mod watch;
+
+pub use event_loop::{Driver, Loop};
+pub use io::{Io, Ready};
+pub use mailbox::Mailbox;
+pub use task::{TaskId, spawn};
+pub use timer::{Sleep, Timeout, TimedOut, sleep, sleep_until, timeout};

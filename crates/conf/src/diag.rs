@@ -1,0 +1,168 @@
+//! Diagnostics: what is wrong, where, and what to do about it.
+
+use crate::source::{SourceMap, Span};
+use std::fmt::Write as _;
+
+/// nginx's log levels, as far as a configuration can produce them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Emerg,
+    Alert,
+    Crit,
+    Error,
+    Warn,
+    Notice,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Emerg => "emerg",
+            Level::Alert => "alert",
+            Level::Crit => "crit",
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Notice => "notice",
+        }
+    }
+}
+
+/// One message about a configuration. The message itself keeps nginx's wording, without the `in FILE:LINE`.
+#[derive(Clone, Debug)]
+pub struct Diag {
+    pub level: Level,
+    pub message: String,
+    pub span: Option<Span>,
+    /// What the user can do about it, in a sentence.
+    pub help: Option<String>,
+    /// nginx ends some messages with `:LINE`, others with nothing; true leaves the place out of the first line.
+    bare: bool,
+}
+
+impl Diag {
+    /// An error that refuses the configuration.
+    pub fn emerg(span: Span, message: impl Into<String>) -> Diag {
+        Diag { level: Level::Emerg, message: message.into(), span: Some(span), help: None, bare: false }
+    }
+
+    /// An error that belongs to no place in a file.
+    pub fn global(message: impl Into<String>) -> Diag {
+        Diag { level: Level::Emerg, message: message.into(), span: None, help: None, bare: true }
+    }
+
+    /// Something that works but is probably not meant.
+    pub fn warn(span: Span, message: impl Into<String>) -> Diag {
+        Diag { level: Level::Warn, ..Diag::emerg(span, message) }
+    }
+
+    /// Something that does nothing here.
+    pub fn notice(span: Span, message: impl Into<String>) -> Diag {
+        Diag { level: Level::Notice, ..Diag::emerg(span, message) }
+    }
+
+    /// Adds the remedy.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Diag {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// nginx prints this message without a place; the excerpt below it still shows one.
+    #[must_use]
+    pub fn bare(mut self) -> Diag {
+        self.bare = true;
+        self
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.level <= Level::Error
+    }
+
+    /// nginx's own line: `[emerg] message in FILE:LINE`.
+    pub fn headline(&self, sources: &SourceMap) -> String {
+        let mut out = format!("[{}] {}", self.level.as_str(), self.message);
+        if let (Some(span), false) = (self.span, self.bare) {
+            let _ = write!(out, " in {}:{}", sources.file(span.file).name, sources.end_line(span));
+        }
+        out
+    }
+
+    /// The headline followed by the line itself with a caret under the offending token, and the remedy.
+    pub fn render(&self, sources: &SourceMap) -> String {
+        let mut out = self.headline(sources);
+        if let Some(span) = self.span {
+            let (line, column) = sources.start(span);
+            let text = sources.line_text(span);
+            let number = line.to_string();
+            let pad = " ".repeat(number.len());
+            // Tabs before the caret are kept, so that it stands under its token at any tab width.
+            let lead: String =
+                text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let room = text.len().saturating_sub(column - 1).max(1);
+            let width = (span.end.saturating_sub(span.start) as usize).clamp(1, room);
+            let _ = write!(out, "\n {pad}--> {}:{line}:{column}", sources.file(span.file).name);
+            let _ = write!(out, "\n {number} | {text}\n {pad} | {lead}{}", "^".repeat(width));
+        }
+        if let Some(help) = &self.help {
+            let _ = write!(out, "\n   = help: {help}");
+        }
+        out
+    }
+}
+
+/// The candidate closest to `name`, if it is close enough to be a slip of the keyboard.
+pub fn did_you_mean<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.len() / 3).clamp(1, 3);
+    candidates
+        .map(|c| (distance(name.as_bytes(), c.as_bytes()), c))
+        .filter(|&(d, _)| d <= limit)
+        .min()
+        .map(|(_, c)| c)
+}
+
+/// Edit distance with transpositions (optimal string alignment).
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    if a.len().abs_diff(b.len()) > 3 {
+        return usize::MAX;
+    }
+    let mut two = vec![0; b.len() + 1];
+    let mut one: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (one[j] + 1).min(row[j - 1] + 1).min(one[j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(two[j - 2] + 1);
+            }
+        }
+        two = std::mem::replace(&mut one, row);
+    }
+    one[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_and_strangers_are_not() {
+        let names = ["root", "return", "open_file_cache_errors", "sendfile"];
+        let check = |given, want| assert_eq!(did_you_mean(given, names.into_iter()), want, "{given}");
+        check("rooot", Some("root"));
+        check("sendfiel", Some("sendfile"));
+        check("retrun", Some("return"));
+        check("zzzz", None);
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_token() {
+        let mut sources = SourceMap::default();
+        let file = sources.add("/etc/x.conf", b"http {\n\tfoo on;\n}\n".to_vec());
+        let diag = Diag::emerg(Span { file, start: 8, end: 11 }, "unknown directive \"foo\"").help("remove it");
+        assert_eq!(
+            diag.render(&sources),
+            "[emerg] unknown directive \"foo\" in /etc/x.conf:2\n  --> /etc/x.conf:2:2\n 2 | \tfoo on;\n   | \t^^^\n   = help: remove it"
+        );
+    }
+}

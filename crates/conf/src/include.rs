@@ -1,0 +1,89 @@
+//! `include`: one file, or all that match a pattern.
+
+use crate::diag::Diag;
+use crate::parser::{DEPTH_MAX, Directive, parse_at};
+use crate::source::SourceMap;
+use std::io;
+use std::sync::Arc;
+
+/// Where included files come from.
+pub trait Loader {
+    /// The path that an `include` parameter means: relative ones start at the main file's folder.
+    fn resolve(&self, path: &str) -> String;
+
+    /// The bytes of a file.
+    fn read(&self, path: &str) -> io::Result<Arc<[u8]>>;
+
+    /// The files that match a pattern, sorted by name as glob(3) does; none is no error.
+    fn glob(&self, pattern: &str) -> io::Result<Vec<String>>;
+}
+
+/// A loader for text that stands alone: every include fails.
+pub struct NoFiles;
+
+impl Loader for NoFiles {
+    fn resolve(&self, path: &str) -> String {
+        path.to_string()
+    }
+
+    fn read(&self, _: &str) -> io::Result<Arc<[u8]>> {
+        Err(io::Error::from_raw_os_error(2))
+    }
+
+    fn glob(&self, _: &str) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+pub(crate) fn expand(
+    directive: &Directive,
+    sources: &mut SourceMap,
+    loader: &dyn Loader,
+    diags: &mut Vec<Diag>,
+    depth: usize,
+    out: &mut Vec<Directive>,
+) {
+    let token = directive.arg(0);
+    if depth >= DEPTH_MAX {
+        diags.push(
+            Diag::emerg(directive.span, format!("includes are nested deeper than {DEPTH_MAX}"))
+                .help("does the file include itself?"),
+        );
+        return;
+    }
+    let path = loader.resolve(token.str());
+    let paths = if path.contains(['*', '?', '[']) {
+        match loader.glob(&path) {
+            Ok(paths) => paths,
+            Err(error) => {
+                diags.push(Diag::emerg(token.span, format!("glob() \"{path}\" failed ({})", os_text(&error))));
+                return;
+            }
+        }
+    } else {
+        vec![path]
+    };
+    for path in paths {
+        match loader.read(&path) {
+            Ok(text) => {
+                let file = sources.add(path, text);
+                out.extend(parse_at(sources, file, loader, diags, depth + 1));
+            }
+            Err(error) => diags.push(
+                Diag::emerg(token.span, format!("open() \"{path}\" failed ({})", os_text(&error)))
+                    .help("a relative path starts at the folder of the main configuration file"),
+            ),
+        }
+    }
+}
+
+/// nginx's form of a system error: `2: No such file or directory`.
+pub fn os_text(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) => {
+            let text = error.to_string();
+            format!("{code}: {}", text.split(" (os error").next().unwrap_or(&text))
+        }
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,210 @@
+//! One row of data per directive, and the check of a directive against its row.
+
+use crate::diag::{Diag, did_you_mean};
+use crate::parser::Directive;
+
+/// A set of contexts in which a directive may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context(pub u32);
+
+impl Context {
+    pub const MAIN: Context = Context(1);
+    pub const EVENTS: Context = Context(1 << 1);
+    pub const HTTP: Context = Context(1 << 2);
+    pub const SERVER: Context = Context(1 << 3);
+    pub const LOCATION: Context = Context(1 << 4);
+    pub const SERVER_IF: Context = Context(1 << 5);
+    pub const LOCATION_IF: Context = Context(1 << 6);
+    pub const LIMIT_EXCEPT: Context = Context(1 << 7);
+    pub const UPSTREAM: Context = Context(1 << 8);
+
+    /// `http`, `server`, `location`: where most directives live.
+    pub const HSL: Context = Context(1 << 2 | 1 << 3 | 1 << 4);
+    /// `http`, `server`.
+    pub const HS: Context = Context(1 << 2 | 1 << 3);
+    /// [`Context::HSL`] and `if in location`.
+    pub const HSLI: Context = Context(1 << 2 | 1 << 3 | 1 << 4 | 1 << 6);
+
+    const NAMES: [(Context, &'static str); 9] = [
+        (Context::MAIN, "main"),
+        (Context::EVENTS, "events"),
+        (Context::HTTP, "http"),
+        (Context::SERVER, "server"),
+        (Context::LOCATION, "location"),
+        (Context::SERVER_IF, "if in server"),
+        (Context::LOCATION_IF, "if in location"),
+        (Context::LIMIT_EXCEPT, "limit_except"),
+        (Context::UPSTREAM, "upstream"),
+    ];
+
+    #[must_use]
+    pub const fn or(self, other: Context) -> Context {
+        Context(self.0 | other.0)
+    }
+
+    pub const fn has(self, other: Context) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The contexts by name, joined by `, `.
+    pub fn names(self) -> String {
+        let names: Vec<_> = Context::NAMES.iter().filter(|(c, _)| self.has(*c)).map(|&(_, n)| n).collect();
+        names.join(", ")
+    }
+}
+
+/// How many parameters a directive takes, and whether a block follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arity {
+    pub min: u8,
+    /// `u8::MAX`: any number.
+    pub max: u8,
+    pub block: bool,
+}
+
+impl Arity {
+    pub const NONE: Arity = Arity::exactly(0);
+    pub const ONE: Arity = Arity::exactly(1);
+    pub const TWO: Arity = Arity::exactly(2);
+    pub const ANY: Arity = Arity::at_least(0);
+    pub const SOME: Arity = Arity::at_least(1);
+
+    pub const fn exactly(count: u8) -> Arity {
+        Arity { min: count, max: count, block: false }
+    }
+
+    pub const fn between(min: u8, max: u8) -> Arity {
+        Arity { min, max, block: false }
+    }
+
+    pub const fn at_least(min: u8) -> Arity {
+        Arity { min, max: u8::MAX, block: false }
+    }
+
+    #[must_use]
+    pub const fn block(self) -> Arity {
+        Arity { block: true, ..self }
+    }
+}
+
+/// What a directive's value is where it is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// Parameters as one would write them; the directive's own setter is run on them.
+    Value(&'static str),
+    /// For the documentation alone: the code derives it from something else.
+    Told(&'static str),
+    /// Off, empty or absent.
+    Nothing,
+}
+
+/// What an enclosed block takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherit {
+    /// The enclosing block's value, unless the directive is written here.
+    Replace,
+    /// Nothing: the directive acts only in the block in which it stands.
+    No,
+    /// Does not apply: definitions and whole blocks.
+    Definition,
+}
+
+/// One directive. `S` is what carries it out; documentation and checks do not care.
+pub struct Row<S: 'static> {
+    pub name: &'static str,
+    pub contexts: Context,
+    pub arity: Arity,
+    pub default: Default,
+    pub inherit: Inherit,
+    /// May stand several times in one block.
+    pub many: bool,
+    /// One to three sentences: what it does, its unit, how it differs from nginx.
+    pub doc: &'static str,
+    pub set: S,
+}
+
+/// Checks context, arity and the presence of a block. `others` names all known directives.
+pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result<(), Diag> {
+    let name = row.name;
+    if !row.contexts.has(context) {
+        let here = context.names();
+        return Err(Diag::emerg(directive.span, format!("\"{name}\" directive is not allowed here"))
+            .help(format!("\"{name}\" belongs in {}; this is {here}", row.contexts.names())));
+    }
+    if row.arity.block && directive.block.is_none() {
+        return Err(Diag::emerg(directive.span, format!("directive \"{name}\" has no opening \"{{\""))
+            .help(format!("write: {name} … {{ … }}")));
+    }
+    if !row.arity.block && directive.block.is_some() {
+        return Err(Diag::emerg(directive.span, format!("directive \"{name}\" is not terminated by \";\""))
+            .help("it takes no block; is the \";\" missing at the end of this line?"));
+    }
+    let count = directive.args.len();
+    let (min, max) = (usize::from(row.arity.min), usize::from(row.arity.max));
+    if count < min || (max < usize::from(u8::MAX) && count > max) {
+        let wants = match (min, max) {
+            (0, 0) => "no parameter".to_string(),
+            (1, 1) => "1 parameter".to_string(),
+            (a, b) if a == b => format!("{a} parameters"),
+            (a, 255) => format!("at least {a} parameter{}", if a == 1 { "" } else { "s" }),
+            (a, b) => format!("{a} to {b} parameters"),
+        };
+        return Err(Diag::emerg(
+            directive.span,
+            format!("invalid number of arguments in \"{name}\" directive"),
+        )
+        .help(format!(
+            "it takes {wants}, {count} given{}",
+            if count > max { "; is the \";\" missing at the end of this line?" } else { "" }
+        )));
+    }
+    Ok(())
+}
+
+/// The error for a name that no row has.
+pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str>) -> Diag {
+    let name = directive.name();
+    let diag = Diag::emerg(directive.name.span, format!("unknown directive \"{name}\""));
+    match did_you_mean(name, names) {
+        Some(near) => diag.help(format!("did you mean \"{near}\"?")),
+        None => diag.help("`brisk directives` lists the directives that are supported"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NoFiles, SourceMap, parse};
+
+    const ROW: Row<()> = Row {
+        name: "root",
+        contexts: Context::HSL,
+        arity: Arity::ONE,
+        default: Default::Value("html"),
+        inherit: Inherit::Replace,
+        many: false,
+        doc: "",
+        set: (),
+    };
+
+    fn message(text: &str, context: Context) -> String {
+        let mut sources = SourceMap::default();
+        let file = sources.add("f", text.as_bytes().to_vec());
+        let tree = parse(&mut sources, file, &NoFiles, &mut Vec::new());
+        check(&ROW, &tree[0], context).err().map_or(String::new(), |d| d.message + " / " + &d.help.unwrap())
+    }
+
+    #[test]
+    fn a_directive_is_compared_with_its_row() {
+        assert_eq!(message("root /x;", Context::SERVER), "");
+        assert_eq!(
+            message("root /x;", Context::MAIN),
+            "\"root\" directive is not allowed here / \"root\" belongs in http, server, location; this is main"
+        );
+        assert_eq!(
+            message("root /x index;", Context::HTTP),
+            "invalid number of arguments in \"root\" directive / it takes 1 parameter, 2 given; is the \";\" missing at the end of this line?"
+        );
+        assert!(message("root /x {}", Context::HTTP).starts_with("directive \"root\" is not terminated by \";\""));
+    }
+}

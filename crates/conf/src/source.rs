@@ -1,0 +1,80 @@
+//! Source files and places in them.
+
+use std::sync::Arc;
+
+/// Index of a file in a [`SourceMap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(pub u32);
+
+/// A byte range in one source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub file: FileId,
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    /// From the start of `self` to the end of `other`, which lies in the same file.
+    pub fn to(self, other: Span) -> Span {
+        Span { end: other.end.max(self.start), ..self }
+    }
+}
+
+/// One file that took part in a configuration.
+pub struct SourceFile {
+    /// The path as nginx would print it: absolute, as given to `include` after prefixing.
+    pub name: String,
+    pub text: Arc<[u8]>,
+}
+
+/// All files of one configuration, in the order in which they were first read (the order of `-T`).
+#[derive(Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    /// Adds a file and returns its id.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> FileId {
+        self.files.push(SourceFile { name: name.into(), text: text.into() });
+        FileId(self.files.len() as u32 - 1)
+    }
+
+    pub fn file(&self, id: FileId) -> &SourceFile {
+        &self.files[id.0 as usize]
+    }
+
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Line number of the span's end, from 1: nginx counts lines as it reads, so it names the line on which a
+    /// directive ends.
+    pub fn end_line(&self, span: Span) -> usize {
+        self.line_at(span.file, span.end.saturating_sub(1))
+    }
+
+    /// Line and column of the span's start, both from 1; the column counts bytes.
+    pub fn start(&self, span: Span) -> (usize, usize) {
+        let text = &self.file(span.file).text;
+        let at = (span.start as usize).min(text.len());
+        let column = at - text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1) + 1;
+        (self.line_at(span.file, span.start), column)
+    }
+
+    /// The text of the line that holds the span's start, without its line end.
+    pub fn line_text(&self, span: Span) -> String {
+        let text = &self.file(span.file).text;
+        let at = (span.start as usize).min(text.len());
+        let from = text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+        let to = text[at..].iter().position(|&b| b == b'\n').map_or(text.len(), |p| at + p);
+        String::from_utf8_lossy(&text[from..to]).trim_end_matches('\r').to_string()
+    }
+
+    fn line_at(&self, file: FileId, offset: u32) -> usize {
+        let text = &self.file(file).text;
+        let at = (offset as usize).min(text.len());
+        text[..at].iter().filter(|&&b| b == b'\n').count() + 1
+    }
+}

@@ -1,0 +1,103 @@
+//! A bounded pool of threads for what may block: cold files, slow hashes, name look-ups.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// nginx's `thread_pool default threads=32 max_queue=65536`.
+const THREADS_MAX: usize = 32;
+const QUEUE_MAX: usize = 65_536;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { jobs: VecDeque::new(), threads: 0, idle: 0 });
+static WORK: Condvar = Condvar::new();
+
+/// The queue is full: the disk does not keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFull;
+
+struct Cell<T> {
+    value: Option<std::thread::Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// The result of [`run`]; dropping it does not stop the job.
+pub struct Job1<T>(Arc<Mutex<Cell<T>>>);
+
+impl<T> Future for Job1<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let mut cell = lock(&self.0);
+        match cell.value.take() {
+            Some(Ok(value)) => Poll::Ready(value),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => {
+                cell.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Runs `job` on the pool. A panic in it resumes in the task that awaits the result.
+pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<Job1<T>, QueueFull> {
+    let cell = Arc::new(Mutex::new(Cell { value: None, waker: None }));
+    let reply = cell.clone();
+    let job: Job = Box::new(move || {
+        let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        let mut cell = lock(&reply);
+        cell.value = Some(value);
+        if let Some(waker) = cell.waker.take() {
+            waker.wake();
+        }
+    });
+    let mut state = lock(&STATE);
+    if state.jobs.len() >= QUEUE_MAX {
+        return Err(QueueFull);
+    }
+    state.jobs.push_back(job);
+    if state.idle == 0 && state.threads < THREADS_MAX {
+        state.threads += 1;
+        drop(state);
+        let started = std::thread::Builder::new().name("brisk-pool".into()).stack_size(512 << 10).spawn(work);
+        if started.is_err() {
+            // Those that run will get to it; with none at all the process is out of threads and says so elsewhere.
+            lock(&STATE).threads -= 1;
+        }
+    } else {
+        drop(state);
+        WORK.notify_one();
+    }
+    Ok(Job1(cell))
+}
+
+fn work() {
+    let mut state = lock(&STATE);
+    loop {
+        if let Some(job) = state.jobs.pop_front() {
+            drop(state);
+            job();
+            state = lock(&STATE);
+        } else {
+            state.idle += 1;
+            state = WORK.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+/// No job runs under these locks, so a poisoned one is still consistent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,247 @@
+//! The loop of one thread: epoll, timers, tasks, messages.
+
+use crate::clock;
+use crate::io::{Ready, Source};
+use crate::mailbox::{Letter, Mailbox};
+use crate::task::{TaskId, Tasks};
+use crate::timer::Timers;
+use rustix::event::{Timespec, epoll};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Events taken per wake-up: bounds the work before timers and other threads are heard again.
+const EVENTS_MAX: usize = 512;
+const MAILBOX_SLOT: u64 = u64::MAX;
+
+/// What the owner of a loop does with events that belong to no task.
+pub trait Driver {
+    /// These hot sources have become readable or were closed. Called once per wake-up, with all of them.
+    fn ready(&self, keys: &[u64]);
+
+    /// The time asked for with [`Loop::hot_timer`] has come.
+    fn timer(&self, key: u64);
+
+    /// The last call before the loop sleeps: flush what was buffered.
+    fn before_sleep(&self);
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Loop>>> = const { RefCell::new(None) };
+}
+
+struct Slot {
+    generation: u32,
+    source: Option<Rc<Source>>,
+}
+
+/// One thread's event loop.
+pub struct Loop {
+    epoll: OwnedFd,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    hot: RefCell<Vec<u64>>,
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: Timers,
+    mailbox: Arc<Mailbox>,
+    stopping: Cell<bool>,
+}
+
+impl Loop {
+    /// Makes a loop and installs it as this thread's.
+    pub fn install() -> io::Result<Rc<Loop>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mailbox = Arc::new(Mailbox::new()?);
+        epoll::add(
+            &epoll,
+            mailbox.fd(),
+            epoll::EventData::new_u64(MAILBOX_SLOT),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
+        let new = Rc::new(Loop {
+            epoll,
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            hot: RefCell::default(),
+            tasks: Tasks::new(mailbox.clone()),
+            timers: Timers::default(),
+            mailbox,
+            stopping: Cell::new(false),
+        });
+        CURRENT.set(Some(new.clone()));
+        clock::refresh();
+        Ok(new)
+    }
+
+    /// This thread's loop.
+    ///
+    /// # Panics
+    /// If the thread has none: a programming error.
+    pub fn current() -> Rc<Loop> {
+        Loop::try_current().expect("this thread runs an event loop")
+    }
+
+    pub fn try_current() -> Option<Rc<Loop>> {
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+    }
+
+    /// Where other threads leave work for this one.
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    pub(crate) fn register(&self, source: &Rc<Source>) -> io::Result<()> {
+        let mut slots = self.slots.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(Slot { generation: 0, source: None });
+            slots.len() as u32 - 1
+        });
+        let slot = &mut slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
+        slot.source = Some(source.clone());
+        let data = u64::from(slot.generation) << 32 | u64::from(index);
+        source.slot.set(data);
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        let added = epoll::add(&self.epoll, source_fd(source), epoll::EventData::new_u64(data), flags);
+        if let Err(error) = added {
+            slot.source = None;
+            self.free.borrow_mut().push(index);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn deregister(&self, data: u64) {
+        let index = data as u32;
+        let source = {
+            let mut slots = self.slots.borrow_mut();
+            let Some(slot) = slots.get_mut(index as usize) else { return };
+            if u64::from(slot.generation) != data >> 32 {
+                return;
+            }
+            self.free.borrow_mut().push(index);
+            slot.source.take()
+        };
+        if let Some(source) = source {
+            // The descriptor may live on elsewhere (a forked child, a clone): closing alone would leave it in the set.
+            let _ = epoll::delete(&self.epoll, source_fd(&source));
+        }
+    }
+
+    pub(crate) fn push_hot(&self, key: u64) {
+        self.hot.borrow_mut().push(key);
+    }
+
+    /// Calls [`Driver::timer`] with `key` at `deadline_ms` (monotonic). Cannot be cancelled: the driver compares.
+    pub fn hot_timer(&self, deadline_ms: u64, key: u64) {
+        self.timers.add_hot(deadline_ms, key);
+    }
+
+    /// Ends [`Loop::run`] after the current turn.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+    }
+
+    /// Runs until [`Loop::stop`].
+    pub fn run(&self, driver: &dyn Driver) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !self.stopping.get() {
+            driver.before_sleep();
+            self.wait(&mut events)?;
+            let now = clock::refresh();
+            self.dispatch(&events);
+            let hot = self.hot.take();
+            if !hot.is_empty() {
+                driver.ready(&hot);
+            }
+            self.recycle(hot);
+            self.timers.fire(now.mono_ms, |key| driver.timer(key));
+            self.tasks.run();
+        }
+        driver.before_sleep();
+        Ok(())
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timeout = if self.tasks.has_runnable() || !self.hot.borrow().is_empty() {
+            Some(0)
+        } else {
+            self.timers.next_ms().map(|at| at.saturating_sub(clock::refresh().mono_ms))
+        };
+        let timeout =
+            timeout.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn dispatch(&self, events: &[epoll::Event]) {
+        let mut letters = false;
+        {
+            let slots = self.slots.borrow();
+            let mut hot = self.hot.borrow_mut();
+            for event in events {
+                let data = { event.data }.u64();
+                if data == MAILBOX_SLOT {
+                    letters = true;
+                    continue;
+                }
+                let Some(slot) = slots.get(data as u32 as usize) else { continue };
+                if u64::from(slot.generation) != data >> 32 {
+                    continue;
+                }
+                if let Some(source) = &slot.source
+                    && let Some(key) = source.event(bits(event.flags))
+                {
+                    hot.push(key);
+                }
+            }
+        }
+        if letters {
+            for letter in self.mailbox.take() {
+                match letter {
+                    Letter::Wake(id) => self.tasks.schedule(id),
+                    Letter::Call(call) => call(),
+                }
+            }
+        }
+    }
+
+    /// Gives the emptied list back, so that its memory is used again.
+    fn recycle(&self, mut used: Vec<u64>) {
+        used.clear();
+        let mut hot = self.hot.borrow_mut();
+        if hot.is_empty() && hot.capacity() < used.capacity() {
+            *hot = used;
+        }
+    }
+
+    pub(crate) fn schedule(&self, id: TaskId) {
+        self.tasks.schedule(id);
+    }
+}
+
+fn source_fd(source: &Rc<Source>) -> std::os::fd::BorrowedFd<'_> {
+    source.descriptor().as_fd()
+}
+
+fn bits(flags: epoll::EventFlags) -> u8 {
+    let mut bits = 0;
+    if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::PRI) {
+        bits |= Ready::READ.0;
+    }
+    if flags.intersects(epoll::EventFlags::OUT) {
+        bits |= Ready::WRITE.0;
+    }
+    if flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+        bits |= Ready::CLOSED.0 | Ready::READ.0;
+    }
+    bits
+}

@@ -1,0 +1,154 @@
+//! Files that are served: opened without blocking the loop, regular files only.
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What `fstat` tells, as far as HTTP cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    pub kind: Kind,
+    pub size: u64,
+    /// Modification time in seconds since 1970.
+    pub mtime: i64,
+    pub mtime_nsec: u32,
+    pub ctime: i64,
+    pub ctime_nsec: u32,
+    pub inode: u64,
+    pub device: u64,
+    pub mode: u32,
+    pub owner: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    /// A socket, device or pipe: never served.
+    Other,
+}
+
+impl From<rustix::fs::Stat> for Info {
+    fn from(stat: rustix::fs::Stat) -> Info {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        };
+        Info {
+            kind,
+            size: stat.st_size as u64,
+            mtime: stat.st_mtime,
+            mtime_nsec: stat.st_mtime_nsec as u32,
+            ctime: stat.st_ctime,
+            ctime_nsec: stat.st_ctime_nsec as u32,
+            inode: stat.st_ino,
+            device: stat.st_dev,
+            mode: stat.st_mode,
+            owner: stat.st_uid,
+        }
+    }
+}
+
+/// Set once `openat2` turned out not to work here (old kernel, seccomp).
+static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+fn flags() -> OFlags {
+    // NONBLOCK: opening a pipe must not wait for a writer.
+    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY
+}
+
+/// Opens if that needs no disk access; `WouldBlock` otherwise. Where the kernel cannot tell, just opens.
+pub fn open_warm(path: &Path) -> io::Result<OwnedFd> {
+    if NO_OPENAT2.load(Ordering::Relaxed) {
+        return open(path);
+    }
+    match rustix::fs::openat2(rustix::fs::CWD, path, flags(), Mode::empty(), ResolveFlags::CACHED) {
+        Ok(fd) => Ok(fd),
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
+            NO_OPENAT2.store(true, Ordering::Relaxed);
+            open(path)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens, waiting for the disk if need be: call it on the pool.
+pub fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, flags(), Mode::empty())?)
+}
+
+/// How far symbolic links are followed (`disable_symlinks`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Symlinks {
+    Follow,
+    /// No component after the first `from` bytes of the path may be a link.
+    Refuse { from: usize },
+    /// A link is followed if it and its target have the same owner.
+    SameOwner { from: usize },
+}
+
+/// Opens component by component, refusing links as told. Error `ELOOP` (or `EMLINK`-like refusals) for a link.
+pub fn open_guarded(path: &Path, symlinks: Symlinks) -> io::Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (from, owner) = match symlinks {
+        Symlinks::Follow => return open(path),
+        Symlinks::Refuse { from } => (from, false),
+        Symlinks::SameOwner { from } => (from, true),
+    };
+    let bytes = path.as_os_str().as_bytes();
+    let from = from.min(bytes.len());
+    let start = if from == 0 { Path::new("/") } else { Path::new(std::ffi::OsStr::from_bytes(&bytes[..from])) };
+    let search = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let mut at = rustix::fs::open(start, search, Mode::empty())?;
+    let rest: Vec<&[u8]> = bytes[from..].split(|&b| b == b'/').filter(|s| !s.is_empty()).collect();
+    for (index, name) in rest.iter().enumerate() {
+        let last = index + 1 == rest.len();
+        let want = if last { flags() } else { search };
+        let name = Path::new(std::ffi::OsStr::from_bytes(name));
+        let opened = if owner {
+            let link = rustix::fs::statat(&at, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+            let fd = rustix::fs::openat(&at, name, want, Mode::empty())?;
+            if FileType::from_raw_mode(link.st_mode) == FileType::Symlink
+                && rustix::fs::fstat(&fd)?.st_uid != link.st_uid
+            {
+                return Err(Errno::LOOP.into());
+            }
+            fd
+        } else {
+            rustix::fs::openat(&at, name, want | OFlags::NOFOLLOW, Mode::empty())?
+        };
+        at = opened;
+    }
+    if rest.is_empty() {
+        return open(path);
+    }
+    Ok(at)
+}
+
+pub fn info(fd: impl AsFd) -> io::Result<Info> {
+    Ok(rustix::fs::fstat(fd)?.into())
+}
+
+/// `stat`, following links.
+pub fn stat(path: &Path) -> io::Result<Info> {
+    Ok(rustix::fs::stat(path)?.into())
+}
+
+/// Reads at an offset if the pages are in memory; `WouldBlock` otherwise.
+pub fn read_warm(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    match rustix::io::preadv2(&fd, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(count) => Ok(count),
+        // Some file systems do not know the flag; then reading is all one can do.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(rustix::io::pread(fd, buf, offset)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads at an offset, waiting for the disk if need be: call it on the pool.
+pub fn read_cold(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pread(fd, buf, offset)?)
+}

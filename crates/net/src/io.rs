@@ -1,0 +1,236 @@
+//! A non-blocking socket or pipe registered with the thread's loop.
+//!
+//! Registration is edge-triggered and happens once, for both directions. The readiness that events report is kept
+//! here until a call returns short or would block, so that no `epoll_ctl` is needed in the life of a connection.
+//! Who is told depends on the mode: a *hot* source hands its key to the loop's [`Driver`](crate::Driver); a source
+//! owned by a task wakes the task.
+
+use crate::event_loop::Loop;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Readiness bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready(pub u8);
+
+impl Ready {
+    pub const READ: Ready = Ready(1);
+    pub const WRITE: Ready = Ready(2);
+    /// The peer has closed its side, or the connection has failed.
+    pub const CLOSED: Ready = Ready(4);
+}
+
+#[derive(Default)]
+pub(crate) struct Wakers {
+    read: Option<Waker>,
+    write: Option<Waker>,
+}
+
+pub(crate) struct Source {
+    fd: OwnedFd,
+    ready: Cell<u8>,
+    /// `Some`: hot, events go to the driver under this key.
+    pub(crate) key: Cell<Option<u64>>,
+    wakers: RefCell<Wakers>,
+    pub(crate) slot: Cell<u64>,
+}
+
+impl Source {
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Notes an event. Returns the key if the driver is to be told.
+    pub(crate) fn event(&self, bits: u8) -> Option<u64> {
+        self.ready.set(self.ready.get() | bits);
+        if let Some(key) = self.key.get() {
+            return (bits & (Ready::READ.0 | Ready::CLOSED.0) != 0).then_some(key);
+        }
+        let mut wakers = self.wakers.borrow_mut();
+        if bits & (Ready::READ.0 | Ready::CLOSED.0) != 0
+            && let Some(waker) = wakers.read.take()
+        {
+            waker.wake();
+        }
+        if bits & (Ready::WRITE.0 | Ready::CLOSED.0) != 0
+            && let Some(waker) = wakers.write.take()
+        {
+            waker.wake();
+        }
+        None
+    }
+}
+
+/// A registered descriptor. Dropping the last clone closes it.
+pub struct Io {
+    source: Rc<Source>,
+}
+
+impl Io {
+    /// Registers `fd`, which must be non-blocking, with this thread's loop.
+    pub fn new(fd: OwnedFd) -> io::Result<Io> {
+        let source = Rc::new(Source {
+            fd,
+            ready: Cell::new(0),
+            key: Cell::new(None),
+            wakers: RefCell::default(),
+            slot: Cell::new(0),
+        });
+        Loop::current().register(&source)?;
+        Ok(Io { source })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.source.fd.as_fd()
+    }
+
+    /// From now on events go to the driver under `key`. If there is unread readiness it is told at once.
+    pub fn set_hot(&self, key: u64) {
+        self.source.key.set(Some(key));
+        *self.source.wakers.borrow_mut() = Wakers::default();
+        if self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0 {
+            Loop::current().push_hot(key);
+        }
+    }
+
+    /// From now on events wake the task that waits.
+    pub fn set_task(&self) {
+        self.source.key.set(None);
+    }
+
+    /// True once the peer has closed its side or the connection has failed.
+    pub fn is_closed(&self) -> bool {
+        self.source.ready.get() & Ready::CLOSED.0 != 0
+    }
+
+    /// Marks the source readable again, for a caller that stopped reading before the end.
+    pub fn mark_readable(&self) {
+        self.source.ready.set(self.source.ready.get() | Ready::READ.0);
+    }
+
+    /// Reads once. `WouldBlock` and short reads clear the readiness.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::read(&self.source.fd, &mut *buf) {
+                Ok(count) => {
+                    // After a hang-up a short read does not mean that the socket is drained: the end is still to come.
+                    if count < buf.len() && !self.is_closed() {
+                        self.clear(Ready::READ);
+                    }
+                    return Ok(count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    if error == rustix::io::Errno::AGAIN {
+                        self.clear(Ready::READ);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Writes once.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.attempt(|fd| rustix::net::send(fd, buf, rustix::net::SendFlags::NOSIGNAL))
+    }
+
+    /// Writes several pieces with one call.
+    pub fn try_writev(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.attempt(|fd| rustix::io::writev(fd, bufs))
+    }
+
+    /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`.
+    pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
+        self.attempt(|fd| rustix::fs::sendfile(fd, file, Some(offset), count))
+    }
+
+    fn attempt(
+        &self,
+        mut call: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match call(self.source.fd.as_fd()) {
+                Ok(count) => return Ok(count),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    if error == rustix::io::Errno::AGAIN {
+                        self.clear(Ready::WRITE);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    fn clear(&self, bit: Ready) {
+        self.source.ready.set(self.source.ready.get() & !bit.0);
+    }
+
+    /// Ready when a read may succeed (or report the end).
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0 {
+            return Poll::Ready(());
+        }
+        self.source.wakers.borrow_mut().read = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready when a write may succeed (or report the failure).
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.source.ready.get() & (Ready::WRITE.0 | Ready::CLOSED.0) != 0 {
+            return Poll::Ready(());
+        }
+        self.source.wakers.borrow_mut().write = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub async fn readable(&self) {
+        poll_fn(|cx| self.poll_readable(cx)).await;
+    }
+
+    pub async fn writable(&self) {
+        poll_fn(|cx| self.poll_writable(cx)).await;
+    }
+
+    /// Reads, waiting until there is something; 0 is the end.
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.try_read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await,
+                done => return done,
+            }
+        }
+    }
+
+    /// Writes some bytes, waiting until there is room.
+    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.try_write(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
+                done => return done,
+            }
+        }
+    }
+
+    /// Writes everything.
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let count = self.write(buf).await?;
+            buf = &buf[count..];
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        if let Some(event_loop) = Loop::try_current() {
+            event_loop.deregister(self.source.slot.get());
+        }
+    }
+}

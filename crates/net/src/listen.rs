@@ -1,0 +1,142 @@
+//! Listening sockets.
+
+use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    Ip(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Ip(addr) => write!(f, "{addr}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// TCP keep-alive of accepted connections (`so_keepalive=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    Off,
+    On { idle: Option<Duration>, interval: Option<Duration>, count: Option<u32> },
+}
+
+/// The parameters of `listen` that concern the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub backlog: i32,
+    pub rcvbuf: Option<usize>,
+    pub sndbuf: Option<usize>,
+    pub ipv6only: bool,
+    pub reuseport: bool,
+    pub deferred: bool,
+    pub fastopen: Option<u32>,
+    pub keepalive: Option<KeepAlive>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            backlog: 511,
+            rcvbuf: None,
+            sndbuf: None,
+            ipv6only: true,
+            reuseport: false,
+            deferred: false,
+            fastopen: None,
+            keepalive: None,
+        }
+    }
+}
+
+/// Creates, binds and listens. The socket is non-blocking and close-on-exec.
+pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = match address {
+        Address::Ip(addr) => {
+            let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+            sockopt::set_socket_reuseaddr(&fd, true)?;
+            if options.reuseport {
+                sockopt::set_socket_reuseport(&fd, true)?;
+            }
+            if addr.is_ipv6() {
+                sockopt::set_ipv6_v6only(&fd, options.ipv6only)?;
+            }
+            apply(&fd, options)?;
+            net::bind(&fd, addr)?;
+            fd
+        }
+        Address::Unix(path) => {
+            let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            apply(&fd, options)?;
+            net::bind(&fd, &net::SocketAddrUnix::new(path)?)?;
+            // nginx makes its sockets usable by everyone; the folder guards them.
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+            fd
+        }
+    };
+    net::listen(&fd, options.backlog)?;
+    Ok(fd)
+}
+
+/// Applies what may change on a socket that is listening already (a reload, an inherited socket).
+pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
+    let fd = fd.as_fd();
+    if let Some(bytes) = options.rcvbuf {
+        sockopt::set_socket_recv_buffer_size(fd, bytes)?;
+    }
+    if let Some(bytes) = options.sndbuf {
+        sockopt::set_socket_send_buffer_size(fd, bytes)?;
+    }
+    match options.keepalive {
+        None => {}
+        Some(KeepAlive::Off) => sockopt::set_socket_keepalive(fd, false)?,
+        Some(KeepAlive::On { idle, interval, count }) => {
+            sockopt::set_socket_keepalive(fd, true)?;
+            idle.map_or(Ok(()), |t| sockopt::set_tcp_keepidle(fd, t))?;
+            interval.map_or(Ok(()), |t| sockopt::set_tcp_keepintvl(fd, t))?;
+            count.map_or(Ok(()), |n| sockopt::set_tcp_keepcnt(fd, n))?;
+        }
+    }
+    if options.deferred {
+        crate::sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 1)?;
+    }
+    if let Some(queue) = options.fastopen {
+        crate::sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue as i32)?;
+    }
+    Ok(())
+}
+
+/// Takes one connection; `None` when there is none.
+pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, Option<SocketAddrAny>)>> {
+    loop {
+        match net::acceptfrom_with(&fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(accepted) => return Ok(Some(accepted)),
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            // The peer was gone before we came: take the next.
+            Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The address a socket is bound to, if it is an IP address.
+pub fn local_ip(fd: impl AsFd) -> Option<SocketAddr> {
+    net::getsockname(fd).ok().and_then(|addr| SocketAddr::try_from(addr).ok())
+}
+
+/// A socket's address, if it is an IP address.
+pub fn ip_of(addr: &SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(addr.clone()).ok()
+}

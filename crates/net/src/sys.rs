@@ -1,0 +1,232 @@
+//! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Sets an integer option of the TCP level.
+pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
+    // SAFETY: `value` outlives the call and its size is given.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            option,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// Which side of a fork one is on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fork {
+    Parent(i32),
+    Child,
+}
+
+/// Forks. Only for a process with a single thread: the child inherits memory in the middle of nothing.
+///
+/// # Panics
+/// If the process has more than one thread.
+pub fn fork() -> io::Result<Fork> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    assert_eq!(threads, 1, "fork() in a process with several threads");
+    // SAFETY: the process has one thread, so no lock can be held by another in the child.
+    match check(unsafe { libc::fork() })? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Starts a new session (`setsid`), for going into the background.
+pub fn new_session() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::setsid() }).map(drop)
+}
+
+/// Blocks `signals` for the calling thread (and those it starts) and returns a non-blocking signalfd for them.
+pub fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: `set` is initialised; a fresh descriptor is owned by nobody else.
+    unsafe {
+        check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Unblocks all signals: a child must not inherit the parent's mask across `exec`.
+pub fn unblock_signals() {
+    let set = signal_set(&[]);
+    // SAFETY: `set` is initialised.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Ignores a signal from now on.
+pub fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN installs no handler.
+    unsafe {
+        libc::signal(signal, libc::SIG_IGN);
+    }
+}
+
+/// Takes one signal number from a signalfd.
+pub fn read_signal(fd: BorrowedFd<'_>) -> Option<i32> {
+    let mut buf = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let count = rustix::io::read(fd, &mut buf).ok()?;
+    // `ssi_signo` is the first field.
+    (count == buf.len()).then(|| i32::from_ne_bytes([buf[0], buf[1], buf[2], buf[3]]))
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: sigemptyset initialises the set that sigaddset then changes.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        set
+    }
+}
+
+/// A user of the password database.
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Looks a user up by name. Not for use beside other threads that do the same.
+pub fn user(name: &str) -> Option<User> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the pointer is checked and read before any other call that could overwrite the record.
+    unsafe {
+        let entry = libc::getpwnam(name.as_ptr());
+        (!entry.is_null()).then(|| User { uid: (*entry).pw_uid, gid: (*entry).pw_gid })
+    }
+}
+
+/// Looks a group up by name.
+pub fn group(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: as in `user`.
+    unsafe {
+        let entry = libc::getgrnam(name.as_ptr());
+        (!entry.is_null()).then(|| (*entry).gr_gid)
+    }
+}
+
+/// Becomes `user`/`group` for good, supplementary groups included.
+pub fn drop_privileges(name: &str, uid: u32, gid: u32) -> io::Result<()> {
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `name` is a C string that outlives the calls. The group goes first: afterwards we may not any more.
+    unsafe {
+        check(libc::setgid(gid))?;
+        check(libc::initgroups(name.as_ptr(), gid))?;
+        check(libc::setuid(uid))?;
+    }
+    Ok(())
+}
+
+/// Sets the nice value of the process.
+pub fn set_priority(value: i32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }).map(drop)
+}
+
+/// Allows core dumps of a process that has changed its user.
+pub fn set_dumpable() {
+    // SAFETY: no memory is passed.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+    }
+}
+
+/// Broken-down local time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalTime {
+    pub year: i32,
+    /// 1–12.
+    pub month: u32,
+    pub day: u32,
+    pub hour: u32,
+    pub minute: u32,
+    pub second: u32,
+    /// Offset from UTC in minutes.
+    pub offset_minutes: i32,
+}
+
+/// Local time by the `TZ` variable or the system's zone, summer time included.
+pub fn local_time(unix_secs: i64) -> LocalTime {
+    // SAFETY: localtime_r fills `tm`, whose zero pattern is valid; a failure leaves it zero.
+    let tm = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const unix_secs, &raw mut tm);
+        tm
+    };
+    LocalTime {
+        year: tm.tm_year + 1900,
+        month: tm.tm_mon as u32 + 1,
+        day: tm.tm_mday as u32,
+        hour: tm.tm_hour as u32,
+        minute: tm.tm_min as u32,
+        second: tm.tm_sec as u32,
+        offset_minutes: (tm.tm_gmtoff / 60) as i32,
+    }
+}
+
+/// The host's name.
+pub fn hostname() -> String {
+    let mut buf = [0u8; 256];
+    // SAFETY: the buffer and its size are given, less one byte so that it ends with NUL.
+    if unsafe { libc::gethostname(buf.as_mut_ptr().cast(), buf.len() - 1) } != 0 {
+        return "localhost".into();
+    }
+    CStr::from_bytes_until_nul(&buf).map_or_else(|_| String::new(), |s| s.to_string_lossy().into_owned())
+}
+
+/// Takes ownership of a descriptor that was inherited by number (`LISTEN_FDS`, `NGINX`).
+///
+/// The caller vouches that the number names an open descriptor which nothing else in the process owns; a closed
+/// number is an error.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD only asks whether the number is open.
+    check(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    // SAFETY: open, as just checked, and unowned by the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets or clears close-on-exec.
+pub fn set_cloexec(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    let flags = if on { rustix::io::FdFlags::CLOEXEC } else { rustix::io::FdFlags::empty() };
+    Ok(rustix::io::fcntl_setfd(fd, flags)?)
+}
+
+/// Makes `target`'s number refer to what `source` refers to, atomically for all threads.
+pub fn replace_fd(source: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both numbers are open; ownership of numbers does not change.
+    check(unsafe { libc::dup3(source.as_raw_fd(), target.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
+}
+
+/// Ends the process at once, without running anything that belongs to a parent's memory image.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Re-reads `TZ` and the zone files.
+pub fn load_time_zone() {
+    unsafe extern "C" {
+        fn tzset();
+    }
+    // SAFETY: called before other threads run.
+    unsafe { tzset() }
+}

@@ -1,0 +1,387 @@
+//! Coherent caching: knowing that a path still leads to the same, unchanged file without asking the disk.
+//!
+//! The kernel queues an inotify event before the call that changes a file returns. So whoever drains the queue
+//! ([`Watcher::sync`]) *after* a request was read, and finds a [`Flag`] still up, may serve what was cached under
+//! it: any change that finished before the request came in has lowered the flag.
+//!
+//! Each component of a path is watched in its directory, symbolic links included, and the watch is set *before*
+//! the component is looked at, so that no change falls between. What inotify cannot see is refused
+//! ([`Unwatchable`]) and must be revalidated by the caller: network file systems, FUSE, overlays, directories that
+//! may be searched but not read. Writes through a shared memory map, through a hard link from elsewhere, and a
+//! mount over a watched directory are not seen; the documentation says so.
+
+use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Symbolic links followed in one path, as the kernel's own limit.
+const LINKS_MAX: usize = 40;
+/// Registrations between two sweeps for flags that nobody holds any more.
+const SWEEP_EVERY: usize = 4096;
+
+/// File systems whose changes inotify reports completely (for local changes: there are no others).
+const COHERENT: [u64; 10] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
+    0x2fc1_2fc1, // zfs
+    0xf2f5_2010, // f2fs
+    0xca45_1a4e, // bcachefs
+    0x7371_7368, // squashfs
+    0xe0f5_e1e2, // erofs
+];
+
+/// Up while what it stands for is unchanged.
+#[derive(Debug)]
+pub struct Flag(AtomicBool);
+
+impl Flag {
+    fn raised() -> Arc<Flag> {
+        Arc::new(Flag(AtomicBool::new(true)))
+    }
+
+    /// Valid as of the last [`Watcher::sync`].
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub fn lower(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// This path cannot be watched; the error says why (`None`: its file system does not report changes).
+#[derive(Debug)]
+pub struct Unwatchable(pub Option<io::Error>);
+
+/// Both flags must be up: one for the way to the directory, one for the name in it.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    pub directory: Arc<Flag>,
+    pub entry: Arc<Flag>,
+}
+
+impl Watch {
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.directory.is_up() && self.entry.is_up()
+    }
+}
+
+#[derive(Clone)]
+struct Directory {
+    flag: Arc<Flag>,
+    wd: i32,
+    real: PathBuf,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the path asked for.
+    directories: HashMap<PathBuf, Directory>,
+    /// By watch descriptor, then by name within the directory.
+    names: HashMap<i32, HashMap<OsString, Vec<Arc<Flag>>>>,
+    registrations: usize,
+}
+
+/// The process's one inotify instance, shared by its threads.
+pub struct Watcher {
+    fd: OwnedFd,
+    state: Mutex<State>,
+}
+
+impl Watcher {
+    pub fn new() -> io::Result<Watcher> {
+        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        Ok(Watcher { fd, state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes all queued events and lowers the flags they concern.
+    ///
+    /// The lock is held across reading and lowering: a second thread that finds the queue empty must not go on
+    /// before the first has lowered what it read.
+    pub fn sync(&self) {
+        let mut state = self.lock();
+        let mut buf = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.fd, &mut buf);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                    state.apply(event.wd(), event.events(), name);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Watches the way to `path` (absolute) and the entry itself, which need not exist.
+    ///
+    /// Call this first and look at the file afterwards. Events that are still queued can only lower the new flags
+    /// too early, never too late.
+    pub fn watch(&self, path: &Path) -> Result<Watch, Unwatchable> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Unwatchable(None));
+        };
+        let mut state = self.lock();
+        state.registrations += 1;
+        if state.registrations.is_multiple_of(SWEEP_EVERY) {
+            self.sweep(&mut state);
+        }
+        let directory = match state.directories.get(parent) {
+            Some(directory) if directory.flag.is_up() => directory.clone(),
+            _ => {
+                let flag = Flag::raised();
+                let (wd, real) = self.walk(&mut state, Path::new("/"), parent, &flag, true)?;
+                let directory = Directory { flag, wd, real };
+                state.directories.insert(parent.to_owned(), directory.clone());
+                directory
+            }
+        };
+        let entry = Flag::raised();
+        state.note(directory.wd, name, &entry);
+        let full = directory.real.join(name);
+        if let Ok(target) = std::fs::read_link(&full) {
+            self.walk(&mut state, &directory.real, &target, &entry, false)?;
+        }
+        Ok(Watch { directory: directory.flag, entry })
+    }
+
+    /// Registers `flag` under every component of `path`, starting in `from`; returns the last directory's watch and
+    /// its real path. With `whole` the path names a directory, which is watched itself too.
+    fn walk(
+        &self,
+        state: &mut State,
+        from: &Path,
+        path: &Path,
+        flag: &Arc<Flag>,
+        whole: bool,
+    ) -> Result<(i32, PathBuf), Unwatchable> {
+        let mut at = from.to_owned();
+        let mut todo: VecDeque<OsString> = steps(path, &mut at);
+        let mut links = 0;
+        while let Some(name) = todo.pop_front() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            let wd = self.add(&at)?;
+            state.note(wd, &name, flag);
+            let next = at.join(&name);
+            match std::fs::read_link(&next) {
+                Ok(target) => {
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return Err(Unwatchable(Some(Errno::LOOP.into())));
+                    }
+                    for step in steps(&target, &mut at).into_iter().rev() {
+                        todo.push_front(step);
+                    }
+                }
+                Err(_) => at = next,
+            }
+        }
+        match self.add(&at) {
+            Ok(wd) => Ok((wd, at)),
+            // The last component is a file (a link's target), or does not exist yet.
+            Err(_) if !whole => Ok((-1, at)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add(&self, directory: &Path) -> Result<i32, Unwatchable> {
+        let mask = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ATTRIB
+            | WatchFlags::MODIFY
+            | WatchFlags::MASK_ADD
+            | WatchFlags::ONLYDIR;
+        let found = rustix::fs::statfs(directory).map_err(|e| Unwatchable(Some(e.into())))?;
+        if !COHERENT.contains(&(found.f_type as u64 & 0xffff_ffff)) {
+            return Err(Unwatchable(None));
+        }
+        inotify::add_watch(&self.fd, directory, mask).map_err(|e| Unwatchable(Some(e.into())))
+    }
+
+    /// Forgets flags that only this registry holds, and watches without any.
+    fn sweep(&self, state: &mut State) {
+        state.directories.retain(|_, d| d.flag.is_up() && Arc::strong_count(&d.flag) > 1);
+        let mut empty = Vec::new();
+        for (&wd, names) in &mut state.names {
+            names.retain(|_, flags| {
+                flags.retain(|flag| Arc::strong_count(flag) > 1);
+                !flags.is_empty()
+            });
+            if names.is_empty() {
+                empty.push(wd);
+            }
+        }
+        let used: Vec<i32> = state.directories.values().map(|d| d.wd).collect();
+        for wd in empty.into_iter().filter(|wd| !used.contains(wd)) {
+            state.names.remove(&wd);
+            let _ = inotify::remove_watch(&self.fd, wd);
+        }
+    }
+}
+
+/// The steps of a path from `at`, which becomes `/` for an absolute one.
+fn steps(path: &Path, at: &mut PathBuf) -> VecDeque<OsString> {
+    let mut out = VecDeque::new();
+    for component in path.components() {
+        match component {
+            Component::RootDir => *at = PathBuf::from("/"),
+            Component::Normal(name) => out.push_back(name.to_owned()),
+            Component::ParentDir => out.push_back(OsString::from("..")),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    out
+}
+
+impl State {
+    fn note(&mut self, wd: i32, name: &OsStr, flag: &Arc<Flag>) {
+        let names = self.names.entry(wd).or_default();
+        match names.get_mut(name) {
+            Some(flags) => flags.push(flag.clone()),
+            None => {
+                names.insert(name.to_owned(), vec![flag.clone()]);
+            }
+        }
+    }
+
+    fn apply(&mut self, wd: i32, events: ReadFlags, name: Option<&OsStr>) {
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            for flags in self.names.values().flat_map(HashMap::values) {
+                flags.iter().for_each(|flag| flag.lower());
+            }
+            self.names.values_mut().for_each(HashMap::clear);
+            return;
+        }
+        if events.contains(ReadFlags::IGNORED) {
+            // The watch is gone and its number may come back for another directory.
+            for flag in self.names.remove(&wd).into_iter().flat_map(HashMap::into_values).flatten() {
+                flag.lower();
+            }
+            for directory in self.directories.values().filter(|d| d.wd == wd) {
+                directory.flag.lower();
+            }
+            return;
+        }
+        let Some(names) = self.names.get_mut(&wd) else { return };
+        match name {
+            Some(name) => names.remove(name).into_iter().flatten().for_each(|flag| flag.lower()),
+            None => std::mem::take(names).into_values().flatten().for_each(|flag| flag.lower()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("brisk-watch-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).unwrap();
+            Folder(fs::canonicalize(path).unwrap())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Each change must lower the flag of `a/file` by the next sync.
+    #[test]
+    fn every_kind_of_change_is_seen() {
+        let folder = Folder::new("changes");
+        let root = &folder.0;
+        let watcher = Watcher::new().unwrap();
+        let check = |what: &str, prepare: &dyn Fn(&Path), change: &dyn Fn(&Path)| {
+            let _ = fs::remove_dir_all(root.join("a"));
+            let _ = fs::remove_dir_all(root.join("b"));
+            fs::create_dir(root.join("a")).unwrap();
+            fs::write(root.join("a/file"), "1").unwrap();
+            prepare(root);
+            watcher.sync();
+            let Ok(watch) = watcher.watch(&root.join("a/file")) else {
+                panic!("{what}: temp dir cannot be watched")
+            };
+            watcher.sync();
+            assert!(watch.is_up(), "{what}: before");
+            change(root);
+            watcher.sync();
+            assert!(!watch.is_up(), "{what}: after");
+        };
+        let none = |_: &Path| {};
+        check("write", &none, &|r| fs::write(r.join("a/file"), "2").unwrap());
+        check("delete", &none, &|r| fs::remove_file(r.join("a/file")).unwrap());
+        check("replace", &none, &|r| {
+            fs::write(r.join("a/new"), "3").unwrap();
+            fs::rename(r.join("a/new"), r.join("a/file")).unwrap();
+        });
+        check("chmod", &none, &|r| {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(r.join("a/file"), fs::Permissions::from_mode(0o600)).unwrap();
+        });
+        check("parent renamed", &none, &|r| fs::rename(r.join("a"), r.join("b")).unwrap());
+        check("appears", &|r| fs::remove_file(r.join("a/file")).unwrap(), &|r| {
+            fs::write(r.join("a/file"), "4").unwrap();
+        });
+        check(
+            "link retargeted",
+            &|r| {
+                fs::rename(r.join("a"), r.join("b")).unwrap();
+                std::os::unix::fs::symlink("b", r.join("a")).unwrap();
+            },
+            &|r| {
+                fs::remove_file(r.join("a")).unwrap();
+                std::os::unix::fs::symlink("/", r.join("a")).unwrap();
+            },
+        );
+        let _ = fs::remove_file(root.join("a"));
+        check(
+            "target of a linked file written",
+            &|r| {
+                fs::rename(r.join("a/file"), r.join("a/target")).unwrap();
+                std::os::unix::fs::symlink("target", r.join("a/file")).unwrap();
+            },
+            &|r| fs::write(r.join("a/target"), "5").unwrap(),
+        );
+    }
+
+    #[test]
+    fn other_files_leave_it_up() {
+        let folder = Folder::new("others");
+        let watcher = Watcher::new().unwrap();
+        fs::write(folder.0.join("file"), "1").unwrap();
+        let watch = watcher.watch(&folder.0.join("file")).unwrap();
+        fs::write(folder.0.join("other"), "2").unwrap();
+        watcher.sync();
+        assert!(watch.is_up());
+    }
+}
