@@ -14,6 +14,7 @@ mod parse;
 mod tests;
 
 pub use error::HeadError;
+pub(crate) use error::printable;
 pub use id::HeaderId;
 pub use method::Method;
 pub use parse::parse_request;
@@ -117,6 +118,8 @@ pub struct RequestHead {
     pub ignored: Vec<Span>,
     /// A bit ([`HeaderId::bit`]) for every id in `headers`.
     pub present: u64,
+    /// A bit for every id that is more than once in `headers`.
+    pub repeated: u64,
     /// Bytes consumed, with leading empty lines and the blank line at the end.
     pub len: usize,
     pub(crate) progress: Progress,
@@ -134,6 +137,7 @@ impl RequestHead {
         self.protocol = Span::default();
         self.version = Version::default();
         self.present = 0;
+        self.repeated = 0;
         self.len = 0;
         self.progress = Progress::default();
     }

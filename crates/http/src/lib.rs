@@ -5,7 +5,16 @@
 //! configuration or logging; errors are values whose `Display` is the text nginx logs.
 #![forbid(unsafe_code)]
 
+pub mod chunked;
+pub mod conditional;
+pub mod date;
+pub mod field;
+pub mod framing;
 pub mod head;
+pub mod negotiate;
+pub mod range;
+pub mod response;
+pub mod status;
 pub mod uri;
 
 pub use head::{

@@ -84,6 +84,8 @@ pub(crate) enum Name {
     Underscore,
     /// Also other bytes.
     Odd,
+    /// There is no colon: nginx takes the line for a name with an empty value.
+    NoColon,
 }
 
 /// Whether a line may begin with this byte. White space would be a folded line (RFC 9112 §5.2 lets a server refuse
@@ -95,7 +97,7 @@ pub(crate) fn may_begin(byte: u8) -> bool {
 
 /// Parses the header line `buf[start..end]`, which is not empty. The error is the offset of the byte at fault.
 ///
-/// White space between name and colon is refused (RFC 9112 §5.1), as is a line without a colon.
+/// White space between name and colon is refused (RFC 9112 §5.1).
 #[inline]
 pub(crate) fn parse_field(buf: &[u8], start: usize, end: usize) -> Result<(Header, Name), usize> {
     let line = &buf[start..end];
@@ -109,12 +111,13 @@ pub(crate) fn parse_field(buf: &[u8], start: usize, end: usize) -> Result<(Heade
         worst = worst.max(class);
         colon += 1;
     }
-    if colon == 0 || line.get(colon) != Some(&b':') {
+    if colon == 0 || (colon < line.len() && line[colon] != b':') {
         return Err(start + colon);
     }
     let id = if worst == VALID { HeaderId::from_name(&line[..colon]) } else { HeaderId::Other };
-    let value = trim_ows(line, colon + 1);
+    let value = trim_ows(line, line.len().min(colon + 1));
     let kind = match worst {
+        _ if colon == line.len() => Name::NoColon,
         VALID => Name::Valid,
         UNDERSCORE => Name::Underscore,
         _ => Name::Odd,

@@ -250,6 +250,7 @@ fn take_field(
         Err(at) => return Err(HeadError::invalid_header(&buf[start..end], at - start)),
     };
     let invalid = match name {
+        Name::NoColon => return Err(HeadError::invalid_header(&buf[start..end], end - start)),
         Name::Valid => false,
         Name::Underscore => !opts.underscores_in_headers,
         Name::Odd => true,
@@ -261,6 +262,7 @@ fn take_field(
     if head.headers.len() >= opts.headers_max {
         return Err(HeadError::TooManyHeaders);
     }
+    head.repeated |= head.present & header.id.bit();
     head.present |= header.id.bit();
     head.headers.push(header);
     Ok(())
