@@ -41,6 +41,11 @@ impl SourceMap {
         FileId(self.files.len() as u32 - 1)
     }
 
+    /// Takes back the file added last: text that was needed for a moment only.
+    pub fn pop(&mut self) {
+        self.files.pop();
+    }
+
     pub fn file(&self, id: FileId) -> &SourceFile {
         &self.files[id.0 as usize]
     }

@@ -1,1 +1,22 @@
-//! brisk-http
+//! HTTP as data: parsers, serialisers and rules, free of I/O and clocks.
+//!
+//! Everything here takes bytes (and, where a rule needs it, a time that the caller read) and returns values. The
+//! server, the proxy, the load generator and the fuzzers share it. The crate must never know sockets, files,
+//! configuration or logging; errors are values whose `Display` is the text nginx logs.
+#![forbid(unsafe_code)]
+
+pub mod chunked;
+pub mod conditional;
+pub mod date;
+pub mod field;
+pub mod framing;
+pub mod head;
+pub mod negotiate;
+pub mod range;
+pub mod response;
+pub mod status;
+pub mod uri;
+
+pub use head::{
+    HeadError, HeadOptions, Header, HeaderId, Method, Parsed, RequestHead, Span, Version, parse_request,
+};

@@ -1,0 +1,146 @@
+//! Lines and header fields, shared by requests, responses and trailers.
+
+use memchr::memchr3;
+
+use super::{Header, HeaderId, Span};
+
+/// What [`scan`] found.
+pub(crate) enum Scan {
+    /// The line ends before `end`; the next one begins at `next`.
+    Line {
+        /// Offset of the line end.
+        end: usize,
+        /// Offset after the line end.
+        next: usize,
+    },
+    /// No line end yet; look again from `from`.
+    More {
+        /// Offset of the first byte that was not judged.
+        from: usize,
+    },
+    /// A NUL or a CR that no LF follows.
+    Bad {
+        /// Its offset.
+        at: usize,
+    },
+}
+
+/// Looks for a line end from `from` on.
+///
+/// RFC 9112 §2.2: a recipient MAY recognise a single LF as a line terminator (nginx does), and must treat a bare CR
+/// as invalid. RFC 9110 §5.5: NUL in a field makes the message invalid.
+#[inline]
+pub(crate) fn scan(buf: &[u8], from: usize) -> Scan {
+    let Some(found) = memchr3(b'\n', b'\r', 0, &buf[from..]) else {
+        return Scan::More { from: buf.len() };
+    };
+    let at = from + found;
+    match buf[at] {
+        b'\n' => Scan::Line { end: at, next: at + 1 },
+        b'\r' => match buf.get(at + 1) {
+            Some(b'\n') => Scan::Line { end: at, next: at + 2 },
+            Some(_) => Scan::Bad { at },
+            None => Scan::More { from: at },
+        },
+        _ => Scan::Bad { at },
+    }
+}
+
+/// A letter, digit or hyphen: what nginx takes for a valid name.
+const VALID: u8 = 0;
+/// `_`, valid if `underscores_in_headers` is on.
+const UNDERSCORE: u8 = 1;
+/// Any other visible or non-ASCII byte: "invalid", but the line can be told apart.
+const ODD: u8 = 2;
+/// The end of the name.
+const COLON: u8 = 3;
+/// Controls and white space, never part of a name.
+const FATAL: u8 = 4;
+
+/// Classes of the bytes of a field name.
+static NAME_CLASS: [u8; 256] = {
+    let mut table = [ODD; 256];
+    let mut b = 0;
+    while b < 256 {
+        let c = b as u8;
+        if c.is_ascii_alphanumeric() || c == b'-' {
+            table[b] = VALID;
+        } else if c <= 0x20 || c == 0x7f {
+            table[b] = FATAL;
+        }
+        b += 1;
+    }
+    table[b'_' as usize] = UNDERSCORE;
+    table[b':' as usize] = COLON;
+    table
+};
+
+/// What kind of name a header line has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    /// Letters, digits, hyphens.
+    Valid,
+    /// Also underscores.
+    Underscore,
+    /// Also other bytes.
+    Odd,
+    /// There is no colon: nginx takes the line for a name with an empty value.
+    NoColon,
+}
+
+/// Whether a line may begin with this byte. White space would be a folded line (RFC 9112 §5.2 lets a server refuse
+/// it with 400) or a name with a space in front.
+#[inline]
+pub(crate) fn may_begin(byte: u8) -> bool {
+    NAME_CLASS[byte as usize] < COLON
+}
+
+/// Parses the header line `buf[start..end]`, which is not empty. The error is the offset of the byte at fault.
+///
+/// White space between name and colon is refused (RFC 9112 §5.1).
+#[inline]
+pub(crate) fn parse_field(buf: &[u8], start: usize, end: usize) -> Result<(Header, Name), usize> {
+    let line = &buf[start..end];
+    let mut worst = VALID;
+    let mut colon = 0;
+    for &b in line {
+        let class = NAME_CLASS[b as usize];
+        if class >= COLON {
+            break;
+        }
+        worst = worst.max(class);
+        colon += 1;
+    }
+    if colon == 0 || (colon < line.len() && line[colon] != b':') {
+        return Err(start + colon);
+    }
+    let id = if worst == VALID { HeaderId::from_name(&line[..colon]) } else { HeaderId::Other };
+    let value = trim_ows(line, line.len().min(colon + 1));
+    let kind = match worst {
+        _ if colon == line.len() => Name::NoColon,
+        VALID => Name::Valid,
+        UNDERSCORE => Name::Underscore,
+        _ => Name::Odd,
+    };
+    let header = Header {
+        name: Span::new(start, start + colon),
+        value: Span::new(start + value.0, start + value.1),
+        id,
+    };
+    Ok((header, kind))
+}
+
+/// The bounds of `line[from..]` without optional white space (RFC 9110 §5.6.3).
+#[inline]
+fn trim_ows(line: &[u8], from: usize) -> (usize, usize) {
+    let ows = |b: u8| b == b' ' || b == b'\t';
+    let mut start = from;
+    let mut end = line.len();
+    while start < end && ows(line[start]) {
+        start += 1;
+    }
+    while end > start && ows(line[end - 1]) {
+        end -= 1;
+    }
+    (start, end)
+}

@@ -1,0 +1,196 @@
+//! Request targets (RFC 9112 §3.2) and what becomes of them: a decoded, normalised path and the arguments.
+//!
+//! [`parse_target`] is where path traversal ends: the path it gives begins with `/`, has no `.` or `..` segment and
+//! no NUL, whatever was encoded how. nginx's rules (`ngx_http_parse_complex_uri`) decide what is merged and decoded.
+
+mod escape;
+mod normal;
+#[cfg(test)]
+mod tests;
+mod unsafe_uri;
+
+pub use escape::{Escape, Unescape, escape, escape_html, escape_json, escape_log, unescape};
+pub use unsafe_uri::{SafeUri, unsafe_uri};
+
+use crate::head::Span;
+use std::fmt;
+
+/// How to read a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UriOptions {
+    /// `merge_slashes`: `//` in the path counts as `/`.
+    pub merge_slashes: bool,
+    /// Which forms are allowed.
+    pub form: TargetForm,
+}
+
+impl Default for UriOptions {
+    fn default() -> Self {
+        UriOptions { merge_slashes: true, form: TargetForm::Any }
+    }
+}
+
+/// The forms of a target (RFC 9112 §3.2). `*` is refused in all of them, as nginx does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetForm {
+    /// origin-form or absolute-form: HTTP/1.x.
+    Any,
+    /// origin-form only: `:path` of HTTP/2 and HTTP/3.
+    Origin,
+    /// authority-form only: `CONNECT host:port`.
+    Authority,
+}
+
+/// A parsed target. Spans point into the target, except `ext`.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The path, decoded and normalised; `$uri` before any rewrite.
+    pub path: Vec<u8>,
+    /// The arguments as they were sent, without `?` and fragment.
+    pub args: Span,
+    /// Whether there was a `?`.
+    pub has_args: bool,
+    /// The scheme of an absolute-form target, as it was sent.
+    pub scheme: Option<Span>,
+    /// Host and port of an absolute-form or authority-form target; [`crate::framing::validate_host`] takes it apart.
+    pub host: Option<Span>,
+    /// The extension of the last segment: a span of `path`.
+    pub ext: Option<Span>,
+    /// The path had to be normalised: `/.`, `//` or a fragment was in the target.
+    pub complex: bool,
+    /// The path had `%HH`.
+    pub quoted: bool,
+    /// The path has `+`.
+    pub plus: bool,
+    /// What follows scheme and host.
+    rest: Span,
+}
+
+impl Target {
+    /// Makes it empty and keeps the memory.
+    pub fn clear(&mut self) {
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        *self = Target { path, ..Target::default() };
+    }
+
+    /// Path and arguments as they were sent: `$request_uri`. `target` is what was parsed.
+    pub fn unparsed<'a>(&self, target: &'a [u8]) -> &'a [u8] {
+        if self.rest.is_empty() { b"/" } else { self.rest.of(target) }
+    }
+
+    /// Whether [`Target::unparsed`] may be sent to an upstream as it is; not so for `http://host?args`.
+    pub fn unparsed_is_valid(&self, target: &[u8]) -> bool {
+        self.unparsed(target).starts_with(b"/")
+    }
+}
+
+/// Why a target was refused: always a 400. `Display` is nginx's message; the text is for debugging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UriError(pub &'static str);
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("client sent invalid request")
+    }
+}
+
+impl std::error::Error for UriError {}
+
+/// Parses `target` into `out`, which keeps its memory.
+pub fn parse_target(target: &[u8], opts: UriOptions, out: &mut Target) -> Result<(), UriError> {
+    out.clear();
+    if target.iter().fold(false, |bad, &b| bad | (b <= b' ') | (b == 0x7f)) {
+        return Err(UriError("control byte"));
+    }
+    if opts.form == TargetForm::Authority {
+        out.host = Some(authority_form(target)?);
+        out.path.push(b'/');
+        return Ok(());
+    }
+    let start = match target.first() {
+        Some(b'/') => 0,
+        Some(c) if c.is_ascii_alphabetic() && opts.form == TargetForm::Any => absolute_form(target, out)?,
+        _ => return Err(UriError("unknown form")),
+    };
+    out.rest = Span::new(start, target.len());
+    match target.get(start) {
+        // RFC 9110 §4.2.3: an empty path means "/".
+        None => out.path.push(b'/'),
+        Some(b'?') => {
+            out.path.push(b'/');
+            set_args(target, start, out);
+        }
+        Some(_) => {
+            if let Some(stop) = normal::parse_path(target, start, opts.merge_slashes, out)? {
+                set_args(target, stop, out);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What follows the path: `target[stop]` is `?` or `#`. Fragments should not be sent; nginx cuts them off.
+fn set_args(target: &[u8], stop: usize, out: &mut Target) {
+    let hash = memchr::memchr(b'#', &target[stop..]).map(|n| stop + n);
+    out.complex |= hash.is_some();
+    if target[stop] == b'?' {
+        out.has_args = true;
+        out.args = Span::new(stop + 1, hash.unwrap_or(target.len()));
+    }
+}
+
+/// `scheme://host[:port]`; gives the offset behind it (RFC 9112 §3.2.2).
+fn absolute_form(target: &[u8], out: &mut Target) -> Result<usize, UriError> {
+    let is_scheme = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    let colon = target.iter().position(|b| !is_scheme(b)).unwrap_or(target.len());
+    if !target[colon..].starts_with(b"://") {
+        return Err(UriError("malformed scheme"));
+    }
+    let host = colon + 3;
+    let host_end = host_end(target, host)?;
+    let end = match target.get(host_end) {
+        Some(b':') => skip_digits(target, host_end + 1),
+        _ => host_end,
+    };
+    if !matches!(target.get(end), None | Some(b'/' | b'?')) {
+        return Err(UriError("malformed host or port"));
+    }
+    out.scheme = Some(Span::new(0, colon));
+    out.host = Some(Span::new(host, end));
+    Ok(end)
+}
+
+/// `host:port`, both needed (RFC 9112 §3.2.3).
+fn authority_form(target: &[u8]) -> Result<Span, UriError> {
+    let colon = host_end(target, 0)?;
+    let port = colon + 1;
+    if target.get(colon) != Some(&b':') || port == target.len() || skip_digits(target, port) != target.len() {
+        return Err(UriError("malformed authority"));
+    }
+    Ok(Span::new(0, target.len()))
+}
+
+/// Where the host that begins at `start` ends: a name, an IPv4 address or something in brackets.
+fn host_end(target: &[u8], start: usize) -> Result<usize, UriError> {
+    if target.get(start) != Some(&b'[') {
+        let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+        let len = target[start..].iter().take_while(|b| is_name(b)).count();
+        return Ok(start + len);
+    }
+    let literal = &target[start + 1..];
+    let len = literal.iter().take_while(|&&b| is_literal_byte(b)).count();
+    if literal.get(len) != Some(&b']') {
+        return Err(UriError("malformed IP literal"));
+    }
+    Ok(start + 1 + len + 1)
+}
+
+/// The bytes of an IP literal (RFC 3986 §3.2.2): colon, unreserved and sub-delims.
+pub(crate) fn is_literal_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b':' || b"-._~!$&'()*+,;=".contains(&b)
+}
+
+fn skip_digits(target: &[u8], start: usize) -> usize {
+    start + target[start..].iter().take_while(|b| b.is_ascii_digit()).count()
+}

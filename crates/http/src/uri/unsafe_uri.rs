@@ -1,0 +1,47 @@
+//! The check of URIs that do not come from a request line (`ngx_http_parse_unsafe_uri`).
+
+use std::borrow::Cow;
+
+use super::{Unescape, UriError, unescape};
+
+/// A URI that passed [`unsafe_uri`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SafeUri<'a> {
+    /// The decoded path. It need not begin with `/` (SSI has relative ones).
+    pub path: Cow<'a, [u8]>,
+    /// What followed the first `?`.
+    pub args: Option<&'a [u8]>,
+}
+
+/// Splits and decodes a URI from `X-Accel-Redirect`, a DAV `Destination`, an SSI include and the like. Refuses an empty
+/// path, NUL and `..` segments, encoded or not.
+///
+/// nginx looks for `/..` before it cuts off the arguments and so lets `/..?x` pass; we look afterwards.
+pub fn unsafe_uri(uri: &[u8]) -> Result<SafeUri<'_>, UriError> {
+    let (raw, args) = match memchr::memchr(b'?', uri) {
+        Some(at) => (&uri[..at], Some(&uri[at + 1..])),
+        None => (uri, None),
+    };
+    if raw.is_empty() {
+        return Err(UriError("empty path"));
+    }
+    let mut path = Cow::Borrowed(raw);
+    if memchr::memchr(b'%', raw).is_some() {
+        check(raw)?;
+        let mut decoded = Vec::with_capacity(raw.len());
+        unescape(Unescape::All, raw, &mut decoded);
+        path = Cow::Owned(decoded);
+    }
+    check(&path)?;
+    Ok(SafeUri { path, args })
+}
+
+fn check(path: &[u8]) -> Result<(), UriError> {
+    if memchr::memchr(0, path).is_some() {
+        return Err(UriError("NUL"));
+    }
+    if path.split(|&b| b == b'/').any(|segment| segment == b"..") {
+        return Err(UriError("path above its root"));
+    }
+    Ok(())
+}

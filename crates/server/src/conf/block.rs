@@ -1,0 +1,276 @@
+//! Resolving blocks.
+
+use super::cx::{Cx, Global};
+use super::snapshot::{Location, LocationId, Snapshot};
+use super::{Environment, Modules};
+use crate::location::Scope;
+use crate::module::{ModuleConf, Set};
+use crate::plan::Plan;
+use crate::vars::Table;
+use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The modules' configurations of one block, copied when written to.
+#[derive(Clone)]
+pub struct Confs {
+    list: Vec<Arc<dyn ModuleConf>>,
+}
+
+impl Confs {
+    fn new(modules: Modules) -> Confs {
+        Confs { list: modules.iter().map(|m| (m.conf)()).collect() }
+    }
+
+    /// What an inner block starts with.
+    fn enter(&self, into: Context) -> Confs {
+        let mut list = self.list.clone();
+        for conf in &mut list {
+            if conf.must_enter(into) {
+                unique(conf).enter(into);
+            }
+        }
+        Confs { list }
+    }
+
+    pub(super) fn get_mut<T: ModuleConf>(&mut self, module: usize) -> &mut T {
+        let conf: &mut dyn Any = unique(&mut self.list[module]);
+        conf.downcast_mut().expect("a setter asks for its own module's configuration")
+    }
+
+    fn position<T: ModuleConf>(&self) -> usize {
+        let is_it = |conf: &Arc<dyn ModuleConf>| {
+            let conf: &dyn Any = &**conf;
+            conf.is::<T>()
+        };
+        self.list.iter().position(is_it).expect("the module is in the list")
+    }
+
+    pub fn find<T: ModuleConf>(&self) -> &T {
+        let conf: &dyn Any = &*self.list[self.position::<T>()];
+        conf.downcast_ref().expect("found by type")
+    }
+
+    pub fn find_mut<T: ModuleConf>(&mut self) -> &mut T {
+        let index = self.position::<T>();
+        self.get_mut(index)
+    }
+
+    pub fn shared<T: ModuleConf>(&self) -> Arc<T> {
+        let conf: Arc<dyn Any + Send + Sync> = self.list[self.position::<T>()].clone();
+        conf.downcast().expect("found by type")
+    }
+}
+
+/// The configuration, made unshared if need be.
+fn unique(conf: &mut Arc<dyn ModuleConf>) -> &mut dyn ModuleConf {
+    if Arc::get_mut(conf).is_none() {
+        *conf = conf.duplicate();
+    }
+    Arc::get_mut(conf).expect("just made")
+}
+
+/// Builds a snapshot from a parsed configuration. Errors and notices are appended to `diags`; `None` if there are
+/// errors.
+pub fn build(
+    modules: Modules,
+    env: &Environment,
+    sources: &mut SourceMap,
+    loader: &dyn Loader,
+    tree: &[Directive],
+    diags: &mut Vec<Diag>,
+) -> Option<Snapshot> {
+    let mut rows: HashMap<&'static str, Vec<_>> = HashMap::new();
+    let mut vars = Table::default();
+    for (index, module) in modules.iter().enumerate() {
+        module.rows.iter().for_each(|row| rows.entry(row.name).or_default().push((index, row)));
+        vars.add_builtin(module.variables);
+    }
+    let mut global = Global {
+        modules,
+        env,
+        sources,
+        loader,
+        diags,
+        vars,
+        locations: Vec::new(),
+        servers: Vec::new(),
+        listens: Vec::new(),
+        logs: Vec::new(),
+        named: HashMap::new(),
+        rows,
+    };
+    let mut confs = Confs::new(modules);
+    defaults(&mut global, &mut confs);
+    let mut scope = Scope::default();
+    let mut cx = Cx {
+        global: &mut global,
+        confs: &mut confs,
+        block: Context::MAIN,
+        scope: &mut scope,
+        first: true,
+        module: 0,
+    };
+    directives(&mut cx, tree);
+    finish(global, &confs)
+}
+
+/// Runs every setter on its row's default, so that there is one definition of it.
+fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
+    let rows: Vec<_> = global
+        .modules
+        .iter()
+        .enumerate()
+        .flat_map(|(index, module)| module.rows.iter().map(move |row| (index, row)))
+        .collect();
+    for (module, row) in rows {
+        let (RowDefault::Value(value), Set::Simple(set)) = (row.default, row.set) else { continue };
+        let file = global.sources.add("default", format!("{} {value};", row.name).into_bytes());
+        let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
+        global.sources.pop();
+        let mut scope = Scope::default();
+        let mut cx =
+            Cx { global, confs, block: Context::MAIN, scope: &mut scope, first: true, module };
+        if let Err(diag) = set(&mut cx, &parsed[0]) {
+            unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
+        }
+    }
+}
+
+/// Carries out the directives of one block: simple ones, then checks, then inner blocks.
+pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
+    let mut seen: HashSet<&'static str> = HashSet::new();
+    let mut blocks = Vec::new();
+    for directive in block {
+        let (module, row) = match find(cx, directive) {
+            Ok(found) => found,
+            Err(diag) => {
+                cx.global.diags.push(diag);
+                continue;
+            }
+        };
+        cx.first = seen.insert(row.name);
+        if !cx.first && !row.many {
+            cx.global.diags.push(
+                Diag::emerg(directive.span, format!("\"{}\" directive is duplicate", row.name))
+                    .help("it may stand once in a block; remove one of them"),
+            );
+            continue;
+        }
+        cx.module = module;
+        let done = match row.set {
+            Set::Simple(set) => set(cx, directive),
+            Set::Both(set, block) => {
+                blocks.push((module, block, directive));
+                set(cx, directive)
+            }
+            Set::Block(block) => {
+                blocks.push((module, block, directive));
+                Ok(())
+            }
+            Set::Ignored(why) => {
+                let text = format!("the \"{}\" directive has no effect here: {why}", row.name);
+                cx.global.diags.push(Diag::notice(directive.span, text));
+                Ok(())
+            }
+        };
+        if let Err(diag) = done {
+            cx.global.diags.push(diag);
+        }
+    }
+    for (index, module) in cx.global.modules.iter().enumerate() {
+        cx.module = index;
+        if let Some(finish) = module.finish
+            && let Err(diag) = finish(cx)
+        {
+            cx.global.diags.push(diag);
+        }
+    }
+    for (module, set, directive) in blocks {
+        cx.module = module;
+        if let Err(diag) = set(cx, directive) {
+            cx.global.diags.push(diag);
+        }
+    }
+}
+
+/// The row of a directive in this context. Several rows may share a name (`server` in `http` and in `upstream`).
+fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate::module::Row), Diag> {
+    let Some(rows) = cx.global.rows.get(directive.name()) else {
+        return Err(row::unknown(directive, cx.global.rows.keys().copied()));
+    };
+    let (module, found) = rows.iter().find(|(_, row)| row.contexts.has(cx.block)).unwrap_or(&rows[0]);
+    row::check(found, directive, cx.block)?;
+    Ok((*module, found))
+}
+
+/// Resolves the block of `directive` as location `id`.
+pub(super) fn location<'a>(
+    outer: &mut Cx<'_, 'a>,
+    id: LocationId,
+    directive: &Directive,
+    kind: Context,
+    name: &[u8],
+    prepare: impl FnOnce(&mut Cx<'_, 'a>),
+) {
+    let mut confs = outer.confs.enter(kind);
+    let mut scope = Scope::default();
+    let mut cx = Cx {
+        global: &mut *outer.global,
+        confs: &mut confs,
+        block: kind,
+        scope: &mut scope,
+        first: true,
+        module: outer.module,
+    };
+    prepare(&mut cx);
+    directives(&mut cx, directive.block.as_deref().unwrap_or_default());
+    let mut plan = Plan::default();
+    for (index, module) in cx.global.modules.iter().enumerate() {
+        cx.module = index;
+        if let Some(install) = module.install {
+            install(&cx, &mut plan);
+        }
+    }
+    plan.seal();
+    let core = cx.shared();
+    let anonymous = !Context::SERVER.or(Context::LOCATION).has(kind);
+    let (tree, named) = scope.finish(outer.global);
+    if kind == Context::SERVER {
+        outer.global.servers.last_mut().expect("the server is being built").named = named;
+    } else {
+        outer.global.servers.last_mut().expect("locations are in a server").named.extend(named);
+    }
+    let location = Location { name: name.into(), core, plan, tree, anonymous };
+    outer.global.locations[id.0 as usize] = Some(location);
+}
+
+fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
+    let undefined: Vec<(String, _)> =
+        global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
+    for (name, span) in undefined {
+        let text = format!("unknown \"{name}\" variable");
+        let diag = span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
+        let near = brisk_conf::diag::did_you_mean(&name, global.vars.known());
+        let help = near.map_or_else(
+            || "no directive defines it (set, map, geo, a named group)".to_string(),
+            |near| format!("did you mean \"${near}\"?"),
+        );
+        global.diags.push(diag.help(help));
+    }
+    let listens = crate::core::listen::resolve(&mut global);
+    if global.diags.iter().any(Diag::is_error) {
+        return None;
+    }
+    Some(Snapshot {
+        main: confs.shared(),
+        listens,
+        servers: global.servers,
+        locations: global.locations.into_iter().map(|l| l.expect("every reserved location is built")).collect(),
+        vars: global.vars,
+        logs: global.logs,
+        hostname: global.env.hostname.clone(),
+        prefix: global.env.prefix.clone(),
+    })
+}

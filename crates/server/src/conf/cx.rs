@@ -1,0 +1,139 @@
+//! What a directive's setter may see and do.
+
+use super::block::Confs;
+use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
+use crate::conf::snapshot::Location;
+use crate::core::listen::ListenSpec;
+use crate::module::ModuleConf;
+use crate::regex::Regex;
+use crate::vars::{Table, Template};
+use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What belongs to the whole configuration while it is built.
+pub struct Global<'a> {
+    pub modules: Modules,
+    pub env: &'a Environment,
+    pub sources: &'a mut SourceMap,
+    pub loader: &'a dyn Loader,
+    pub diags: &'a mut Vec<Diag>,
+    pub vars: Table,
+    pub locations: Vec<Option<Location>>,
+    pub servers: Vec<Server>,
+    pub listens: Vec<ListenSpec>,
+    pub logs: Vec<LogTarget>,
+    /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
+    pub named: HashMap<(&'static str, String), Box<dyn Any>>,
+    pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,
+}
+
+impl Global<'_> {
+    /// Reserves a location's number; [`Cx::child`] fills it.
+    pub fn reserve_location(&mut self) -> LocationId {
+        self.locations.push(None);
+        LocationId(self.locations.len() as u32 - 1)
+    }
+
+    /// The number of a log, shared by all who name the same target.
+    pub fn log(&mut self, target: LogTarget) -> LogId {
+        let index = self.logs.iter().position(|have| *have == target).unwrap_or_else(|| {
+            self.logs.push(target);
+            self.logs.len() - 1
+        });
+        LogId(index as u32)
+    }
+}
+
+/// The context of a setter: one block of the configuration.
+pub struct Cx<'b, 'a: 'b> {
+    pub global: &'b mut Global<'a>,
+    pub confs: &'b mut Confs,
+    /// The kind of block (one bit).
+    pub block: Context,
+    /// Locations defined directly in this block.
+    pub scope: &'b mut crate::location::Scope,
+    /// True if this is the directive's first occurrence in this block: lists start anew, they are not extended.
+    pub first: bool,
+    pub(super) module: usize,
+}
+
+impl<'a> Cx<'_, 'a> {
+    /// The configuration of the module that owns the current directive, to be changed.
+    pub fn conf<T: ModuleConf>(&mut self) -> &mut T {
+        let module = self.module;
+        self.confs.get_mut(module)
+    }
+
+    /// Another module's configuration.
+    pub fn conf_of<T: ModuleConf>(&self) -> &T {
+        self.confs.find()
+    }
+
+    /// Another module's configuration, shared, to be kept by a handler.
+    pub fn shared<T: ModuleConf>(&self) -> std::sync::Arc<T> {
+        self.confs.shared()
+    }
+
+    /// Another module's configuration, to be changed.
+    pub fn conf_of_mut<T: ModuleConf>(&mut self) -> &mut T {
+        self.confs.find_mut()
+    }
+
+    pub fn template(&mut self, token: &Token) -> Result<Template, Diag> {
+        Template::parse(&mut self.global.vars, token)
+    }
+
+    pub fn regex(&mut self, token: &Token, pattern: &[u8], caseless: bool) -> Result<Regex, Diag> {
+        let text = std::str::from_utf8(pattern)
+            .map_err(|_| Diag::emerg(token.span, "the pattern is not valid UTF-8"))?;
+        Regex::compile(&mut self.global.vars, text, caseless, token)
+    }
+
+    pub fn warn(&mut self, diag: Diag) {
+        self.global.diags.push(diag);
+    }
+
+    /// A relative path starts at the prefix.
+    pub fn full_path(&self, path: &str) -> String {
+        self.global.env.full(path)
+    }
+
+    /// Reads a file that a directive names (keys, tables), relative to the main file's folder.
+    pub fn read_file(&mut self, token: &Token) -> Result<std::sync::Arc<[u8]>, Diag> {
+        let path = self.global.loader.resolve(token.str());
+        self.global.loader.read(&path).map_err(|error| {
+            Diag::emerg(
+                token.span,
+                format!("open() \"{}\" failed ({})", Path::new(&path).display(), brisk_conf::os_text(&error)),
+            )
+        })
+    }
+
+    /// Resolves an inner block and stores it as location `id`.
+    pub fn child(
+        &mut self,
+        id: LocationId,
+        directive: &Directive,
+        kind: Context,
+        name: &[u8],
+        prepare: impl FnOnce(&mut Cx<'_, 'a>),
+    ) {
+        super::block::location(self, id, directive, kind, name, prepare);
+    }
+}
+
+/// The error for a value that is none of the allowed ones.
+pub fn invalid_value(directive: &Directive, token: &Token, allowed: &str) -> Diag {
+    Diag::emerg(
+        token.span,
+        format!("invalid value \"{}\" in \"{}\" directive", token.text(), directive.name()),
+    )
+    .help(format!("it must be {allowed}"))
+}
+
+/// The error for a parameter nobody knows.
+pub fn invalid_parameter(token: &Token) -> Diag {
+    Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text()))
+}

@@ -1,0 +1,99 @@
+//! The configuration that requests are served by: typed, merged, immutable.
+
+use crate::core::CoreConf;
+use crate::core::MainConf;
+use crate::location::LocationTree;
+use crate::plan::Plan;
+use crate::server_name::NameTable;
+use crate::vars::Table;
+use brisk_net::listen::{Address, Options};
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+/// Index of a location in its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocationId(pub u32);
+
+/// Index of a server in its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub u32);
+
+/// Index of a listening socket in its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenId(pub u32);
+
+/// Index of a log in its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LogId(pub u32);
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LogTarget {
+    /// An absolute path, opened for appending by the master.
+    File(String),
+    Stderr,
+}
+
+/// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefix {
+    pub proxy_protocol: bool,
+    pub tls: bool,
+}
+
+/// One socket to listen on, and who answers there.
+pub struct Listen {
+    pub address: Address,
+    pub options: Options,
+    pub prefix: Prefix,
+    pub names: NameTable,
+    pub default_server: ServerId,
+    /// `listen` of a wildcard address stands for others of the same port: the local address decides.
+    pub by_local: Vec<(Address, NameTable, ServerId)>,
+}
+
+/// A `server` block.
+pub struct Server {
+    /// The first name, as `$server_name` shows it.
+    pub name: Box<[u8]>,
+    /// The block itself as a location: server-level rewrite, defaults.
+    pub root: LocationId,
+    pub named: HashMap<Box<[u8]>, LocationId>,
+}
+
+/// A `location` block, a server block as such, or the inside of an `if` or `limit_except`.
+pub struct Location {
+    /// As written, for messages and `$…`.
+    pub name: Box<[u8]>,
+    pub core: Arc<CoreConf>,
+    pub plan: Plan,
+    pub tree: Option<Box<LocationTree>>,
+    /// `if` and `limit_except` blocks: content handlers see through to the location around.
+    pub anonymous: bool,
+}
+
+/// A whole configuration.
+pub struct Snapshot {
+    pub main: Arc<MainConf>,
+    pub listens: Vec<Listen>,
+    pub servers: Vec<Server>,
+    pub locations: Vec<Location>,
+    pub vars: Table,
+    pub logs: Vec<LogTarget>,
+    pub hostname: String,
+    pub prefix: String,
+}
+
+impl Snapshot {
+    pub fn location(&self, id: LocationId) -> &Location {
+        &self.locations[id.0 as usize]
+    }
+
+    pub fn server(&self, id: ServerId) -> &Server {
+        &self.servers[id.0 as usize]
+    }
+
+    pub fn listen(&self, id: ListenId) -> &Listen {
+        &self.listens[id.0 as usize]
+    }
+}

@@ -1,0 +1,38 @@
+//! Every limit that is not a directive, in one place. Units are in the names.
+
+/// Rewrites and internal redirects of one request before it is given up with 500 (nginx: 10).
+pub const URI_CHANGES_MAX: u8 = 11;
+/// Bytes taken from a socket in one read of the hot path.
+pub const READ_CHUNK_BYTES: usize = 16 * 1024;
+/// Room for all requests that one wake-up reads before they are answered.
+pub const ARENA_BYTES: usize = 256 * 1024;
+/// Requests answered for one connection before others have their turn.
+pub const PIPELINE_MAX: usize = 64;
+/// A file up to this size is kept in memory while it is cached.
+pub const SMALL_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// All file contents that one thread keeps.
+pub const FILE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Files (or facts about files) that one thread keeps.
+pub const FILE_ENTRIES_MAX: usize = 4096;
+/// Open descriptors among them.
+pub const FILE_DESCRIPTORS_MAX: usize = 512;
+/// Prepared answers that one thread keeps.
+pub const PREPARED_ENTRIES_MAX: usize = 4096;
+/// Their bytes, heads included.
+pub const PREPARED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// An answer up to this size is prepared as a whole.
+pub const PREPARED_ANSWER_BYTES_MAX: usize = 80 * 1024;
+/// Bytes of a large file handed to the kernel at a time, so that others have their turn.
+pub const SENDFILE_CHUNK_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of a file read into memory at a time where sendfile is off.
+pub const COPY_CHUNK_BYTES: usize = 64 * 1024;
+/// Response heads; more headers than that are a broken configuration.
+pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Connections taken from one listening socket per wake-up.
+pub const ACCEPT_BATCH_MAX: usize = 64;
+/// Depth of subrequests.
+pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
+/// Bytes of log lines buffered per file and thread before they are written early.
+pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
+/// Regular expression match attempts (PCRE): stops runaway backtracking.
+pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;

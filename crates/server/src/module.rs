@@ -1,0 +1,87 @@
+//! What a module is: rows of directives, variables, a piece of configuration per block, and what it installs.
+//!
+//! Modules know this crate; this crate names no module. The list of modules is handed to
+//! [`build`](crate::conf::build()) by the program.
+
+use crate::conf::Cx;
+use crate::plan::Plan;
+use crate::vars::Variable;
+use brisk_conf::{Context, Diag, Directive};
+use std::any::Any;
+use std::sync::Arc;
+
+/// What carries a directive out.
+///
+/// A block's simple directives are all carried out before its inner blocks are entered, so that an inner block
+/// inherits whatever its parent says, wherever it says it.
+#[derive(Clone, Copy)]
+pub enum Set {
+    /// A directive without a block, or whose block is data (`map`, `types`).
+    Simple(fn(&mut Cx<'_, '_>, &Directive) -> Result<(), Diag>),
+    /// A directive whose block holds directives.
+    Block(fn(&mut Cx<'_, '_>, &Directive) -> Result<(), Diag>),
+    /// First in its place among the simple ones, then as a block (`if`).
+    Both(
+        fn(&mut Cx<'_, '_>, &Directive) -> Result<(), Diag>,
+        fn(&mut Cx<'_, '_>, &Directive) -> Result<(), Diag>,
+    ),
+    /// Accepted for compatibility: does nothing here, and `-t` says why.
+    Ignored(&'static str),
+}
+
+/// A directive's row.
+pub type Row = brisk_conf::Row<Set>;
+
+/// A module's configuration in one block. Inner blocks start with a copy of the outer block's.
+pub trait ModuleConf: Any + Send + Sync {
+    fn duplicate(&self) -> Arc<dyn ModuleConf>;
+
+    /// Called on the copy that a block of kind `into` starts with: reset what is not inherited. Return false if
+    /// nothing would change, and the copy is not made.
+    fn enter(&mut self, into: Context) -> bool {
+        let _ = into;
+        false
+    }
+
+    /// True if [`enter`](ModuleConf::enter) would change something.
+    fn must_enter(&self, into: Context) -> bool {
+        let _ = into;
+        false
+    }
+}
+
+/// One module.
+pub struct Module {
+    /// As in nginx's documentation, without `ngx_http_` and `_module`.
+    pub name: &'static str,
+    pub rows: &'static [Row],
+    pub variables: &'static [Variable],
+    /// The configuration before any directive, defaults of rows not yet applied.
+    pub conf: fn() -> Arc<dyn ModuleConf>,
+    /// Runs when a block's simple directives are done: checks that concern several of them.
+    pub finish: Option<fn(&mut Cx<'_, '_>) -> Result<(), Diag>>,
+    /// Puts handlers and filters into a location's plan, if the module is configured there.
+    pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
+}
+
+/// For modules without configuration of their own.
+#[derive(Clone)]
+pub struct NoConf;
+
+impl ModuleConf for NoConf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(NoConf)
+    }
+}
+
+impl Module {
+    /// A module that has nothing yet; for struct update syntax in statics.
+    pub const EMPTY: Module = Module {
+        name: "",
+        rows: &[],
+        variables: &[],
+        conf: || Arc::new(NoConf),
+        finish: None,
+        install: None,
+    };
+}

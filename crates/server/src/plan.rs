@@ -1,0 +1,115 @@
+//! What a request does in one location: only what is configured there.
+
+use crate::flow::Flow;
+use crate::request::Request;
+use std::sync::Arc;
+
+/// One step of a phase. Plain functions: a handler that must wait says so with [`Flow::Disk`] or [`Flow::Wait`].
+pub trait Handler: Send + Sync {
+    fn handle(&self, r: &mut Request) -> Flow;
+}
+
+impl<F: Fn(&mut Request) -> Flow + Send + Sync> Handler for F {
+    fn handle(&self, r: &mut Request) -> Flow {
+        self(r)
+    }
+}
+
+/// Works on a response before it is sent: changes headers, wraps the body.
+pub trait Filter: Send + Sync {
+    fn filter(&self, r: &mut Request);
+}
+
+/// Writes a line, counts a request: runs when the response is sent or given up.
+pub trait LogHandler: Send + Sync {
+    fn log(&self, r: &Request);
+}
+
+/// The order of filters, outermost last. Registration order never matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// `304`/`412` before anything is done to the body.
+    NotModified,
+    /// Changes content: substitution, SSI, images.
+    Content,
+    /// Recodes: charset.
+    Charset,
+    /// Compresses.
+    Coding,
+    /// `add_header`, `expires`, cookies.
+    Headers,
+    /// Cuts ranges out of the finished body.
+    Range,
+}
+
+/// Whether an answer may be kept and given again to the same request target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purity {
+    /// Depends only on the request target, the host and the files looked at.
+    Pure,
+    /// Looks at anything else: other headers, the client, the clock.
+    Impure,
+}
+
+/// Handlers and filters of one location, by phase.
+pub struct Plan {
+    pub rewrite: Option<Arc<dyn Handler>>,
+    pub preaccess: Vec<Arc<dyn Handler>>,
+    pub access: Vec<Arc<dyn Handler>>,
+    pub precontent: Vec<Arc<dyn Handler>>,
+    /// The one handler that owns the location, e.g. a proxy; `None`: the chain below.
+    pub content: Option<Arc<dyn Handler>>,
+    /// Asked in order when nobody owns the location.
+    pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
+    pub filters: Vec<(Stage, Arc<dyn Filter>)>,
+    pub log: Vec<Arc<dyn LogHandler>>,
+    pub purity: Purity,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            rewrite: None,
+            preaccess: Vec::new(),
+            access: Vec::new(),
+            precontent: Vec::new(),
+            content: None,
+            content_chain: Vec::new(),
+            filters: Vec::new(),
+            log: Vec::new(),
+            purity: Purity::Pure,
+        }
+    }
+}
+
+impl Plan {
+    /// Adds a filter; `purity` says whether its result depends on more than the target.
+    pub fn add_filter(&mut self, stage: Stage, purity: Purity, filter: Arc<dyn Filter>) {
+        self.filters.push((stage, filter));
+        self.note(purity);
+    }
+
+    /// Adds a content handler to the chain; a lower `order` is asked first (nginx: random_index 10, index 20,
+    /// autoindex 30, dav 40, gzip_static 50, static 60).
+    pub fn add_content(&mut self, order: u8, handler: Arc<dyn Handler>) {
+        self.content_chain.push((order, handler));
+    }
+
+    pub fn note(&mut self, purity: Purity) {
+        if purity == Purity::Impure {
+            self.purity = Purity::Impure;
+        }
+    }
+
+    /// Puts everything into its final order; called once, when the location is complete.
+    pub(crate) fn seal(&mut self) {
+        self.filters.sort_by_key(|(stage, _)| *stage);
+        self.content_chain.sort_by_key(|(order, _)| *order);
+        self.preaccess.shrink_to_fit();
+        self.access.shrink_to_fit();
+        self.precontent.shrink_to_fit();
+        self.content_chain.shrink_to_fit();
+        self.filters.shrink_to_fit();
+        self.log.shrink_to_fit();
+    }
+}

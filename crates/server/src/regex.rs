@@ -1,0 +1,230 @@
+//! Regular expressions as nginx means them: PCRE's syntax, leftmost-first.
+//!
+//! What the linear-time engine can express runs on it; look-around and back-references go to PCRE2 with its JIT
+//! compiler and a match limit.
+
+use crate::limits::PCRE_MATCH_LIMIT;
+use crate::request::Request;
+use crate::vars::{Table, VarId};
+use brisk_conf::{Diag, Token};
+use std::rc::Rc;
+
+enum Engine {
+    Linear(regex::bytes::Regex),
+    Pcre(pcre2::bytes::Regex),
+}
+
+/// A compiled expression with the variables that its named groups fill.
+pub struct Regex {
+    engine: Engine,
+    pattern: Box<str>,
+    named: Box<[(usize, VarId)]>,
+    groups: usize,
+}
+
+/// The groups of the last match in a request.
+#[derive(Default)]
+pub struct Captures {
+    subject: Vec<u8>,
+    /// Start and end per group, group 0 first; `usize::MAX` for a group that took no part.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Captures {
+    pub fn clear(&mut self) {
+        self.subject.clear();
+        self.spans.clear();
+    }
+
+    pub fn group(&self, index: u8) -> &[u8] {
+        match self.spans.get(usize::from(index)) {
+            Some(&(start, end)) if start <= end && end <= self.subject.len() => &self.subject[start..end],
+            _ => b"",
+        }
+    }
+
+    pub fn append(&self, index: u8, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.group(index));
+    }
+}
+
+impl Regex {
+    /// Compiles `pattern`, found in `token`. Named groups become variables.
+    pub fn compile(
+        vars: &mut Table,
+        pattern: &str,
+        caseless: bool,
+        token: &Token,
+    ) -> Result<Regex, Diag> {
+        let (engine, names) = compile(pattern, caseless).map_err(|(message, at)| {
+            let place = at.map_or(String::new(), |at| {
+                format!(" at \"{}\"", pattern.get(at..).unwrap_or_default())
+            });
+            Diag::emerg(token.span, format!("pcre2_compile() failed: {message} in \"{pattern}\"{place}"))
+                .help("the pattern is not a valid regular expression; quote it if it holds \"{\" or \";\"")
+        })?;
+        let groups = names.len().max(1) - 1;
+        let mut named = Vec::new();
+        for (index, name) in names.into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let id = vars.define_slot(&name).ok_or_else(|| {
+                Diag::emerg(token.span, format!("the duplicate \"{name}\" variable"))
+                    .help("a named group cannot be called like a built-in variable")
+            })?;
+            named.push((index, id));
+        }
+        Ok(Regex { engine, pattern: pattern.into(), named: named.into(), groups })
+    }
+
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// Number of capturing groups.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Matches without recording groups. A runaway match counts as none and is logged by [`Regex::exec`] only.
+    pub fn is_match(&self, subject: &[u8]) -> bool {
+        match &self.engine {
+            Engine::Linear(re) => re.is_match(subject),
+            Engine::Pcre(re) => re.is_match(subject).unwrap_or(false),
+        }
+    }
+
+    /// Matches and, if there are groups, records them in the request and sets the named ones' variables.
+    pub fn exec(&self, r: &Request, subject: &[u8]) -> bool {
+        if self.groups == 0 {
+            return self.matched_whole(r, subject);
+        }
+        let mut spans = Vec::with_capacity(self.groups + 1);
+        let found = match &self.engine {
+            Engine::Linear(re) => {
+                let mut locations = re.capture_locations();
+                let found = re.captures_read(&mut locations, subject).is_some();
+                let group = |i| locations.get(i).unwrap_or((usize::MAX, 0));
+                spans.extend((0..=self.groups).map(group));
+                found
+            }
+            Engine::Pcre(re) => {
+                let mut locations = re.capture_locations();
+                match re.captures_read(&mut locations, subject) {
+                    Ok(found) => {
+                        let group = |i| locations.get(i).unwrap_or((usize::MAX, 0));
+                        spans.extend((0..=self.groups).map(group));
+                        found.is_some()
+                    }
+                    Err(error) => self.failed(r, &error),
+                }
+            }
+        };
+        if !found {
+            return false;
+        }
+        for &(group, id) in &*self.named {
+            let value = match spans.get(group) {
+                Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
+                _ => Some(Rc::from(&b""[..])),
+            };
+            r.vars.set(id, value);
+        }
+        let mut captures = r.captures.borrow_mut();
+        captures.subject.clear();
+        captures.subject.extend_from_slice(subject);
+        captures.spans = spans;
+        true
+    }
+
+    fn matched_whole(&self, r: &Request, subject: &[u8]) -> bool {
+        let (start, end) = match &self.engine {
+            Engine::Linear(re) => match re.find(subject) {
+                Some(found) => (found.start(), found.end()),
+                None => return false,
+            },
+            Engine::Pcre(re) => match re.find(subject) {
+                Ok(Some(found)) => (found.start(), found.end()),
+                Ok(None) => return false,
+                Err(error) => return self.failed(r, &error),
+            },
+        };
+        let mut captures = r.captures.borrow_mut();
+        captures.subject.clear();
+        captures.subject.extend_from_slice(subject);
+        captures.spans.clear();
+        captures.spans.push((start, end));
+        true
+    }
+
+    fn failed(&self, r: &Request, error: &pcre2::Error) -> bool {
+        crate::rlog!(r, Alert, "pcre2_match() failed: {error} on \"{}\"", self.pattern);
+        false
+    }
+}
+
+type Names = Vec<Option<String>>;
+
+fn compile(pattern: &str, caseless: bool) -> Result<(Engine, Names), (String, Option<usize>)> {
+    if linear_means_the_same(pattern)
+        && let Ok(re) = regex::bytes::RegexBuilder::new(pattern)
+            .case_insensitive(caseless)
+            .unicode(false)
+            .size_limit(4 << 20)
+            .build()
+    {
+        let names = re.capture_names().map(|n| n.map(str::to_string)).collect();
+        return Ok((Engine::Linear(re), names));
+    }
+    let limited = format!("(*LIMIT_MATCH={PCRE_MATCH_LIMIT}){pattern}");
+    match pcre2::bytes::RegexBuilder::new().caseless(caseless).jit_if_available(true).build(&limited) {
+        Ok(re) => {
+            let names = re.capture_names().to_vec();
+            Ok((Engine::Pcre(re), names))
+        }
+        Err(error) => {
+            let at = error.offset().map(|at| at.saturating_sub(limited.len() - pattern.len()));
+            let text = error.to_string();
+            let text = text.rsplit(": ").next().unwrap_or(&text).to_string();
+            Err((text, at))
+        }
+    }
+}
+
+/// Constructs that both engines accept but understand differently go to PCRE2.
+fn linear_means_the_same(pattern: &str) -> bool {
+    // `$` matches before a final newline in PCRE; a URI may end with one (%0a), so only `$` at the very end matters,
+    // and there the difference is a newline that a file name hardly has: still PCRE's reading is the contract.
+    // Classes: `[[`, `&&`, `--`, `~~` are set operations here and plain characters there.
+    // `\<`, `\>`, `\z` and friends differ as well, and an unescaped `{` that is no counter is an error only here.
+    let differs = ["[[", "&&", "--", "~~", "\\<", "\\>", "\\h", "\\R", "\\K", "\\Z", "\\N", "(?#", "\\e", "\\G", "\\Q"];
+    pattern.is_ascii() && !differs.iter().any(|d| pattern.contains(d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, subject: &str) -> bool {
+        let (engine, _) = compile(pattern, false).unwrap();
+        match engine {
+            Engine::Linear(re) => re.is_match(subject.as_bytes()),
+            Engine::Pcre(re) => re.is_match(subject.as_bytes()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn both_engines_answer_alike() {
+        assert!(matches(r"\.php$", "/a.php"));
+        assert!(matches(r"^/(?!private)", "/public"));
+        assert!(!matches(r"^/(?!private)", "/private"));
+        assert!(matches(r"^/(\w)\1$", "/aa"));
+        assert!(compile("(", false).is_err());
+    }
+
+    #[test]
+    fn a_runaway_match_ends() {
+        let (engine, _) = compile(r"^(?=(a+)+$)(a+)+$", false).unwrap();
+        let Engine::Pcre(re) = engine else { panic!("look-ahead needs PCRE") };
+        let _ = re.is_match(&[b'a'; 40].iter().copied().chain(*b"!").collect::<Vec<_>>());
+    }
+}

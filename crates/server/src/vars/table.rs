@@ -1,0 +1,169 @@
+//! The variables of one configuration, by name and by number.
+
+use super::Eval;
+use crate::request::Request;
+use brisk_conf::Span;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A variable's number in its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VarId(pub u32);
+
+/// Computes a variable of fixed name.
+pub type Get = fn(&Request, &mut Vec<u8>) -> bool;
+
+/// Where a built-in variable's value comes from.
+#[derive(Clone)]
+pub enum Source {
+    Fixed(Get),
+    /// A family such as `$arg_…`: the function gets the rest of the name.
+    Family(fn(&Request, &str, &mut Vec<u8>) -> bool, Arc<str>),
+}
+
+impl Source {
+    pub(super) fn append(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        match self {
+            Source::Fixed(get) => get(r, out),
+            Source::Family(get, rest) => get(r, rest, out),
+        }
+    }
+}
+
+/// A built-in variable, as a row.
+#[derive(Clone, Copy)]
+pub struct Variable {
+    /// A name that ends with `*` is a family: `arg_*`.
+    pub name: &'static str,
+    pub get: VariableGet,
+    /// Called when `set` assigns to it; `None`: the variable cannot be assigned.
+    pub set: Option<fn(&mut Request, &[u8])>,
+    pub doc: &'static str,
+}
+
+/// See [`Variable::get`].
+#[derive(Clone, Copy)]
+pub enum VariableGet {
+    Fixed(Get),
+    Family(fn(&Request, &str, &mut Vec<u8>) -> bool),
+}
+
+/// What a variable is.
+#[derive(Clone)]
+pub enum Kind {
+    /// Built in; computed each time it is asked for.
+    Source(Source),
+    /// Holds what `set`, a capture or a cookie put there.
+    Slot,
+    /// Computed by a module and kept for the request unless volatile.
+    Eval { eval: Arc<dyn Eval>, volatile: bool },
+    /// Used somewhere but not defined (yet).
+    Undefined,
+}
+
+/// One variable of a configuration.
+pub struct Var {
+    pub name: Box<str>,
+    pub kind: Kind,
+    /// See [`Variable::set`].
+    pub assign: Option<fn(&mut Request, &[u8])>,
+    /// First use, for the error if nobody defines it.
+    used_at: Option<Span>,
+}
+
+/// All variables of a configuration.
+#[derive(Default)]
+pub struct Table {
+    vars: Vec<Var>,
+    names: HashMap<Box<str>, VarId>,
+    builtin: HashMap<&'static str, Variable>,
+    families: Vec<(&'static str, Variable)>,
+}
+
+impl Table {
+    /// Makes built-in variables known.
+    pub fn add_builtin(&mut self, rows: &'static [Variable]) {
+        for row in rows {
+            match row.name.strip_suffix('*') {
+                Some(prefix) => self.families.push((prefix, *row)),
+                None => {
+                    self.builtin.insert(row.name, *row);
+                }
+            }
+        }
+        // The longest prefix wins: `sent_http_` before `sent_`.
+        self.families.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    }
+
+    pub fn get(&self, id: VarId) -> &Var {
+        &self.vars[id.0 as usize]
+    }
+
+    /// The number of a variable that is used at `span`; it may be defined later.
+    pub fn refer(&mut self, name: &str, span: Option<Span>) -> VarId {
+        let name = name.to_ascii_lowercase();
+        if let Some(&id) = self.names.get(name.as_str()) {
+            return id;
+        }
+        let (kind, assign) = self.builtin_kind(&name);
+        let id = VarId(self.vars.len() as u32);
+        self.vars.push(Var { name: name.as_str().into(), kind, assign, used_at: span });
+        self.names.insert(name.into(), id);
+        id
+    }
+
+    fn builtin_kind(&self, name: &str) -> (Kind, Option<fn(&mut Request, &[u8])>) {
+        if let Some(row) = self.builtin.get(name)
+            && let VariableGet::Fixed(get) = row.get
+        {
+            return (Kind::Source(Source::Fixed(get)), row.set);
+        }
+        for (prefix, row) in &self.families {
+            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
+                && !rest.is_empty()
+            {
+                return (Kind::Source(Source::Family(get, rest.into())), row.set);
+            }
+        }
+        (Kind::Undefined, None)
+    }
+
+    /// Defines a variable that values are assigned to (`set`, named captures). Built-in ones that cannot be assigned
+    /// are an error: false.
+    pub fn define_slot(&mut self, name: &str) -> Option<VarId> {
+        let id = self.refer(name, None);
+        let var = &mut self.vars[id.0 as usize];
+        match var.kind {
+            Kind::Undefined => var.kind = Kind::Slot,
+            Kind::Slot | Kind::Eval { .. } => {}
+            Kind::Source(Source::Family(..)) if var.assign.is_none() => var.kind = Kind::Slot,
+            Kind::Source(_) if var.assign.is_some() => {}
+            Kind::Source(_) => return None,
+        }
+        Some(id)
+    }
+
+    /// Defines a computed variable; a later definition replaces an earlier one, as in nginx.
+    pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval>, volatile: bool) -> Option<VarId> {
+        let id = self.refer(name, None);
+        let var = &mut self.vars[id.0 as usize];
+        if matches!(var.kind, Kind::Source(Source::Fixed(_))) {
+            return None;
+        }
+        var.kind = Kind::Eval { eval, volatile };
+        Some(id)
+    }
+
+    /// Names that are used and that nobody defines, with the place of their first use.
+    pub fn undefined(&self) -> impl Iterator<Item = (&str, Option<Span>)> {
+        self.vars.iter().filter(|v| matches!(v.kind, Kind::Undefined)).map(|v| (&*v.name, v.used_at))
+    }
+
+    /// All names that could be meant, for "did you mean".
+    pub fn known(&self) -> impl Iterator<Item = &str> {
+        self.builtin
+            .keys()
+            .copied()
+            .chain(self.vars.iter().filter(|v| !matches!(v.kind, Kind::Undefined)).map(|v| &*v.name))
+    }
+}

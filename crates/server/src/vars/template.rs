@@ -1,0 +1,132 @@
+//! Text with variables in it, cut up once.
+
+use super::{Table, VarId};
+use crate::request::Request;
+use brisk_conf::{Diag, Token};
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Text(Box<[u8]>),
+    Var(VarId),
+    /// `$1` … `$9`: a group of the last regular expression that matched.
+    Capture(u8),
+}
+
+/// Text with variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    parts: Box<[Part]>,
+}
+
+impl Template {
+    /// Cuts `token` up.
+    pub fn parse(vars: &mut Table, token: &Token) -> Result<Template, Diag> {
+        Template::parse_bytes(vars, token.bytes(), token)
+    }
+
+    /// As [`Template::parse`], for text that is only part of the token.
+    pub fn parse_bytes(vars: &mut Table, text: &[u8], token: &Token) -> Result<Template, Diag> {
+        let mut parts = Vec::new();
+        let mut plain = Vec::new();
+        let mut rest = text;
+        while let Some(at) = memchr::memchr(b'$', rest) {
+            plain.extend_from_slice(&rest[..at]);
+            rest = &rest[at + 1..];
+            let (part, len) = variable(vars, rest, token)?;
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain).into()));
+            }
+            parts.push(part);
+            rest = &rest[len..];
+        }
+        plain.extend_from_slice(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain.into()));
+        }
+        Ok(Template { parts: parts.into() })
+    }
+
+    /// A template that is only text.
+    pub fn literal(text: &[u8]) -> Template {
+        let part = (!text.is_empty()).then(|| Part::Text(text.into()));
+        Template { parts: part.into_iter().collect() }
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The text, if there are no variables in it.
+    pub fn as_literal(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn is_literal(&self) -> bool {
+        self.as_literal().is_some()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// True if a `$1` … `$9` occurs.
+    pub fn has_captures(&self) -> bool {
+        self.parts.iter().any(|p| matches!(p, Part::Capture(_)))
+    }
+
+    /// Appends the text with all values filled in.
+    pub fn append(&self, r: &Request, out: &mut Vec<u8>) {
+        for part in &*self.parts {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Var(id) => {
+                    r.var(*id, out);
+                }
+                Part::Capture(group) => r.captures.borrow().append(*group, out),
+            }
+        }
+    }
+
+    pub fn eval(&self, r: &Request) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.append(r, &mut out);
+        out
+    }
+}
+
+/// What follows a `$`: its part and length.
+fn variable(vars: &mut Table, rest: &[u8], token: &Token) -> Result<(Part, usize), Diag> {
+    if let Some(&digit @ b'1'..=b'9') = rest.first() {
+        return Ok((Part::Capture(digit - b'0'), 1));
+    }
+    let (name, len) = match rest.first() {
+        Some(b'{') => {
+            let end = rest.iter().position(|&b| b == b'}').ok_or_else(|| {
+                let start = String::from_utf8_lossy(&rest[1..]).into_owned();
+                Diag::emerg(
+                    token.span,
+                    format!("the closing bracket in \"{start}\" variable is missing"),
+                )
+            })?;
+            (&rest[1..end], end + 1)
+        }
+        _ => {
+            let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+            (&rest[..len], len)
+        }
+    };
+    if name.is_empty() {
+        return Err(Diag::emerg(token.span, "invalid variable name")
+            .help("a \"$\" begins a variable; nginx has no escape for it, put it into a variable with `geo` or `map`"));
+    }
+    if let [digit @ b'1'..=b'9'] = name {
+        return Ok((Part::Capture(digit - b'0'), len));
+    }
+    let name = std::str::from_utf8(name).map_err(|_| Diag::emerg(token.span, "invalid variable name"))?;
+    Ok((Part::Var(vars.refer(name, Some(token.span))), len))
+}
