@@ -96,6 +96,7 @@ pub fn build(
         vars,
         locations: Vec::new(),
         servers: Vec::new(),
+        names: Vec::new(),
         listens: Vec::new(),
         logs: Vec::new(),
         named: HashMap::new(),

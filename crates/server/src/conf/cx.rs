@@ -22,6 +22,8 @@ pub struct Global<'a> {
     pub vars: Table,
     pub locations: Vec<Option<Location>>,
     pub servers: Vec<Server>,
+    /// The names of each server.
+    pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
@@ -109,6 +111,11 @@ impl<'a> Cx<'_, 'a> {
                 format!("open() \"{}\" failed ({})", Path::new(&path).display(), brisk_conf::os_text(&error)),
             )
         })
+    }
+
+    /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
+    pub fn block_here(&mut self, directive: &Directive) {
+        super::block::directives(self, directive.block.as_deref().unwrap_or_default());
     }
 
     /// Resolves an inner block and stores it as location `id`.

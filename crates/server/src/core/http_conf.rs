@@ -1,0 +1,310 @@
+//! What `ngx_http_core_module` keeps per block.
+
+use super::TypeMap;
+use crate::conf::{LocationId, LogId};
+use crate::module::ModuleConf;
+use crate::vars::Template;
+use brisk_conf::Context;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `error_log` levels, most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Emerg = 1,
+    Alert,
+    Crit,
+    Error,
+    Warn,
+    Notice,
+    Info,
+    Debug,
+}
+
+impl LogLevel {
+    pub const NAMES: [&'static str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize - 1]
+    }
+
+    pub fn parse(text: &str) -> Option<LogLevel> {
+        use LogLevel::*;
+        let all = [Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug];
+        all.into_iter().find(|l| l.as_str() == text)
+    }
+}
+
+/// One `error_log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogTo {
+    pub log: LogId,
+    pub level: LogLevel,
+}
+
+/// Where files of a location are: `root` or `alias`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    pub path: Template,
+    /// `alias`: the location's own text is replaced by the path. For regular expressions the path is the whole.
+    pub alias: Option<AliasOf>,
+}
+
+/// What `alias` replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AliasOf {
+    /// The first bytes of the URI.
+    Prefix(usize),
+    /// The whole URI (regular expression locations).
+    Whole,
+}
+
+/// Where an `error_page` leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageTarget {
+    /// A URI of this server, or (if it starts with a scheme) a redirect.
+    Uri(Template),
+    Named(Box<[u8]>),
+}
+
+/// One `error_page`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPage {
+    pub codes: Box<[u16]>,
+    /// `=code`, `=` (take the target's), or nothing (keep the original).
+    pub overwrite: Option<Option<u16>>,
+    pub target: PageTarget,
+}
+
+/// `server_tokens`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerTokens {
+    On,
+    Off,
+    Build,
+}
+
+/// `if_modified_since`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfModifiedSince {
+    Off,
+    Exact,
+    Before,
+}
+
+/// `satisfy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Satisfy {
+    All,
+    Any,
+}
+
+/// `lingering_close`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LingeringClose {
+    Off,
+    On,
+    Always,
+}
+
+/// `aio`: accepted; Brisk reads cold files on its pool whatever it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aio {
+    Off,
+    On,
+}
+
+/// `limit_rate`, `limit_rate_after`: bytes per second, or a template that gives them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rate {
+    Bytes(u64),
+    Template(Template),
+}
+
+/// `disable_symlinks`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    Follow,
+    Refuse { from: Option<Template> },
+    SameOwner { from: Option<Template> },
+}
+
+/// `open_file_cache` and its companions. The cache itself is always coherent; these bound it, and `valid` is used
+/// where files cannot be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCacheConf {
+    pub max: Option<usize>,
+    pub inactive: Duration,
+    pub valid: Duration,
+    pub min_uses: u64,
+    pub errors: bool,
+}
+
+/// `limit_except`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitExcept {
+    /// Methods that are not limited.
+    pub methods: Box<[Box<[u8]>]>,
+    pub block: LocationId,
+}
+
+/// `charset` and `source_charset` live with their module; this is what a response carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charset(pub Arc<[u8]>);
+
+/// Directives of `http`, `server` and `location`.
+#[derive(Clone, Debug)]
+pub struct CoreConf {
+    pub absolute_redirect: bool,
+    pub aio: Aio,
+    pub chunked_transfer_encoding: bool,
+    pub client_body_buffer_size: u64,
+    pub client_body_timeout: Duration,
+    pub client_header_buffer_size: u64,
+    pub client_header_timeout: Duration,
+    pub client_max_body_size: u64,
+    pub default_type: Arc<[u8]>,
+    pub directio: Option<u64>,
+    pub error_log: Arc<[LogTo]>,
+    pub error_pages: Arc<[ErrorPage]>,
+    pub etag: bool,
+    pub file_cache: Arc<FileCacheConf>,
+    pub if_modified_since: IfModifiedSince,
+    pub ignore_invalid_headers: bool,
+    pub internal: bool,
+    /// Browsers that get no keep-alive: `msie6`, `safari`.
+    pub keepalive_disable_msie6: bool,
+    pub keepalive_disable_safari: bool,
+    pub keepalive_min_timeout: Duration,
+    pub keepalive_requests: u64,
+    pub keepalive_time: Duration,
+    pub keepalive_timeout: Duration,
+    /// The second parameter of `keepalive_timeout`, in seconds.
+    pub keepalive_header: Option<u64>,
+    pub large_client_header_buffers: (u64, u64),
+    pub limit_except: Option<Arc<LimitExcept>>,
+    pub limit_rate: Rate,
+    pub limit_rate_after: Rate,
+    pub lingering_close: LingeringClose,
+    pub lingering_time: Duration,
+    pub lingering_timeout: Duration,
+    pub log_not_found: bool,
+    pub log_subrequest: bool,
+    pub max_headers: u64,
+    pub max_ranges: usize,
+    pub merge_slashes: bool,
+    pub port_in_redirect: bool,
+    pub post_action: Option<Arc<[u8]>>,
+    pub recursive_error_pages: bool,
+    pub reset_timedout_connection: bool,
+    pub root: Arc<Root>,
+    pub satisfy: Satisfy,
+    pub send_timeout: Duration,
+    pub sendfile: bool,
+    /// Zero: no limit.
+    pub sendfile_max_chunk: u64,
+    pub server_name_in_redirect: bool,
+    pub server_tokens: ServerTokens,
+    pub symlinks: Arc<Symlinks>,
+    pub tcp_nodelay: bool,
+    pub tcp_nopush: bool,
+    pub types: Arc<TypeMap>,
+    pub underscores_in_headers: bool,
+    /// `auth_delay`.
+    pub auth_delay: Duration,
+    /// The text of the location this block belongs to, for `alias`.
+    pub location_text: Arc<[u8]>,
+    /// Whether that location is a regular expression.
+    pub location_is_regex: bool,
+    /// Which of `root` and `alias` was seen in this block, for the duplicate check.
+    pub(super) root_here: bool,
+}
+
+impl Default for CoreConf {
+    fn default() -> CoreConf {
+        CoreConf {
+            absolute_redirect: true,
+            aio: Aio::Off,
+            chunked_transfer_encoding: true,
+            client_body_buffer_size: 16 << 10,
+            client_body_timeout: Duration::ZERO,
+            client_header_buffer_size: 1024,
+            client_header_timeout: Duration::ZERO,
+            client_max_body_size: 1 << 20,
+            default_type: Arc::from(&b"text/plain"[..]),
+            directio: None,
+            error_log: Arc::new([]),
+            error_pages: Arc::new([]),
+            etag: true,
+            file_cache: Arc::new(FileCacheConf {
+                max: None,
+                inactive: Duration::from_secs(60),
+                valid: Duration::from_secs(60),
+                min_uses: 1,
+                errors: false,
+            }),
+            if_modified_since: IfModifiedSince::Exact,
+            ignore_invalid_headers: true,
+            internal: false,
+            keepalive_disable_msie6: true,
+            keepalive_disable_safari: false,
+            keepalive_min_timeout: Duration::ZERO,
+            keepalive_requests: 1000,
+            keepalive_time: Duration::from_secs(3600),
+            keepalive_timeout: Duration::from_secs(75),
+            keepalive_header: None,
+            large_client_header_buffers: (4, 8192),
+            limit_except: None,
+            limit_rate: Rate::Bytes(0),
+            limit_rate_after: Rate::Bytes(0),
+            lingering_close: LingeringClose::On,
+            lingering_time: Duration::from_secs(30),
+            lingering_timeout: Duration::from_secs(5),
+            log_not_found: true,
+            log_subrequest: false,
+            max_headers: 1000,
+            max_ranges: usize::MAX,
+            merge_slashes: true,
+            port_in_redirect: true,
+            post_action: None,
+            recursive_error_pages: false,
+            reset_timedout_connection: false,
+            root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
+            satisfy: Satisfy::All,
+            send_timeout: Duration::from_secs(60),
+            sendfile: false,
+            sendfile_max_chunk: 2 << 20,
+            server_name_in_redirect: false,
+            server_tokens: ServerTokens::On,
+            symlinks: Arc::new(Symlinks::Follow),
+            tcp_nodelay: true,
+            tcp_nopush: false,
+            types: Arc::new(TypeMap::builtin()),
+            underscores_in_headers: false,
+            auth_delay: Duration::ZERO,
+            location_text: Arc::new([]),
+            location_is_regex: false,
+            root_here: false,
+        }
+    }
+}
+
+impl ModuleConf for CoreConf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        self.internal || self.limit_except.is_some() || self.root_here
+    }
+
+    fn enter(&mut self, into: Context) -> bool {
+        // `internal` and `limit_except` are not inherited, but an `if` is still the same location.
+        if !Context::LOCATION_IF.has(into) && !Context::LIMIT_EXCEPT.has(into) {
+            self.internal = false;
+            self.limit_except = None;
+        }
+        self.root_here = false;
+        true
+    }
+}

@@ -1,0 +1,312 @@
+//! `listen`: addresses, socket options, and which server answers where.
+
+use crate::conf::{Cx, Global, Listen, Prefix, ServerId, invalid_parameter};
+use crate::server_name::NameTable;
+use brisk_conf::{Diag, Directive, Span, Token, value};
+use brisk_net::listen::{Address, KeepAlive, Options};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One `listen` as written.
+pub struct ListenSpec {
+    pub server: ServerId,
+    pub address: Address,
+    pub options: Options,
+    /// Socket options were given: at most one `listen` of an address may.
+    pub explicit: bool,
+    /// A socket of its own even if a wildcard covers it.
+    pub bind: bool,
+    pub default_server: bool,
+    pub prefix: Prefix,
+    pub span: Span,
+}
+
+/// The setter.
+pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let addresses = addresses(token)?;
+    let server = ServerId(cx.global.servers.len() as u32 - 1);
+    let mut spec = ListenSpec {
+        server,
+        address: addresses[0].clone(),
+        options: Options::default(),
+        explicit: false,
+        bind: false,
+        default_server: false,
+        prefix: Prefix::default(),
+        span: d.span,
+    };
+    for token in &d.args[1..] {
+        parameter(cx, &mut spec, token)?;
+    }
+    for address in addresses {
+        if cx.global.listens.iter().rev().take_while(|l| l.server == server).any(|l| l.address == address) {
+            return Err(Diag::emerg(d.span, format!("a duplicate listen {}", shown(&address)))
+                .help("this server already listens there"));
+        }
+        cx.global.listens.push(ListenSpec { address, options: spec.options.clone(), ..spec });
+    }
+    Ok(())
+}
+
+/// What a server without `listen` gets: port 80, or 8000 without root's rights.
+pub fn default(cx: &mut Cx<'_, '_>, server: ServerId, span: Span) {
+    let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
+    cx.global.listens.push(ListenSpec {
+        server,
+        address: Address::Ip((Ipv4Addr::UNSPECIFIED, port).into()),
+        options: Options::default(),
+        explicit: false,
+        bind: false,
+        default_server: false,
+        prefix: Prefix::default(),
+        span,
+    });
+}
+
+fn shown(address: &Address) -> String {
+    address.to_string()
+}
+
+fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Result<(), Diag> {
+    let text = token.str();
+    let (key, value) = text.split_once('=').map_or((text, None), |(k, v)| (k, Some(v)));
+    let bad = || invalid_parameter(token);
+    let sized = |value: Option<&str>| {
+        let token = Token { value: value.unwrap_or_default().as_bytes().into(), ..token.clone() };
+        value::size(&token).map_err(|_| bad())
+    };
+    let mut socket = true;
+    match (key, value) {
+        ("default_server" | "default", None) => {
+            spec.default_server = true;
+            socket = false;
+        }
+        ("bind", None) => {}
+        ("backlog", Some(n)) => spec.options.backlog = n.parse().ok().filter(|&n| n != 0).ok_or_else(bad)?,
+        ("rcvbuf", value) => spec.options.rcvbuf = Some(sized(value)? as usize),
+        ("sndbuf", value) => spec.options.sndbuf = Some(sized(value)? as usize),
+        ("deferred", None) => spec.options.deferred = true,
+        ("reuseport", None) => spec.options.reuseport = true,
+        ("fastopen", Some(n)) => spec.options.fastopen = Some(n.parse().map_err(|_| bad())?),
+        ("ipv6only", Some(value)) => {
+            if !matches!(spec.address, Address::Ip(SocketAddr::V6(_))) {
+                return Err(Diag::emerg(token.span, format!("ipv6only is not supported on addr \"{}\"", shown(&spec.address))));
+            }
+            spec.options.ipv6only = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err(Diag::emerg(token.span, format!("invalid ipv6only flags \"{value}\""))),
+            };
+        }
+        ("so_keepalive", Some(value)) => spec.options.keepalive = Some(keepalive(value).ok_or_else(bad)?),
+        ("setfib" | "accept_filter", Some(_)) => {
+            let text = format!("the \"{key}\" parameter has no effect here: Linux does not have it");
+            cx.warn(Diag::notice(token.span, text));
+            socket = false;
+        }
+        ("multipath", None) => return Err(bad().help("multipath TCP is not supported")),
+        ("proxy_protocol", None) => {
+            spec.prefix.proxy_protocol = true;
+            socket = false;
+        }
+        ("ssl", None) => {
+            return Err(Diag::emerg(token.span, "the \"ssl\" parameter is not supported yet")
+                .help("this build has no TLS; put the server behind one that has"));
+        }
+        ("http2" | "quic" | "spdy", None) => {
+            return Err(Diag::emerg(token.span, format!("the \"{key}\" parameter is not supported yet"))
+                .help("this build speaks HTTP/1.1; remove the parameter"));
+        }
+        _ => return Err(bad()),
+    }
+    if socket {
+        spec.explicit = true;
+        spec.bind = true;
+    }
+    Ok(())
+}
+
+/// `on`, `off` or `idle:interval:count`, each part optional.
+fn keepalive(text: &str) -> Option<KeepAlive> {
+    match text {
+        "on" => return Some(KeepAlive::On { idle: None, interval: None, count: None }),
+        "off" => return Some(KeepAlive::Off),
+        _ => {}
+    }
+    let parts: Vec<&str> = text.split(':').collect();
+    let [idle, interval, count] = parts.as_slice() else { return None };
+    let time = |text: &str| match text {
+        "" => Some(None),
+        text => value::parse_time(text.as_bytes(), true).filter(|&n| n > 0).map(|n| Some(Duration::from_secs(n))),
+    };
+    let count = if count.is_empty() { None } else { Some(count.parse().ok().filter(|&n| n > 0)?) };
+    let (idle, interval) = (time(idle)?, time(interval)?);
+    if idle.is_none() && interval.is_none() && count.is_none() {
+        return None;
+    }
+    Some(KeepAlive::On { idle, interval, count })
+}
+
+/// All addresses that the first parameter means: a port range is several, a name may have several.
+fn addresses(token: &Token) -> Result<Vec<Address>, Diag> {
+    let text = token.str();
+    let fail = |why: &str| {
+        Err(Diag::emerg(token.span, format!("{why} in \"{text}\" of the \"listen\" directive"))
+            .help("write PORT, ADDRESS:PORT, [IPV6]:PORT or unix:/PATH"))
+    };
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() || path.len() > 107 {
+            return fail(if path.is_empty() { "no path" } else { "too long path" });
+        }
+        return Ok(vec![Address::Unix(PathBuf::from(path))]);
+    }
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let Some((host, tail)) = rest.split_once(']') else { return fail("invalid host") };
+        (Some(host), tail.strip_prefix(':'))
+    } else if let Some((host, port)) = text.rsplit_once(':') {
+        (Some(host), Some(port))
+    } else if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') && !text.is_empty() {
+        (None, Some(text))
+    } else {
+        (Some(text), None)
+    };
+    let ports = match port {
+        None => 80..=80,
+        Some(port) => match port_range(port) {
+            Some(range) => range,
+            None => return fail("invalid port"),
+        },
+    };
+    let ips: Vec<IpAddr> = match host {
+        None | Some("*") => vec![Ipv4Addr::UNSPECIFIED.into()],
+        Some("") => return fail("no host"),
+        Some(host) => match host.parse::<IpAddr>() {
+            Ok(ip) => vec![ip],
+            Err(_) if text.starts_with('[') => match host.parse::<Ipv6Addr>() {
+                Ok(ip) => vec![ip.into()],
+                Err(_) => return fail("invalid host"),
+            },
+            Err(_) => match (host, 0).to_socket_addrs() {
+                Ok(found) => found.map(|a| a.ip()).collect(),
+                Err(_) => return fail("host not found"),
+            },
+        },
+    };
+    let mut out = Vec::new();
+    for ip in ips {
+        out.extend(ports.clone().map(|port| Address::Ip((ip, port).into())));
+    }
+    out.dedup();
+    Ok(out)
+}
+
+fn port_range(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
+    let one = |text: &str| text.parse::<u16>().ok().filter(|&p| p > 0);
+    match text.split_once('-') {
+        None => one(text).map(|p| p..=p),
+        Some((from, to)) => {
+            let (from, to) = (one(from)?, one(to)?);
+            (from <= to).then_some(from..=to)
+        }
+    }
+}
+
+/// One address with all who share it, while it is put together.
+struct Group {
+    specs: Vec<usize>,
+    bind: bool,
+}
+
+/// Turns all `listen`s into sockets: one per address, except that a wildcard covers the addresses of its port.
+pub fn resolve(global: &mut Global<'_>) -> Vec<Listen> {
+    let mut groups: BTreeMap<Address, Group> = BTreeMap::new();
+    for (index, spec) in global.listens.iter().enumerate() {
+        let group =
+            groups.entry(spec.address.clone()).or_insert_with(|| Group { specs: Vec::new(), bind: false });
+        group.specs.push(index);
+        group.bind |= spec.bind;
+    }
+    let mut out = Vec::new();
+    let addresses: Vec<Address> = groups.keys().cloned().collect();
+    for address in &addresses {
+        let group = &groups[address];
+        if covered(address, group, &groups) {
+            continue;
+        }
+        let mut listen = listen_of(global, address, &group.specs);
+        for other in &addresses {
+            let inner = &groups[other];
+            if other != address && covers(address, other) && !inner.bind {
+                let made = listen_of(global, other, &inner.specs);
+                listen.by_local.push((made.address, made.names, made.default_server));
+            }
+        }
+        out.push(listen);
+    }
+    out
+}
+
+/// True if `wide` is the wildcard of `narrow`'s port and family.
+fn covers(wide: &Address, narrow: &Address) -> bool {
+    match (wide, narrow) {
+        (Address::Ip(wide), Address::Ip(narrow)) => {
+            wide.ip().is_unspecified() && wide.port() == narrow.port() && wide.is_ipv4() == narrow.is_ipv4()
+        }
+        _ => false,
+    }
+}
+
+fn covered(address: &Address, group: &Group, groups: &BTreeMap<Address, Group>) -> bool {
+    !group.bind && groups.keys().any(|wide| wide != address && covers(wide, address))
+}
+
+fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Listen {
+    let mut names = NameTable::default();
+    let mut default_server = None;
+    let mut options: Option<Options> = None;
+    let mut prefix = Prefix::default();
+    for &index in specs {
+        let spec = &global.listens[index];
+        prefix.proxy_protocol |= spec.prefix.proxy_protocol;
+        prefix.tls |= spec.prefix.tls;
+        if spec.explicit {
+            if options.is_some() {
+                global.diags.push(
+                    Diag::emerg(spec.span, format!("duplicate listen options for {}", shown(address)))
+                        .help("give socket options in one listen of an address only"),
+                );
+            }
+            options = Some(spec.options.clone());
+        }
+        if spec.default_server && default_server.replace(spec.server).is_some() {
+            global.diags.push(
+                Diag::emerg(spec.span, format!("a duplicate default server for {}", shown(address)))
+                    .help("one server is the default of an address"),
+            );
+        }
+        for name in &global.names[spec.server.0 as usize] {
+            if !names.add(name, spec.server) {
+                global.diags.push(
+                    Diag::warn(
+                        spec.span,
+                        format!("conflicting server name \"{}\" on {}, ignored", name, shown(address)),
+                    )
+                    .bare(),
+                );
+            }
+        }
+    }
+    let default_server = default_server.unwrap_or(global.listens[specs[0]].server);
+    Listen {
+        address: address.clone(),
+        options: options.unwrap_or_default(),
+        prefix,
+        names,
+        default_server,
+        by_local: Vec::new(),
+    }
+}
+

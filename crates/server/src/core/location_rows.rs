@@ -1,0 +1,325 @@
+//! Blocks and the directives that shape them: `http`, `server`, `location`, `root`, `error_page` …
+
+use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
+use super::main_conf::MainConf;
+use crate::conf::{Cx, LogTarget, Server, ServerId, invalid_value};
+use crate::location::Pattern;
+use crate::server_name::Name;
+use crate::vars::Template;
+use brisk_conf::{Context, Diag, Directive, Token};
+use std::sync::Arc;
+
+/// Runs at the end of every block.
+pub fn finish(_: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    Ok(())
+}
+
+pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    cx.conf_of_mut::<MainConf>().has_http = true;
+    let outer = std::mem::replace(&mut cx.block, Context::HTTP);
+    cx.block_here(d);
+    cx.block = outer;
+    Ok(())
+}
+
+pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let root = cx.global.reserve_location();
+    let id = ServerId(cx.global.servers.len() as u32);
+    cx.global.servers.push(Server { name: Box::default(), root, named: hashbrown::HashMap::new() });
+    cx.global.names.push(Vec::new());
+    let before = cx.global.listens.len();
+    cx.child(root, d, Context::SERVER, b"", |_| {});
+    if cx.global.listens.len() == before {
+        super::listen::default(cx, id, d.span);
+    }
+    Ok(())
+}
+
+pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    for token in &d.args {
+        let name = name(cx, token)?;
+        // The default of the row runs outside any server.
+        let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
+        if server.name.is_empty() {
+            server.name = match token.bytes() {
+                [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
+                text => text.to_ascii_lowercase().into(),
+            };
+        }
+        cx.global.names.last_mut().expect("one list per server").extend(name);
+    }
+    Ok(())
+}
+
+fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
+    let bad = || {
+        Diag::emerg(token.span, format!("server name \"{}\" is invalid", token.text()))
+            .help("write example.com, *.example.com, www.example.* or ~regex")
+    };
+    let text = token.bytes();
+    if let Some(pattern) = text.strip_prefix(b"~") {
+        if pattern.is_empty() {
+            return Err(Diag::emerg(token.span, format!("empty regex in server name \"{}\"", token.text())));
+        }
+        // Names are compared in lower case; a pattern with upper case can only mean the same.
+        let caseless = pattern.iter().any(u8::is_ascii_uppercase);
+        return Ok(vec![Name::Regex(Arc::new(cx.regex(token, pattern, caseless)?))]);
+    }
+    if text.contains(&b'/') {
+        cx.warn(Diag::warn(token.span, format!("server name \"{}\" has suspicious symbols", token.text())));
+    }
+    let lower = if text == b"$hostname" {
+        cx.global.env.hostname.clone().into_bytes()
+    } else {
+        text.to_ascii_lowercase()
+    };
+    let stars = lower.iter().filter(|&&b| b == b'*').count();
+    if lower.is_empty() {
+        return Ok(vec![Name::Exact(Box::default())]);
+    }
+    Ok(match &*lower {
+        [b'.', rest @ ..] if stars == 0 && !rest.is_empty() => {
+            vec![Name::Exact(rest.into()), Name::Head(rest.into())]
+        }
+        [b'*', b'.', rest @ ..] if stars == 1 && !rest.is_empty() => vec![Name::Head(rest.into())],
+        [rest @ .., b'.', b'*'] if stars == 1 && !rest.is_empty() => vec![Name::Tail(rest.into())],
+        b"*" => return Err(bad()),
+        text if stars == 0 => vec![Name::Exact(text.strip_suffix(b".").unwrap_or(text).into())],
+        _ => return Err(bad()),
+    })
+}
+
+pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let (modifier, token) = match d.args.as_slice() {
+        [modifier, token] => (modifier.bytes(), token),
+        [token] => split_modifier(token.bytes()).map_or((&b""[..], token), |m| (m, token)),
+        _ => unreachable!("the row's arity was checked"),
+    };
+    let text = if d.args.len() == 1 { &token.bytes()[modifier.len()..] } else { token.bytes() };
+    let pattern = match modifier {
+        b"=" => Pattern::Exact(text.into()),
+        b"^~" => Pattern::Prefix { text: text.into(), no_regex: true },
+        b"~" => Pattern::Regex(cx.regex(token, text, false)?),
+        b"~*" => Pattern::Regex(cx.regex(token, text, true)?),
+        b"" if text.starts_with(b"@") => Pattern::Named(text.into()),
+        b"" => Pattern::Prefix { text: text.into(), no_regex: false },
+        _ => {
+            return Err(Diag::emerg(
+                d.arg(0).span,
+                format!("invalid location modifier \"{}\"", d.arg(0).text()),
+            )
+            .help("the modifiers are =, ^~, ~ and ~*"));
+        }
+    };
+    check_nesting(cx, &pattern, text, token)?;
+    let is_regex = matches!(pattern, Pattern::Regex(_));
+    let id = cx.global.reserve_location();
+    let shown: Box<[u8]> = text.into();
+    let location_text: Arc<[u8]> = text.into();
+    cx.child(id, d, Context::LOCATION, &shown, |inner| {
+        let core = inner.conf_of_mut::<CoreConf>();
+        core.location_text = location_text;
+        core.location_is_regex = is_regex;
+    });
+    cx.scope.add(pattern, id, token)
+}
+
+/// nginx accepts `location =/x` and `location ~\.php$` without a space.
+fn split_modifier(text: &[u8]) -> Option<&[u8]> {
+    let len = match text {
+        [b'^', b'~', ..] | [b'~', b'*', ..] => 2,
+        [b'=' | b'~', ..] => 1,
+        _ => return None,
+    };
+    Some(&text[..len])
+}
+
+fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token) -> Result<(), Diag> {
+    if cx.block != Context::LOCATION {
+        return Ok(());
+    }
+    let outer = cx.conf_of::<CoreConf>();
+    let outer_name = String::from_utf8_lossy(&outer.location_text);
+    let fail = |message: String, help: &str| Err(Diag::emerg(token.span, message).help(help));
+    if outer.location_text.starts_with(b"@") && !outer.location_is_regex {
+        return fail(
+            format!("location \"{}\" cannot be inside the named location \"{outer_name}\"", token.text()),
+            "put it beside the named location",
+        );
+    }
+    match pattern {
+        Pattern::Named(_) => fail(
+            format!("named location \"{}\" can be on the server level only", token.text()),
+            "move it out of the enclosing location",
+        ),
+        Pattern::Exact(_) | Pattern::Prefix { .. }
+            if !outer.location_is_regex && !text.starts_with(&outer.location_text) =>
+        {
+            fail(
+                format!("location \"{}\" is outside location \"{outer_name}\"", token.text()),
+                "an inner location's prefix must begin with the outer one's",
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    const METHODS: [&str; 15] = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+        "UNLOCK", "PATCH", "TRACE",
+    ];
+    let mut methods: Vec<Box<[u8]>> = Vec::new();
+    for token in &d.args {
+        let upper = token.str().to_ascii_uppercase();
+        if !METHODS.contains(&upper.as_str()) {
+            return Err(Diag::emerg(token.span, format!("invalid method \"{}\"", token.text())));
+        }
+        if upper == "GET" {
+            methods.push(b"HEAD"[..].into());
+        }
+        methods.push(upper.into_bytes().into());
+    }
+    let block = cx.global.reserve_location();
+    let name: Box<[u8]> = cx.conf_of::<CoreConf>().location_text[..].into();
+    cx.child(block, d, Context::LIMIT_EXCEPT, &name, |_| {});
+    cx.conf_of_mut::<CoreConf>().limit_except = Some(Arc::new(LimitExcept { methods: methods.into(), block }));
+    Ok(())
+}
+
+fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let conf = cx.conf::<CoreConf>();
+    if conf.root_here {
+        let other = if d.name() == "alias" { "root" } else { "alias" };
+        return Err(Diag::emerg(
+            d.span,
+            format!("\"{}\" directive is duplicate, \"{other}\" directive was specified earlier", d.name()),
+        )
+        .help("a location has either root or alias"));
+    }
+    // The default of the row is no statement of the user's.
+    conf.root_here = cx.block != Context::MAIN;
+    Ok(())
+}
+
+fn path_template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
+    let text = token.bytes();
+    if text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$") {
+        return cx.template(token);
+    }
+    let full = [cx.global.env.prefix.as_bytes(), text].concat();
+    Template::parse_bytes(&mut cx.global.vars, &full, token)
+}
+
+pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    root_once(cx, d)?;
+    let mut token = d.arg(0).clone();
+    // The URI that is appended begins with a slash.
+    while token.value.len() > 1 && token.value.ends_with(b"/") {
+        token.value = token.value[..token.value.len() - 1].into();
+    }
+    if &*token.value == b"/" {
+        token.value = Box::default();
+    }
+    let path = path_template(cx, &token)?;
+    cx.conf::<CoreConf>().root = Arc::new(Root { path, alias: None });
+    Ok(())
+}
+
+pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    root_once(cx, d)?;
+    let conf = cx.conf_of::<CoreConf>();
+    if conf.location_text.starts_with(b"@") && !conf.location_is_regex {
+        return Err(Diag::emerg(d.span, "the \"alias\" directive cannot be used inside the named location")
+            .help("use root there"));
+    }
+    let alias = if conf.location_is_regex { AliasOf::Whole } else { AliasOf::Prefix(conf.location_text.len()) };
+    let path = path_template(cx, d.arg(0))?;
+    cx.conf::<CoreConf>().root = Arc::new(Root { path, alias: Some(alias) });
+    Ok(())
+}
+
+pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let (target, rest) = d.args.split_last().expect("the row's arity was checked");
+    let (overwrite, codes) = match rest.last() {
+        Some(token) if token.bytes().starts_with(b"=") => {
+            (Some(overwrite(token)?), &rest[..rest.len() - 1])
+        }
+        _ => (None, rest),
+    };
+    if codes.is_empty() {
+        return Err(Diag::emerg(d.span, "invalid number of arguments in \"error_page\" directive")
+            .help("write: error_page CODE … [=CODE] URI"));
+    }
+    let mut list = Vec::new();
+    for token in codes {
+        let code = token.str().parse::<u16>().ok();
+        match code {
+            Some(499) => {
+                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+                    .help("there is nobody to send a page to"));
+            }
+            Some(code @ 300..=599) => list.push(code),
+            _ => {
+                return Err(Diag::emerg(
+                    token.span,
+                    format!("value \"{}\" must be between 300 and 599", token.text()),
+                ));
+            }
+        }
+    }
+    let target = if target.bytes().starts_with(b"@") {
+        PageTarget::Named(target.bytes().into())
+    } else {
+        PageTarget::Uri(cx.template(target)?)
+    };
+    let page = ErrorPage { codes: list.into(), overwrite, target };
+    let first = cx.first;
+    let conf = cx.conf::<CoreConf>();
+    let mut pages = if first { Vec::new() } else { conf.error_pages.to_vec() };
+    pages.push(page);
+    conf.error_pages = pages.into();
+    Ok(())
+}
+
+fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
+    match &token.str()[1..] {
+        "" => Ok(None),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))),
+    }
+}
+
+pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let target = match d.arg(0).str() {
+        "stderr" => LogTarget::Stderr,
+        text if text.starts_with("syslog:") || text.starts_with("memory:") => {
+            let kind = text.split(':').next().unwrap_or_default();
+            return Err(Diag::emerg(d.arg(0).span, format!("error_log to {kind} is not supported yet"))
+                .help("use a file or stderr"));
+        }
+        text => LogTarget::File(cx.full_path(text)),
+    };
+    let mut level = LogLevel::Error;
+    for token in &d.args[1..] {
+        level = match token.str() {
+            text if text.starts_with("debug_") => LogLevel::Debug,
+            text => LogLevel::parse(text).ok_or_else(|| {
+                Diag::emerg(token.span, format!("invalid log level \"{}\"", token.text()))
+                    .help("the levels are debug, info, notice, warn, error, crit, alert and emerg")
+            })?,
+        };
+    }
+    let log = cx.global.log(target);
+    let first = cx.first;
+    let conf = cx.conf::<CoreConf>();
+    let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };
+    if list.iter().any(|have: &LogTo| have.log == log) && !first {
+        return Err(invalid_value(d, d.arg(0), "different from the logs above"));
+    }
+    list.push(LogTo { log, level });
+    conf.error_log = list.into();
+    Ok(())
+}

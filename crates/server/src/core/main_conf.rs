@@ -1,0 +1,83 @@
+//! The configuration of the process.
+
+use crate::module::ModuleConf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `worker_processes`: the number of event-loop threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// As many as the smaller of CPU affinity and cgroup quota allows.
+    Auto,
+    Count(usize),
+}
+
+/// `worker_cpu_affinity`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuAffinity {
+    None,
+    /// One core per thread, from the cores of the mask (all if `None`).
+    Auto(Option<Vec<usize>>),
+    /// The cores of thread 0, 1, …; the last mask counts for all further threads.
+    Masks(Vec<Vec<usize>>),
+}
+
+/// Directives of `main` and `events`.
+#[derive(Clone, Debug)]
+pub struct MainConf {
+    pub daemon: bool,
+    pub master_process: bool,
+    pub pid: String,
+    pub user: Option<(String, Option<String>)>,
+    pub processes: Processes,
+    pub affinity: CpuAffinity,
+    pub priority: i32,
+    pub rlimit_nofile: Option<u64>,
+    pub rlimit_core: Option<u64>,
+    /// Zero: no limit.
+    pub shutdown_timeout: Duration,
+    pub working_directory: Option<String>,
+    /// `env`: a name, or a name and a value.
+    pub env: Vec<(String, Option<String>)>,
+    pub connections: u64,
+    pub multi_accept: bool,
+    /// Addresses and networks whose connections log at debug level.
+    pub debug_connections: Vec<String>,
+    pub pcre_jit: bool,
+    /// `thread_pool`: threads and queue length by name.
+    pub thread_pools: Vec<(String, usize, usize)>,
+    pub has_events: bool,
+    pub has_http: bool,
+}
+
+impl Default for MainConf {
+    fn default() -> MainConf {
+        MainConf {
+            daemon: true,
+            master_process: true,
+            pid: String::new(),
+            user: None,
+            processes: Processes::Count(1),
+            affinity: CpuAffinity::None,
+            priority: 0,
+            rlimit_nofile: None,
+            rlimit_core: None,
+            shutdown_timeout: Duration::ZERO,
+            working_directory: None,
+            env: Vec::new(),
+            connections: 512,
+            multi_accept: false,
+            debug_connections: Vec::new(),
+            pcre_jit: false,
+            thread_pools: Vec::new(),
+            has_events: false,
+            has_http: false,
+        }
+    }
+}
+
+impl ModuleConf for MainConf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}

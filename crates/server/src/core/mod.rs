@@ -1,0 +1,37 @@
+//! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
+
+mod http_conf;
+mod http_rows;
+pub mod listen;
+mod location_rows;
+mod main_conf;
+mod main_rows;
+mod simple;
+mod types;
+
+pub use http_conf::{
+    Aio, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
+    LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
+};
+pub use main_conf::{CpuAffinity, MainConf, Processes};
+pub use types::TypeMap;
+
+use crate::module::Module;
+
+/// `ngx_core_module`, `ngx_events_module`, `ngx_event_core_module` and their kin.
+pub static MAIN: Module = Module {
+    name: "core",
+    rows: main_rows::ROWS,
+    conf: || std::sync::Arc::new(MainConf::default()),
+    ..Module::EMPTY
+};
+
+/// `ngx_http_core_module`.
+pub static HTTP: Module = Module {
+    name: "http_core",
+    rows: http_rows::ROWS,
+    variables: crate::vars::builtin::VARIABLES,
+    conf: || std::sync::Arc::new(CoreConf::default()),
+    finish: Some(location_rows::finish),
+    ..Module::EMPTY
+};

@@ -1,0 +1,203 @@
+//! Finding the location for a URI, as nginx does: the longest prefix, then regular expressions in their order,
+//! each level looking into its inner locations.
+
+use crate::conf::{Location, LocationId, Snapshot};
+use crate::regex::Regex;
+use crate::request::Request;
+use brisk_conf::{Diag, Token};
+use hashbrown::HashMap;
+
+/// A prefix or exact location.
+struct PrefixEntry {
+    text: Box<[u8]>,
+    /// Index of the longest other prefix that this one starts with.
+    shorter: Option<u32>,
+    /// `location /x`, if there is one besides `location = /x`.
+    prefix: Option<LocationId>,
+    exact: Option<LocationId>,
+    /// `^~`, or without regular expressions at all: the longest prefix decides.
+    no_regex: bool,
+    /// `/x/` owned by a handler that wants `/x` redirected to it.
+    auto_redirect: bool,
+}
+
+/// The locations directly inside one block.
+pub struct LocationTree {
+    /// Sorted by text.
+    prefixes: Vec<PrefixEntry>,
+    regexes: Vec<(Regex, LocationId)>,
+}
+
+/// What was found for a URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Location(LocationId),
+    /// The URI lacks the slash of this location.
+    Slash(LocationId),
+    /// No location matches: the server block itself.
+    Nothing,
+}
+
+enum Step {
+    None,
+    Exact(LocationId),
+    Slash(LocationId),
+    Prefix { id: LocationId, no_regex: bool },
+}
+
+impl LocationTree {
+    fn step(&self, uri: &[u8]) -> Step {
+        // The greatest text that is not greater than the URI; its chain of shorter ones holds every prefix.
+        let after = self.prefixes.partition_point(|entry| *entry.text <= *uri);
+        let mut at = after.checked_sub(1);
+        if let Some(entry) = at.map(|i| &self.prefixes[i])
+            && *entry.text == *uri
+            && let Some(id) = entry.exact
+        {
+            return Step::Exact(id);
+        }
+        if let Some(entry) = self.prefixes.get(after)
+            && entry.auto_redirect
+            && entry.text.len() == uri.len() + 1
+            && entry.text.starts_with(uri)
+            && let Some(id) = entry.prefix
+        {
+            return Step::Slash(id);
+        }
+        while let Some(index) = at {
+            let entry = &self.prefixes[index];
+            if uri.starts_with(&entry.text)
+                && let Some(id) = entry.prefix
+            {
+                return Step::Prefix { id, no_regex: entry.no_regex };
+            }
+            at = entry.shorter.map(|i| i as usize);
+        }
+        Step::None
+    }
+}
+
+/// Finds the location of the request's URI inside `outer`.
+pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Found {
+    search(snap, r, outer).0
+}
+
+/// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can
+/// still lose to a regular expression further out.
+fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
+    let Some(tree) = &outer.tree else { return (Found::Nothing, false) };
+    let (mut best, mut no_regex) = (Found::Nothing, false);
+    match tree.step(&r.uri) {
+        Step::Exact(id) => return (Found::Location(id), true),
+        Step::Slash(id) => return (Found::Slash(id), true),
+        Step::Prefix { id, no_regex: stop } => {
+            no_regex = stop;
+            match search(snap, r, snap.location(id)) {
+                (inner, true) => return (inner, true),
+                (Found::Nothing, false) => best = Found::Location(id),
+                (inner, false) => best = inner,
+            }
+        }
+        Step::None => {}
+    }
+    if !no_regex {
+        for (regex, id) in &tree.regexes {
+            if regex.exec(r, &r.uri) {
+                let (inner, _) = search(snap, r, snap.location(*id));
+                return (if inner == Found::Nothing { Found::Location(*id) } else { inner }, true);
+            }
+        }
+    }
+    (best, false)
+}
+
+/// How a location is written.
+pub enum Pattern {
+    Exact(Box<[u8]>),
+    Prefix { text: Box<[u8]>, no_regex: bool },
+    Regex(Regex),
+    Named(Box<[u8]>),
+}
+
+/// Collects the locations of a block while it is built.
+#[derive(Default)]
+pub struct Scope {
+    patterns: Vec<(Pattern, LocationId)>,
+}
+
+impl Scope {
+    /// Adds a location; two of the same are an error.
+    pub fn add(&mut self, pattern: Pattern, id: LocationId, token: &Token) -> Result<(), Diag> {
+        let same = |have: &Pattern| match (have, &pattern) {
+            (Pattern::Exact(a), Pattern::Exact(b)) | (Pattern::Named(a), Pattern::Named(b)) => a == b,
+            (Pattern::Prefix { text: a, .. }, Pattern::Prefix { text: b, .. }) => a == b,
+            _ => false,
+        };
+        // Regular expressions may repeat, and blocks with thousands of locations must not take quadratic time.
+        if !matches!(pattern, Pattern::Regex(_)) && self.patterns.iter().any(|(have, _)| same(have)) {
+            return Err(Diag::emerg(token.span, format!("duplicate location \"{}\"", token.text()))
+                .help("a location may be defined once in a block; merge the two"));
+        }
+        self.patterns.push((pattern, id));
+        Ok(())
+    }
+
+    /// The finished tree and the named locations.
+    pub(crate) fn finish(
+        self,
+        global: &crate::conf::Global<'_>,
+    ) -> (Option<Box<LocationTree>>, HashMap<Box<[u8]>, LocationId>) {
+        let mut named = HashMap::new();
+        let mut regexes = Vec::new();
+        let mut texts: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> = std::collections::BTreeMap::new();
+        for (pattern, id) in self.patterns {
+            let (text, exact, no_regex) = match pattern {
+                Pattern::Named(name) => {
+                    named.insert(name, id);
+                    continue;
+                }
+                Pattern::Regex(regex) => {
+                    regexes.push((regex, id));
+                    continue;
+                }
+                Pattern::Exact(text) => (text, true, false),
+                Pattern::Prefix { text, no_regex } => (text, false, no_regex),
+            };
+            let entry = texts.entry(text.clone()).or_insert(PrefixEntry {
+                text,
+                shorter: None,
+                prefix: None,
+                exact: None,
+                no_regex: false,
+                auto_redirect: false,
+            });
+            if exact {
+                entry.exact = Some(id);
+            } else {
+                entry.prefix = Some(id);
+                entry.no_regex = no_regex;
+                let owned = global.locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.content.is_some());
+                entry.auto_redirect = owned && entry.text.ends_with(b"/");
+            }
+        }
+        let mut prefixes: Vec<PrefixEntry> = texts.into_values().collect();
+        link(&mut prefixes);
+        let empty = prefixes.is_empty() && regexes.is_empty();
+        ((!empty).then(|| Box::new(LocationTree { prefixes, regexes })), named)
+    }
+}
+
+/// Links each text to the longest one that it starts with. The list is sorted, so a stack of open prefixes does it.
+fn link(prefixes: &mut [PrefixEntry]) {
+    let mut open: Vec<u32> = Vec::new();
+    for index in 0..prefixes.len() {
+        while let Some(&top) = open.last() {
+            if prefixes[index].text.starts_with(&prefixes[top as usize].text) {
+                break;
+            }
+            open.pop();
+        }
+        prefixes[index].shorter = open.last().copied();
+        open.push(index as u32);
+    }
+}
