@@ -283,7 +283,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
+        #![proptest_config(crate::testing::cases(256))]
         #[test]
         fn days_round_trip(days in -1_000_000i64..4_000_000) {
             let (year, month, day) = civil_from_days(days);

@@ -129,7 +129,7 @@ pub fn parse_length(value: &[u8]) -> Option<u64> {
         let digit = char::from(b).to_digit(10)?;
         length = length.checked_mul(10)?.checked_add(u64::from(digit))?;
     }
-    (length <= i64::MAX as u64).then_some(length)
+    i64::try_from(length).is_ok().then_some(length)
 }
 
 #[cold]

@@ -14,7 +14,7 @@ mod parse;
 mod tests;
 
 pub use error::HeadError;
-pub(crate) use error::printable;
+pub(crate) use error::{fault_text, printable};
 pub use id::HeaderId;
 pub use method::Method;
 pub use parse::parse_request;

@@ -10,11 +10,14 @@ pub mod conditional;
 pub mod date;
 pub mod field;
 pub mod framing;
+pub mod fuzz;
 pub mod head;
 pub mod negotiate;
 pub mod range;
 pub mod response;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod uri;
 
 pub use head::{

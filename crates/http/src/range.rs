@@ -252,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
+        #![proptest_config(crate::testing::cases(256))]
         #[test]
         fn ranges_are_inside(value in "bytes=[0-9, -]{0,20}", len in 0u64..200, max in 0usize..5) {
             if let Ranges(ranges) = parse_ranges(value.as_bytes(), len, max) {

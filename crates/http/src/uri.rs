@@ -100,7 +100,8 @@ impl std::error::Error for UriError {}
 /// Parses `target` into `out`, which keeps its memory.
 pub fn parse_target(target: &[u8], opts: UriOptions, out: &mut Target) -> Result<(), UriError> {
     out.clear();
-    if target.iter().fold(false, |bad, &b| bad | (b <= b' ') | (b == 0x7f)) {
+    // Counting instead of `any` has no early exit and becomes SIMD.
+    if target.iter().filter(|&&b| b <= b' ' || b == 0x7f).count() != 0 {
         return Err(UriError("control byte"));
     }
     if opts.form == TargetForm::Authority {

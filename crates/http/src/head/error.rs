@@ -1,6 +1,6 @@
 //! What can be wrong with a request head, in nginx's words.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// Why a request head was refused. `Display` is the message nginx logs at level `info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +30,7 @@ impl HeadError {
     /// The line `line` is malformed at its byte `at`.
     #[cold]
     pub(crate) fn invalid_header(line: &[u8], at: usize) -> Self {
-        let mut text = printable(&line[..at.min(TEXT_BYTES_MAX)]);
-        if let Some(byte) = line.get(at) {
-            text.push_str(&format!("\\x{byte:02x}..."));
-        }
-        HeadError::InvalidHeader(text.into())
+        HeadError::InvalidHeader(fault_text(line, at))
     }
 
     /// The line that begins with `line` is too long.
@@ -87,13 +83,24 @@ impl fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
+/// A header line up to the byte at fault, and that byte, as nginx logs it.
+pub(crate) fn fault_text(line: &[u8], at: usize) -> Box<str> {
+    let mut text = printable(&line[..at.min(TEXT_BYTES_MAX)]);
+    if let Some(byte) = line.get(at) {
+        let _ = write!(text, "\\x{byte:02x}...");
+    }
+    text.into()
+}
+
 /// Bytes as text that cannot forge a log line: controls and bytes outside ASCII become `\xHH`.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &b in bytes {
         match b {
             0x20..=0x7e => text.push(char::from(b)),
-            _ => text.push_str(&format!("\\x{b:02x}")),
+            _ => {
+                let _ = write!(text, "\\x{b:02x}");
+            }
         }
     }
     text

@@ -108,7 +108,7 @@ fn next_request_line(
             Ok(None)
         }
         Scan::Bad { at } => {
-            check_method_prefix(&buf[start..at])?;
+            check_method_prefix(&buf[start..=at])?;
             Err(HeadError::BadRequest("control byte in the request line"))
         }
     }

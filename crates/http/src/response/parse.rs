@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::ResponseHead;
 use crate::head::line::{Scan, may_begin, parse_field, scan};
-use crate::head::{Parsed, Span, Version, printable};
+use crate::head::{Parsed, Span, Version, fault_text};
 
 /// Where a head that arrives in pieces is continued.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,10 +180,5 @@ fn take_field(buf: &[u8], start: usize, end: usize, head: &mut ResponseHead) -> 
 
 #[cold]
 fn invalid_header(line: &[u8], at: usize) -> ResponseError {
-    const TEXT_BYTES_MAX: usize = 1748;
-    let mut text = printable(&line[..at.min(TEXT_BYTES_MAX)]);
-    if let Some(byte) = line.get(at) {
-        text.push_str(&format!("\\x{byte:02x}..."));
-    }
-    ResponseError::InvalidHeader(text.into())
+    ResponseError::InvalidHeader(fault_text(line, at))
 }

@@ -163,7 +163,7 @@ pub fn unescape(mode: Unescape, src: &[u8], out: &mut Vec<u8>) -> usize {
                 return at;
             }
             Unescape::Redirect if byte <= b'%' || byte >= 0x7f => {
-                out.extend_from_slice(&[b'%', first, second])
+                out.extend_from_slice(&[b'%', first, second]);
             }
             _ => out.push(byte),
         }

@@ -22,9 +22,6 @@ pub fn unsafe_uri(uri: &[u8]) -> Result<SafeUri<'_>, UriError> {
         Some(at) => (&uri[..at], Some(&uri[at + 1..])),
         None => (uri, None),
     };
-    if raw.is_empty() {
-        return Err(UriError("empty path"));
-    }
     let mut path = Cow::Borrowed(raw);
     if memchr::memchr(b'%', raw).is_some() {
         check(raw)?;
@@ -37,6 +34,9 @@ pub fn unsafe_uri(uri: &[u8]) -> Result<SafeUri<'_>, UriError> {
 }
 
 fn check(path: &[u8]) -> Result<(), UriError> {
+    if path.is_empty() {
+        return Err(UriError("empty path"));
+    }
     if memchr::memchr(0, path).is_some() {
         return Err(UriError("NUL"));
     }
