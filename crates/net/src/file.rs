@@ -76,6 +76,18 @@ pub fn open_warm(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
+/// Finds what is at a path without opening it for reading (`O_PATH`), if that needs no disk access.
+pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    if !NO_OPENAT2.load(Ordering::Relaxed) {
+        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => NO_OPENAT2.store(true, Ordering::Relaxed),
+            done => return Ok(done?),
+        }
+    }
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
 /// Opens, waiting for the disk if need be: call it on the pool.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags(), Mode::empty())?)

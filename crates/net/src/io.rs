@@ -139,6 +139,12 @@ impl Io {
         self.attempt(|fd| rustix::net::send(fd, buf, rustix::net::SendFlags::NOSIGNAL))
     }
 
+    /// Writes once, telling the kernel that more follows at once: no packet leaves for these bytes alone.
+    pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
+        use rustix::net::SendFlags;
+        self.attempt(|fd| rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE))
+    }
+
     /// Writes several pieces with one call.
     pub fn try_writev(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.attempt(|fd| rustix::io::writev(fd, bufs))

@@ -1,6 +1,7 @@
 //! What a handler decides.
 
 use crate::request::Request;
+use brisk_net::file::Symlinks;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,6 +16,8 @@ pub type Waiter = Box<dyn for<'a> FnOnce(&'a mut Request) -> LocalFuture<'a>>;
 pub enum Flow {
     /// Not mine, or nothing against it: go on with the next handler.
     Next,
+    /// Access is granted: with `satisfy any` no other module is asked.
+    Allowed,
     /// The response in [`Request::resp`] is complete.
     Done,
     /// End with this status: `error_page` and built-in pages apply.
@@ -24,7 +27,7 @@ pub enum Flow {
     /// Go on in a named location.
     Named(Vec<u8>),
     /// This file is not in memory: fetch it on the pool, then ask the same handler again.
-    Disk(PathBuf),
+    Disk(PathBuf, Symlinks),
     /// Await the future, then act on what it returns.
     Wait(Waiter),
     /// Close the connection without an answer (`return 444`).

@@ -1,1 +1,27 @@
-//! brisk-server
+//! The server: configuration, connections, requests and their phases. It names no module; modules name it.
+#![forbid(unsafe_code)]
+
+pub mod conf;
+pub mod connection;
+pub mod core;
+pub mod files;
+mod filters;
+pub mod flow;
+pub mod h1;
+pub mod limits;
+pub mod location;
+pub mod log;
+pub mod module;
+pub mod path;
+pub mod phases;
+pub mod plan;
+mod prepared;
+pub mod regex;
+pub mod request;
+pub mod response;
+pub mod server_name;
+pub mod special;
+pub mod text;
+pub mod thread;
+pub mod vars;
+pub mod worker;

@@ -266,6 +266,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     }
     Some(Snapshot {
         main: confs.shared(),
+        core: confs.shared(),
         listens,
         servers: global.servers,
         locations: global.locations.into_iter().map(|l| l.expect("every reserved location is built")).collect(),

@@ -75,6 +75,8 @@ pub struct Location {
 /// A whole configuration.
 pub struct Snapshot {
     pub main: Arc<MainConf>,
+    /// The main level's: its error logs.
+    pub core: Arc<CoreConf>,
     pub listens: Vec<Listen>,
     pub servers: Vec<Server>,
     pub locations: Vec<Location>,

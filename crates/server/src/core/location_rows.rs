@@ -9,11 +9,6 @@ use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token};
 use std::sync::Arc;
 
-/// Runs at the end of every block.
-pub fn finish(_: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    Ok(())
-}
-
 pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf_of_mut::<MainConf>().has_http = true;
     let outer = std::mem::replace(&mut cx.block, Context::HTTP);

@@ -10,7 +10,7 @@ mod simple;
 mod types;
 
 pub use http_conf::{
-    Aio, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
+    Aio, AliasOf, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
     LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
 pub use main_conf::{CpuAffinity, MainConf, Processes};
@@ -32,6 +32,6 @@ pub static HTTP: Module = Module {
     rows: http_rows::ROWS,
     variables: crate::vars::builtin::VARIABLES,
     conf: || std::sync::Arc::new(CoreConf::default()),
-    finish: Some(location_rows::finish),
+    install: Some(crate::filters::install),
     ..Module::EMPTY
 };

@@ -1,0 +1,309 @@
+//! The thread's cache of files: open descriptors, small contents, and the knowledge that something is missing.
+//!
+//! An entry is used as long as its [`Watch`] is up; see [`brisk_net::watch`] for why that is never stale. Where a path
+//! cannot be watched nothing is kept and every request looks at the file itself.
+
+use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
+use brisk_conf::os_text;
+use brisk_net::blocking;
+use brisk_net::file::{self, Info, Kind, Symlinks};
+use brisk_net::watch::{Watch, Watcher};
+use hashbrown::{HashMap, HashSet};
+use std::cell::{Cell, RefCell};
+use std::hash::BuildHasher as _;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An open regular file.
+pub struct OpenFile {
+    pub info: Info,
+    /// `None` if the whole content is in memory.
+    pub fd: Option<OwnedFd>,
+    pub content: Option<Arc<[u8]>>,
+}
+
+/// What is at a path.
+#[derive(Clone)]
+pub enum Found {
+    File(Rc<OpenFile>),
+    /// A directory, or (from [`Files::stat`]) anything whose kind is in the info.
+    Other(Info),
+    Missing(Rc<io::Error>),
+}
+
+impl Found {
+    /// What `fstat` told; `None` if there is nothing.
+    pub fn info(&self) -> Option<&Info> {
+        match self {
+            Found::File(file) => Some(&file.info),
+            Found::Other(info) => Some(info),
+            Found::Missing(_) => None,
+        }
+    }
+
+    /// False for failures that are ours or pass by themselves: no descriptors, no memory.
+    fn is_lasting(&self) -> bool {
+        const LASTING: [i32; 5] = [2, 13, 20, 36, 40]; // ENOENT EACCES ENOTDIR ENAMETOOLONG ELOOP
+        match self {
+            Found::Missing(error) => error.raw_os_error().is_some_and(|code| LASTING.contains(&code)),
+            _ => true,
+        }
+    }
+}
+
+/// How to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Look {
+    Open,
+    Stat,
+}
+
+/// The answer is not in memory: fetch it on the pool ([`fetch`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cold;
+
+struct Entry {
+    found: Found,
+    watch: Watch,
+    bytes: usize,
+}
+
+/// See the module's head.
+pub struct Files {
+    watcher: Option<Arc<Watcher>>,
+    entries: RefCell<HashMap<(Look, Symlinks, PathBuf), Entry>>,
+    /// Asked for once: only what is asked for again is worth a watch.
+    once: RefCell<HashSet<u64>>,
+    bytes: Cell<usize>,
+    descriptors: Cell<usize>,
+    hasher: hashbrown::DefaultHashBuilder,
+    synced: Cell<bool>,
+}
+
+impl Files {
+    pub fn new(watcher: Option<Arc<Watcher>>) -> Files {
+        Files {
+            watcher,
+            entries: RefCell::default(),
+            once: RefCell::default(),
+            bytes: Cell::new(0),
+            descriptors: Cell::new(0),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+            synced: Cell::new(false),
+        }
+    }
+
+    /// A request was read: what is known of files must be confirmed before it is used.
+    pub fn request_read(&self) {
+        self.synced.set(false);
+    }
+
+    /// Takes the kernel's news of changed files, once for all requests read before.
+    #[inline]
+    pub fn sync(&self) {
+        if !self.synced.replace(true)
+            && let Some(watcher) = &self.watcher
+        {
+            watcher.sync();
+        }
+    }
+
+    /// Opens a file for serving. `deps` gets what the answer depends on; `None` there means "cannot be told".
+    pub fn open(&self, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
+        self.look(Look::Open, path, symlinks, deps)
+    }
+
+    /// What is at a path, without needing the right to read it.
+    pub fn stat(&self, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
+        self.look(Look::Stat, path, symlinks, deps)
+    }
+
+    fn look(&self, look: Look, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
+        if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| have == path) {
+            deps.pure = false;
+            return Ok(found.clone());
+        }
+        self.sync();
+        let key = (look, symlinks, path.to_owned());
+        if let Some(entry) = self.entries.borrow().get(&key)
+            && entry.watch.is_up()
+        {
+            deps.watches.push(entry.watch.clone());
+            return Ok(entry.found.clone());
+        }
+        self.drop_entry(&key);
+        // Whether everything is in the kernel's caches, before anything that could block.
+        let found = look_warm(look, path, symlinks)?;
+        if !found.is_lasting() || !self.worth_watching(&key) {
+            deps.pure = false;
+            return Ok(found);
+        }
+        let watch = match self.watcher.as_ref().map(|w| w.watch(path)) {
+            Some(Ok(watch)) => watch,
+            _ => {
+                deps.pure = false;
+                return Ok(found);
+            }
+        };
+        // Looked at again, now that changes are noticed.
+        let found = look_warm(look, path, symlinks)?;
+        deps.watches.push(watch.clone());
+        self.keep(key, found.clone(), watch);
+        Ok(found)
+    }
+
+    fn worth_watching(&self, key: &(Look, Symlinks, PathBuf)) -> bool {
+        let mut once = self.once.borrow_mut();
+        let hash = self.hasher.hash_one(key);
+        if once.remove(&hash) {
+            return true;
+        }
+        if once.len() >= FILE_ENTRIES_MAX {
+            once.clear();
+        }
+        once.insert(hash);
+        false
+    }
+
+    fn keep(&self, key: (Look, Symlinks, PathBuf), found: Found, watch: Watch) {
+        let bytes = match &found {
+            Found::File(file) => file.content.as_ref().map_or(0, |c| c.len()),
+            _ => 0,
+        };
+        let descriptors = usize::from(matches!(&found, Found::File(file) if file.fd.is_some()));
+        let full = self.entries.borrow().len() >= FILE_ENTRIES_MAX
+            || self.bytes.get() + bytes > FILE_MEMORY_BYTES_MAX
+            || self.descriptors.get() + descriptors > FILE_DESCRIPTORS_MAX;
+        if full {
+            self.make_room();
+        }
+        self.bytes.set(self.bytes.get() + bytes);
+        self.descriptors.set(self.descriptors.get() + descriptors);
+        self.entries.borrow_mut().insert(key, Entry { found, watch, bytes });
+    }
+
+    /// Drops what is outdated, and half of the rest: what is in use comes back at once.
+    fn make_room(&self) {
+        let mut turn = false;
+        self.entries.borrow_mut().retain(|_, entry| {
+            turn = !turn;
+            let stay = turn && entry.watch.is_up();
+            if !stay {
+                self.forget(entry);
+            }
+            stay
+        });
+    }
+
+    fn forget(&self, entry: &Entry) {
+        self.bytes.set(self.bytes.get() - entry.bytes);
+        if matches!(&entry.found, Found::File(file) if file.fd.is_some()) {
+            self.descriptors.set(self.descriptors.get() - 1);
+        }
+    }
+
+    fn drop_entry(&self, key: &(Look, Symlinks, PathBuf)) {
+        if let Some(entry) = self.entries.borrow_mut().remove(key) {
+            self.forget(&entry);
+            // It was in use until it changed: watch it again at once.
+            self.once.borrow_mut().insert(self.hasher.hash_one(key));
+        }
+    }
+}
+
+/// What looking at files leaves behind in a request.
+pub struct Deps<'a> {
+    pub watches: &'a mut Vec<Watch>,
+    pub fetched: &'a [(PathBuf, Found)],
+    /// Set to false if the answer cannot be kept.
+    pub pure: bool,
+}
+
+fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, Cold> {
+    let opened = match (look, symlinks) {
+        (Look::Open, Symlinks::Follow) => file::open_warm(path),
+        (Look::Stat, Symlinks::Follow) => file::locate_warm(path),
+        _ => file::open_guarded(path, symlinks),
+    };
+    match opened {
+        Ok(fd) => examine(look, fd, true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Cold),
+        Err(error) => Ok(Found::Missing(Rc::new(error))),
+    }
+}
+
+/// What an open descriptor is; reads a small file's content.
+fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, Cold> {
+    let info = match file::info(&fd) {
+        Ok(info) => info,
+        Err(error) => return Ok(Found::Missing(Rc::new(error))),
+    };
+    if look == Look::Stat || info.kind != Kind::File {
+        return Ok(Found::Other(info));
+    }
+    if info.size > SMALL_FILE_BYTES_MAX {
+        return Ok(Found::File(Rc::new(OpenFile { info, fd: Some(fd), content: None })));
+    }
+    let mut content = vec![0; info.size as usize];
+    let mut filled = 0;
+    while filled < content.len() {
+        let read = if warm { file::read_warm } else { file::read_cold };
+        match read(&fd, &mut content[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(Cold),
+            Err(error) => return Ok(Found::Missing(Rc::new(error))),
+        }
+    }
+    // Shorter than a moment ago: the size that counts is what could be read.
+    content.truncate(filled);
+    let info = Info { size: filled as u64, ..info };
+    Ok(Found::File(Rc::new(OpenFile { info, fd: None, content: Some(content.into()) })))
+}
+
+/// Fetches on the pool what was [`Cold`]. Both looks are tried in one: what can be opened is opened.
+pub async fn fetch(path: PathBuf, symlinks: Symlinks) -> Found {
+    enum Sendable {
+        File(Info, Option<OwnedFd>, Option<Arc<[u8]>>),
+        Other(Info),
+        Missing(io::Error),
+    }
+    let job = blocking::run(move || {
+        let opened = file::open_guarded(&path, symlinks);
+        let found = match opened {
+            Ok(fd) => examine(Look::Open, fd, false).unwrap_or_else(|Cold| {
+                Found::Missing(Rc::new(io::Error::from(io::ErrorKind::WouldBlock)))
+            }),
+            Err(error) => Found::Missing(Rc::new(error)),
+        };
+        match found {
+            Found::File(file) => match Rc::try_unwrap(file) {
+                Ok(file) => Sendable::File(file.info, file.fd, file.content),
+                Err(_) => unreachable!("nobody else has seen it"),
+            },
+            Found::Other(info) => Sendable::Other(info),
+            Found::Missing(error) => Sendable::Missing(
+                Rc::try_unwrap(error).unwrap_or_else(|shared| io::Error::from(shared.kind())),
+            ),
+        }
+    });
+    let done = match job {
+        Ok(job) => job.await,
+        Err(blocking::QueueFull) => {
+            Sendable::Missing(io::Error::other("the queue of the thread pool is full"))
+        }
+    };
+    match done {
+        Sendable::File(info, fd, content) => Found::File(Rc::new(OpenFile { info, fd, content })),
+        Sendable::Other(info) => Found::Other(info),
+        Sendable::Missing(error) => Found::Missing(Rc::new(error)),
+    }
+}
+
+/// nginx's form of the reason why a file could not be opened.
+pub fn reason(error: &io::Error) -> String {
+    os_text(error)
+}

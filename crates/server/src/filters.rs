@@ -1,0 +1,267 @@
+//! The filters of the core: conditional requests and ranges. They apply to every response that has validators or
+//! allows ranges, whoever made it.
+
+use crate::core::IfModifiedSince;
+use crate::plan::{Filter, Plan, Purity, Stage};
+use crate::request::Request;
+use crate::response::{Body, Piece};
+use brisk_http::HeaderId;
+use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
+use brisk_http::range::{self, Multipart, RangeOutcome};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Puts the core's filters into a plan. They look at headers with which no prepared answer is used, so a plan with
+/// them is still pure.
+pub fn install(_: &crate::conf::Cx<'_, '_>, plan: &mut Plan) {
+    plan.add_filter(Stage::NotModified, Purity::Pure, Arc::new(NotModified));
+    plan.add_filter(Stage::Range, Purity::Pure, Arc::new(Ranges));
+}
+
+const CONDITIONS: u64 = HeaderId::IfMatch.bit()
+    | HeaderId::IfNoneMatch.bit()
+    | HeaderId::IfModifiedSince.bit()
+    | HeaderId::IfUnmodifiedSince.bit();
+
+/// RFC 9110 §13, as nginx's not_modified filter reads it.
+struct NotModified;
+
+impl Filter for NotModified {
+    fn filter(&self, r: &mut Request) {
+        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.err_status != 0 {
+            return;
+        }
+        if r.resp.last_modified.is_none() && r.resp.etag.is_none() {
+            return;
+        }
+        let mode = match r.core().if_modified_since {
+            IfModifiedSince::Off => ImsMode::Off,
+            IfModifiedSince::Exact => ImsMode::Exact,
+            IfModifiedSince::Before => ImsMode::Before,
+        };
+        let conditions = Preconditions {
+            if_match: r.header(HeaderId::IfMatch),
+            if_none_match: r.header(HeaderId::IfNoneMatch),
+            if_modified_since: r.header(HeaderId::IfModifiedSince),
+            if_unmodified_since: r.header(HeaderId::IfUnmodifiedSince),
+        };
+        let validators = Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified };
+        match conditional::evaluate(&conditions, &validators, mode) {
+            Outcome::Proceed => {}
+            Outcome::NotModified => {
+                r.resp.status = 304;
+                r.resp.content_type = None;
+                r.resp.content_length = None;
+                r.resp.content_encoding = None;
+                r.resp.allow_ranges = false;
+                r.resp.body = Body::Empty;
+            }
+            Outcome::PreconditionFailed => {
+                // The page of a 412 replaces the response; its own filters run no more.
+                if let crate::flow::Flow::Done = crate::special::status(r, 412) {
+                    r.resp.status = 412;
+                }
+            }
+        }
+    }
+}
+
+/// RFC 9110 §14.
+struct Ranges;
+
+impl Filter for Ranges {
+    fn filter(&self, r: &mut Request) {
+        if !r.resp.allow_ranges || r.resp.status != 200 || r.head.version < brisk_http::Version::Http10 {
+            return;
+        }
+        let Some(length) = r.resp.content_length else { return };
+        let max = r.core().max_ranges;
+        if max == 0 {
+            return;
+        }
+        r.resp.add("Accept-Ranges", "bytes");
+        let Some(value) = r.header(HeaderId::Range) else { return };
+        if let Some(condition) = r.header(HeaderId::IfRange) {
+            let validators = Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified };
+            if !conditional::if_range_matches(condition, &validators) {
+                return;
+            }
+        }
+        let max = if max == usize::MAX { range::MAX_RANGES_UNSET } else { max };
+        match range::parse_ranges(value, length, max) {
+            RangeOutcome::Ignore => {}
+            RangeOutcome::Unsatisfiable => unsatisfiable(r, length),
+            RangeOutcome::Ranges(ranges) => match ranges.as_slice() {
+                [one] => single(r, *one, length),
+                many => multipart(r, many, length),
+            },
+        }
+    }
+}
+
+fn unsatisfiable(r: &mut Request, length: u64) {
+    let mut text = Vec::new();
+    range::write_content_range_unsatisfied(length, &mut text);
+    let keep = std::mem::take(&mut r.resp.headers);
+    if let crate::flow::Flow::Done = crate::special::status(r, 416) {
+        r.resp.status = 416;
+        r.resp.headers = keep;
+        r.resp.remove("Accept-Ranges");
+        r.resp.set("Content-Range", text);
+    }
+}
+
+fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
+    let mut text = Vec::new();
+    range::write_content_range(start, end, length, &mut text);
+    r.resp.status = 206;
+    r.resp.remove("Accept-Ranges");
+    r.resp.set("Content-Range", text);
+    r.resp.content_length = Some(end - start);
+    let body = std::mem::take(&mut r.resp.body);
+    r.resp.body = cut(body, &[(start, end)], |_| None);
+}
+
+/// Numbers of multipart boundaries: unique in the process, hard to guess for nobody's harm.
+static BOUNDARY: AtomicU64 = AtomicU64::new(1);
+
+fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
+    let content_type = full_content_type(r);
+    let parts = Multipart {
+        boundary: BOUNDARY.fetch_add(1, Ordering::Relaxed),
+        content_type: &content_type,
+        total: length,
+    };
+    let mut media = Vec::new();
+    parts.write_content_type(&mut media);
+    r.resp.status = 206;
+    r.resp.remove("Accept-Ranges");
+    r.resp.content_type = Some(media.into());
+    r.resp.charset = None;
+    r.resp.content_length = Some(parts.body_len(ranges));
+    let body = std::mem::take(&mut r.resp.body);
+    r.resp.body = cut(body, ranges, |range| {
+        let mut text = Vec::new();
+        match range {
+            Some((start, end)) => parts.write_part_head(start, end, &mut text),
+            None => parts.write_end(&mut text),
+        }
+        Some(text)
+    });
+}
+
+fn full_content_type(r: &Request) -> Vec<u8> {
+    let mut out = r.resp.content_type.as_deref().unwrap_or_default().to_vec();
+    if let Some(charset) = r.resp.charset.as_deref().filter(|c| !c.is_empty()) {
+        out.extend_from_slice(b"; charset=");
+        out.extend_from_slice(charset);
+    }
+    out
+}
+
+/// Cuts ranges out of a body; `frame` gives what comes before each and after the last.
+fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> Option<Vec<u8>>) -> Body {
+    let pieces = match body {
+        Body::Empty => Vec::new(),
+        Body::One(piece) => vec![piece],
+        Body::Many(pieces) => pieces,
+        Body::Stream(stream) => {
+            return Body::Stream(Box::new(CutStream {
+                inner: stream,
+                ranges: ranges.to_vec(),
+                frames: ranges.iter().map(|r| frame(Some(*r))).collect(),
+                end: frame(None),
+                at: 0,
+                current: 0,
+                queue: std::collections::VecDeque::new(),
+                done: false,
+            }));
+        }
+    };
+    let mut out = Vec::new();
+    for &(start, end) in ranges {
+        out.extend(frame(Some((start, end))).map(|text| Piece::Bytes(text.into())));
+        let mut at = 0;
+        for piece in &pieces {
+            let len = piece.len();
+            let (from, to) = (start.max(at), end.min(at + len));
+            if from < to {
+                out.push(part(piece, from - at, to - at));
+            }
+            at += len;
+        }
+    }
+    out.extend(frame(None).map(|text| Piece::Bytes(text.into())));
+    match out.len() {
+        1 => Body::One(out.remove(0)),
+        _ => Body::Many(out),
+    }
+}
+
+fn part(piece: &Piece, from: u64, to: u64) -> Piece {
+    match piece {
+        Piece::Bytes(text) => Piece::Bytes(text[from as usize..to as usize].to_vec().into()),
+        Piece::File { file, range } => {
+            Piece::File { file: file.clone(), range: range.start + from..range.start + to }
+        }
+    }
+}
+
+/// Ranges of a body that is made while it is sent. Ranges that go backwards cannot be served from it: the range
+/// parser's callers only set `allow_ranges` on streams whose ranges are in order, and what cannot be served ends early.
+struct CutStream {
+    inner: Box<dyn crate::response::BodyStream>,
+    ranges: Vec<(u64, u64)>,
+    frames: Vec<Option<Vec<u8>>>,
+    end: Option<Vec<u8>>,
+    at: u64,
+    current: usize,
+    queue: std::collections::VecDeque<Piece>,
+    done: bool,
+}
+
+impl CutStream {
+    fn take(&mut self, piece: &Piece) {
+        let len = piece.len();
+        while let Some(&(start, end)) = self.ranges.get(self.current) {
+            let (from, to) = (start.max(self.at), end.min(self.at + len));
+            if from < to {
+                if let Some(frame) = self.frames[self.current].take() {
+                    self.queue.push_back(Piece::Bytes(frame.into()));
+                }
+                self.queue.push_back(part(piece, from - self.at, to - self.at));
+            }
+            if end > self.at + len {
+                break;
+            }
+            self.current += 1;
+        }
+        self.at += len;
+    }
+}
+
+impl crate::response::BodyStream for CutStream {
+    fn poll_chunk(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<std::io::Result<crate::response::Chunk>>> {
+        use crate::response::Chunk;
+        use std::task::Poll;
+        loop {
+            if let Some(piece) = self.queue.pop_front() {
+                return Poll::Ready(Some(Ok(Chunk::Piece(piece))));
+            }
+            if self.done {
+                return Poll::Ready(None);
+            }
+            match std::task::ready!(self.inner.poll_chunk(cx)) {
+                Some(Ok(Chunk::Piece(piece))) => self.take(&piece),
+                Some(other) => return Poll::Ready(Some(other)),
+                None => {
+                    self.done = true;
+                    self.queue.extend(self.end.take().map(|text| Piece::Bytes(text.into())));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Serialising a response head, in nginx's order of fields.
+
+use crate::request::{Persistence, Request};
+use crate::response::Body;
+use crate::special::server_token;
+use brisk_http::range::write_number;
+use brisk_http::{Version, date, status};
+use brisk_net::clock;
+
+/// How the end of a response's body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delimiting {
+    /// By `Content-Length`, or there is no body.
+    Length,
+    Chunked,
+    /// By closing the connection.
+    Close,
+}
+
+/// Where a written head has its date, for [`prepared`](crate::prepared).
+pub struct Written {
+    pub delimiting: Delimiting,
+    /// Offset of the date's 29 bytes in `out`.
+    pub date_at: Option<usize>,
+}
+
+fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    // A value that holds a line end would be a second field: response splitting ends here.
+    if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        out.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { b }));
+    } else {
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Decides what becomes of the connection and appends the head to `out`.
+pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
+    let start = out.len();
+    let delimiting = delimiting(r);
+    persistence(r, delimiting);
+    if r.head.version == Version::Http09 {
+        return Written { delimiting, date_at: None };
+    }
+    let resp = &r.resp;
+    out.extend_from_slice(b"HTTP/1.1 ");
+    match &resp.reason {
+        Some(reason) => {
+            write_number(u64::from(resp.status), out);
+            out.push(b' ');
+            out.extend_from_slice(reason);
+        }
+        None => status::write_status(resp.status, out),
+    }
+    out.extend_from_slice(b"\r\nServer: ");
+    match &resp.server {
+        Some(server) => out.extend_from_slice(server),
+        None => out.extend_from_slice(server_token(&r.core().server_tokens).as_bytes()),
+    }
+    out.extend_from_slice(b"\r\nDate: ");
+    let date_at = out.len();
+    match &resp.date {
+        Some(date) => out.extend_from_slice(date),
+        None => out.extend_from_slice(&r.thread.date()),
+    }
+    out.extend_from_slice(b"\r\n");
+    if let Some(content_type) = &resp.content_type {
+        out.extend_from_slice(b"Content-Type: ");
+        out.extend_from_slice(content_type);
+        if let Some(charset) = &resp.charset
+            && !charset.is_empty()
+        {
+            out.extend_from_slice(b"; charset=");
+            out.extend_from_slice(charset);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+    if let Some(length) = resp.content_length
+        && !status::is_bodiless(resp.status)
+    {
+        out.extend_from_slice(b"Content-Length: ");
+        write_number(length, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    if let Some(modified) = resp.last_modified {
+        field(out, b"Last-Modified", &date::format_imf(modified));
+    }
+    if let Some(location) = &resp.location {
+        field(out, b"Location", location);
+    }
+    if delimiting == Delimiting::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    connection(r, out);
+    rest(r, out);
+    out.extend_from_slice(b"\r\n");
+    r.sent.head_bytes = (out.len() - start) as u64;
+    Written { delimiting, date_at: r.resp.date.is_none().then_some(date_at) }
+}
+
+fn connection(r: &Request, out: &mut Vec<u8>) {
+    if r.resp.status == 101 {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    } else if r.persistence == Persistence::KeepAlive {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+        if let Some(secs) = r.core().keepalive_header {
+            out.extend_from_slice(b"Keep-Alive: timeout=");
+            write_number(secs, out);
+            out.extend_from_slice(b"\r\n");
+        }
+    } else {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+}
+
+fn rest(r: &Request, out: &mut Vec<u8>) {
+    let resp = &r.resp;
+    if let Some(vary) = &resp.vary {
+        field(out, b"Vary", vary);
+    }
+    if let Some(coding) = &resp.content_encoding {
+        field(out, b"Content-Encoding", coding);
+    }
+    if let Some(etag) = &resp.etag {
+        field(out, b"ETag", etag);
+    }
+    for (name, value) in &resp.headers {
+        if !value.is_empty() {
+            field(out, name, value);
+        }
+    }
+}
+
+fn delimiting(r: &Request) -> Delimiting {
+    let resp = &r.resp;
+    if r.is_head() || status::is_bodiless(resp.status) || resp.content_length.is_some() {
+        return Delimiting::Length;
+    }
+    if matches!(resp.body, Body::Empty) && resp.trailers.is_empty() {
+        return Delimiting::Length;
+    }
+    if r.head.version >= Version::Http11 && r.core().chunked_transfer_encoding {
+        Delimiting::Chunked
+    } else {
+        Delimiting::Close
+    }
+}
+
+/// Whether the connection may live on.
+fn persistence(r: &mut Request, delimiting: Delimiting) {
+    if r.persistence == Persistence::Close {
+        return;
+    }
+    let core = r.core();
+    let conn = r.conn();
+    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    let over = core.keepalive_timeout.is_zero()
+        || conn.requests.get() >= core.keepalive_requests
+        || u128::from(age_ms) >= core.keepalive_time.as_millis()
+        || delimiting == Delimiting::Close
+        || conn.listener.id.get().is_none()
+        || r.thread.is_draining()
+        || crate::h1::body::is_broken(r)
+        || disabled_for_browser(r);
+    if over {
+        r.persistence = Persistence::Close;
+    }
+}
+
+/// `keepalive_disable`: browsers of old that mishandle it.
+fn disabled_for_browser(r: &Request) -> bool {
+    let core = r.core();
+    if !core.keepalive_disable_safari && !(core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post) {
+        return false;
+    }
+    let Some(agent) = r.header(brisk_http::HeaderId::UserAgent) else { return false };
+    let has = |text: &[u8]| memchr::memmem::find(agent, text).is_some();
+    let msie6 = memchr::memmem::find(agent, b"MSIE ").is_some_and(|at| {
+        matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')
+    }) && !has(b"Opera");
+    let safari = has(b"Mac OS X") && has(b"Safari/") && !has(b"Chrome");
+    (core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post && msie6)
+        || (core.keepalive_disable_safari && safari)
+}

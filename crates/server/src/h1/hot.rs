@@ -1,0 +1,363 @@
+//! The hot path: reads all readable connections, then answers what can be answered without waiting.
+//!
+//! First everything is read, then the file cache is confirmed once, then the answers are written: one look at the
+//! kernel's file events covers all requests of a wake-up, because each of them was read before it.
+
+use super::head::{self, Delimiting, Written};
+use super::{intake, serve};
+use crate::conf::ListenId;
+use crate::connection::Connection;
+use crate::core::LogLevel;
+use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
+use crate::phases::{self, Run};
+use crate::plan::Purity;
+use crate::prepared::Answer;
+use crate::request::{Persistence, Request};
+use crate::response::{Body, Piece};
+use crate::thread::{Live, Thread};
+use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
+use brisk_net::clock;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Headers that a prepared answer may depend on: a request with any of them takes the long way.
+const UNUSUAL: u64 = HeaderId::Range.bit()
+    | HeaderId::IfRange.bit()
+    | HeaderId::IfModifiedSince.bit()
+    | HeaderId::IfUnmodifiedSince.bit()
+    | HeaderId::IfMatch.bit()
+    | HeaderId::IfNoneMatch.bit()
+    | HeaderId::ContentLength.bit()
+    | HeaderId::TransferEncoding.bit()
+    | HeaderId::Expect.bit()
+    | HeaderId::Upgrade.bit()
+    | HeaderId::Te.bit();
+
+/// Largest body that is copied behind its head; larger ones are sent by a task.
+const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+struct Read {
+    index: u32,
+    conn: Rc<Connection>,
+    start: usize,
+    end: usize,
+}
+
+/// Handles readable connections.
+pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
+    let mut arena = thread.arena.take();
+    if arena.len() < ARENA_BYTES {
+        arena.resize(ARENA_BYTES, 0);
+    }
+    let mut reads: Vec<Read> = Vec::new();
+    let mut used = 0;
+    for key in keys {
+        let Some((index, conn)) = thread.connection(key) else { continue };
+        if arena.len() - used < READ_CHUNK_BYTES {
+            answer(thread, &arena, &mut reads);
+            used = 0;
+        }
+        match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
+            Ok(0) => thread.release(index),
+            Ok(count) => {
+                reads.push(Read { index, conn, start: used, end: used + count });
+                used += count;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => thread.release(index),
+        }
+    }
+    answer(thread, &arena, &mut reads);
+    thread.arena.replace(arena);
+}
+
+/// Answers what was read. A panic costs the one connection.
+fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
+    if reads.is_empty() {
+        return;
+    }
+    thread.files.request_read();
+    for read in reads.drain(..) {
+        let mut out = thread.out.take();
+        out.clear();
+        let id = read.conn.id;
+        let index = read.index;
+        let work = AssertUnwindSafe(|| connection(thread, read, arena, &mut out));
+        if catch_unwind(work).is_err() {
+            panicked(thread, id);
+            thread.release(index);
+        }
+        thread.out.replace(out);
+    }
+}
+
+/// Reports a panic; the connection is closed by the caller.
+pub fn panicked(thread: &Thread, connection: u64) {
+    let text = format_args!("*{connection} a handler panicked; its connection is closed");
+    crate::worker::log_error(&thread.live(), LogLevel::Alert, text);
+}
+
+/// Where a connection stands after its input was worked through.
+enum Stand {
+    /// All input answered.
+    Idle,
+    /// Part of a head, or too many requests in a row: go on in a task.
+    More,
+    /// Close when what was written has left.
+    Close,
+    /// This request must wait, or its body is too large for here.
+    Pending(Box<Request>, Run),
+}
+
+fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
+    let Read { index, conn, start, end } = read;
+    let live = thread.live();
+    let Some(listen) = conn.listener.id.get() else {
+        thread.release(index);
+        return;
+    };
+    let input = &arena[start..end];
+    let mut at = 0;
+    let mut keepalive_ms = 0;
+    let mut stand = Stand::Idle;
+    for _ in 0..PIPELINE_MAX {
+        if at == input.len() {
+            break;
+        }
+        stand = request(thread, &live, &conn, listen, input, &mut at, out, &mut keepalive_ms);
+        if !matches!(stand, Stand::Idle) {
+            break;
+        }
+    }
+    if at < input.len() && matches!(stand, Stand::Idle) {
+        stand = Stand::More;
+    }
+    let mut written = 0;
+    if !out.is_empty() {
+        match conn.io.try_write(out) {
+            Ok(count) => written = count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                thread.release(index);
+                return;
+            }
+        }
+    }
+    let all_written = written == out.len();
+    let full_read = end - start == READ_CHUNK_BYTES;
+    match stand {
+        Stand::Idle if all_written && !full_read => {
+            thread.extend(index, clock::mono_ms() + keepalive_ms);
+        }
+        stand => {
+            conn.input.borrow_mut().extend_from_slice(&input[at..]);
+            let rest = out[written..].to_vec();
+            let begin = match stand {
+                Stand::Idle | Stand::More => serve::Begin::Read,
+                Stand::Close => serve::Begin::Close,
+                Stand::Pending(r, run) => serve::Begin::Request(r, run),
+            };
+            serve::spawn(thread, index, conn, rest, begin);
+        }
+    }
+}
+
+/// Answers one request if that can be done at once.
+#[allow(clippy::too_many_arguments)]
+fn request(
+    thread: &Rc<Thread>,
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    listen: ListenId,
+    input: &[u8],
+    at: &mut usize,
+    out: &mut Vec<u8>,
+    keepalive_ms: &mut u64,
+) -> Stand {
+    let mut r = thread.take_request();
+    let options = &live.head_options[listen.0 as usize];
+    let parsed = parse_request(&input[*at..], options, &mut r.head);
+    if let Ok(Parsed::Partial) = parsed {
+        thread.put_request(r);
+        return Stand::More;
+    }
+    let len = if parsed.is_ok() { r.head.len } else { input.len() - *at };
+    r.buf.extend_from_slice(&input[*at..*at + len]);
+    *at += len;
+    intake::begin(&mut r, conn, listen);
+    let status = match &parsed {
+        Ok(_) => {
+            if prepared(thread, live, &mut r, listen, out, keepalive_ms) {
+                thread.put_request(r);
+                return Stand::Idle;
+            }
+            intake::complete(&mut r, listen)
+        }
+        Err(error) => Err(intake::refused(&mut r, error)),
+    };
+    let run = match status {
+        Ok(()) => phases::run(&mut r),
+        Err(status) => phases::fail(&mut r, status),
+    };
+    match run {
+        Run::Respond if can_inline(&r) => {}
+        run => return Stand::Pending(r, run),
+    }
+    let start = out.len();
+    let written = head::write(&mut r, out);
+    if !r.is_head() {
+        append_body(&mut r, out);
+    }
+    keep(&r, listen, &out[start..], start, &written);
+    finish(&r);
+    *keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
+    let close = r.persistence == Persistence::Close;
+    thread.put_request(r);
+    if close { Stand::Close } else { Stand::Idle }
+}
+
+/// Whether the response is complete in memory and nothing of the request is left to be read.
+fn can_inline(r: &Request) -> bool {
+    let in_memory = match &r.resp.body {
+        Body::Empty => true,
+        Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,
+        Body::One(Piece::File { file, range }) => {
+            file.content.is_some() && range.end - range.start <= INLINE_BODY_BYTES_MAX
+        }
+        Body::Many(pieces) => pieces.len() <= 16 && pieces.iter().all(|p| matches!(p, Piece::Bytes(_))),
+        Body::Stream(_) => false,
+    };
+    in_memory
+        && intake::has_no_body(r)
+        && r.resp.content_length.is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
+        && r.resp.trailers.is_empty()
+        && !serve::is_rate_limited(r)
+        && r.core().post_action.is_none()
+        || (matches!(r.resp.body, Body::Empty)
+            && intake::has_no_body(r)
+            && r.core().post_action.is_none()
+            && r.resp.trailers.is_empty())
+}
+
+fn append_body(r: &mut Request, out: &mut Vec<u8>) {
+    let start = out.len();
+    let append = |piece: &Piece, out: &mut Vec<u8>| match piece {
+        Piece::Bytes(text) => out.extend_from_slice(text),
+        Piece::File { file, range } => {
+            let content = file.content.as_deref().unwrap_or_default();
+            out.extend_from_slice(&content[range.start as usize..range.end as usize]);
+        }
+    };
+    match &r.resp.body {
+        Body::One(piece) => append(piece, out),
+        Body::Many(pieces) => pieces.iter().for_each(|piece| append(piece, out)),
+        Body::Empty | Body::Stream(_) => {}
+    }
+    r.sent.body_bytes = (out.len() - start) as u64;
+}
+
+/// Sends a kept answer again; false if there is none.
+#[inline]
+fn prepared(
+    thread: &Thread,
+    live: &Rc<Live>,
+    r: &mut Request,
+    listen: ListenId,
+    out: &mut Vec<u8>,
+    keepalive_ms: &mut u64,
+) -> bool {
+    if !is_usual(r) {
+        return false;
+    }
+    let host = match r.head.find(HeaderId::Host) {
+        Some(host) => host.value.of(&r.buf),
+        None => return false,
+    };
+    let Some(answer) = ({
+        thread.files.sync();
+        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf))
+    }) else {
+        return false;
+    };
+    let core = &live.snap.location(answer.location).core;
+    let conn = r.conn();
+    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    if conn.requests.get() >= core.keepalive_requests
+        || u128::from(age_ms) >= core.keepalive_time.as_millis()
+        || thread.is_draining()
+    {
+        return false;
+    }
+    let start = out.len();
+    out.extend_from_slice(&answer.bytes);
+    out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
+    *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
+    if answer.has_log {
+        r.server = answer.server;
+        r.loc = answer.location;
+        r.uri.extend_from_slice(&answer.uri);
+        r.args.extend_from_slice(&answer.args);
+        r.host.extend_from_slice(&answer.host);
+        r.method = Method::Get;
+        r.persistence = Persistence::KeepAlive;
+        r.resp.status = answer.status;
+        r.sent.head_bytes = answer.head_len as u64;
+        r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
+        finish(r);
+    }
+    true
+}
+
+/// A plain GET that wants to keep its connection.
+#[inline]
+fn is_usual(r: &Request) -> bool {
+    r.head.method == Method::Get
+        && r.head.version == Version::Http11
+        && r.head.present & UNUSUAL == 0
+        && r.head.repeated & HeaderId::Host.bit() == 0
+        && r.head.ignored.is_empty()
+        && (!r.head.has(HeaderId::Connection)
+            || r.head.all(HeaderId::Connection).all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
+}
+
+/// Keeps an answer for the next request of the same target, if it depends on nothing else.
+fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
+    let Some(date_at) = written.date_at else { return };
+    let status = r.resp.status;
+    let keepable = r.purity == Purity::Pure
+        && (200..400).contains(&status)
+        && written.delimiting == Delimiting::Length
+        && r.persistence == Persistence::KeepAlive
+        && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
+        && is_usual(r)
+        && r.target.host.is_none()
+        && r.deps.iter().all(brisk_net::watch::Watch::is_up);
+    if !keepable {
+        return;
+    }
+    let Some(host) = r.head.find(HeaderId::Host) else { return };
+    let answer = Answer {
+        bytes: bytes.into(),
+        date_at: date_at - start,
+        head_len: r.sent.head_bytes as usize,
+        status,
+        server: r.server,
+        location: r.loc,
+        uri: r.uri[..].into(),
+        args: r.args[..].into(),
+        host: r.host[..].into(),
+        watches: r.deps[..].into(),
+        has_log: !r.snap().location(r.loc).plan.log.is_empty(),
+    };
+    r.live.prepared.borrow_mut().put(listen, host.value.of(&r.buf), r.head.target.of(&r.buf), answer);
+}
+
+/// The log phase.
+#[inline]
+pub fn finish(r: &Request) {
+    let live = &r.live;
+    for handler in &live.snap.location(r.loc).plan.log {
+        handler.log(r);
+    }
+}

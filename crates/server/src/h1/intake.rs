@@ -1,0 +1,149 @@
+//! From a parsed head to a request that can enter the phases.
+
+use crate::conf::{ListenId, ServerId, Snapshot};
+use crate::connection::Connection;
+use crate::request::{Persistence, Request};
+use brisk_http::framing::{self, ConnectionOptions, connection_options, request_framing, validate_host};
+use brisk_http::uri::{TargetForm, UriOptions, parse_target};
+use brisk_http::{HeadError, HeaderId, Method, Version};
+use brisk_net::clock;
+use brisk_net::listen::Address;
+use std::rc::Rc;
+
+/// Binds a fresh request to its connection and to the default server of its socket.
+pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
+    let live = r.live.clone();
+    r.server = default_server(&live.snap, listen, conn);
+    r.loc = live.snap.server(r.server).root;
+    r.conn = Some(conn.clone());
+    r.started = clock::now();
+    conn.requests.set(conn.requests.get() + 1);
+}
+
+/// Fills in what follows from the head. The error is the status to answer with; it has been logged.
+pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
+    for ignored in &r.head.ignored {
+        crate::rlog!(
+            r,
+            Info,
+            "client sent invalid header line: \"{}\"",
+            String::from_utf8_lossy(ignored.of(&r.buf))
+        );
+    }
+    r.method = r.head.method;
+    r.framing = match request_framing(&r.buf, &r.head) {
+        Ok(framing) => framing,
+        Err(error) => {
+            // The line comes before the header: its error would have been reported first.
+            target(r, listen)?;
+            crate::rlog!(r, Info, "{error}");
+            return Err(error.status());
+        }
+    };
+    target(r, listen)?;
+    r.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
+    if r.method == Method::Connect || r.method == Method::Trace {
+        crate::rlog!(r, Info, "client sent {} method", String::from_utf8_lossy(r.head.method_name.of(&r.buf)));
+        return Err(405);
+    }
+    Ok(())
+}
+
+/// Target and host; chooses the server.
+fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
+    // The host decides which server's rules hold; a host in the target comes before the header (RFC 9112 §3.2.2).
+    let raw = r.head.target.of(&r.buf);
+    let form = if r.head.method == Method::Connect { TargetForm::Authority } else { TargetForm::Any };
+    let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+    if let Err(error) = parse_target(raw, options, &mut r.target) {
+        crate::rlog!(r, Info, "{error} while reading client request line");
+        return Err(400);
+    }
+    let host_value = match (r.target.host, r.head.find(HeaderId::Host)) {
+        (Some(span), _) => Some(span.of(raw)),
+        (None, Some(header)) => Some(header.value.of(&r.buf)),
+        (None, None) => None,
+    };
+    // A Host header must be valid even where the target's host counts.
+    if let (Some(_), Some(header)) = (r.target.host, r.head.find(HeaderId::Host))
+        && validate_host(header.value.of(&r.buf)).is_err()
+    {
+        crate::rlog!(r, Info, "client sent invalid host header");
+        return Err(400);
+    }
+    if let Some(value) = host_value {
+        match validate_host(value) {
+            Ok(host) => {
+                r.host.extend_from_slice(&host.name);
+                r.port = host.port;
+            }
+            Err(_) => {
+                let place = if r.target.host.is_some() { "in request line" } else { "header" };
+                crate::rlog!(r, Info, "client sent invalid host {place}");
+                return Err(400);
+            }
+        }
+    }
+    let live = r.live.clone();
+    r.server = select(&live.snap, r, listen);
+    r.loc = live.snap.server(r.server).root;
+    if r.core().merge_slashes != options.merge_slashes {
+        let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+        if parse_target(r.head.target.of(&r.buf), options, &mut r.target).is_err() {
+            return Err(400);
+        }
+    }
+    r.uri.extend_from_slice(&r.target.path);
+    r.args.extend_from_slice(r.target.args.of(r.head.target.of(&r.buf)));
+    Ok(())
+}
+
+/// Logs why a head was refused and gives the status.
+pub fn refused(r: &mut Request, error: &HeadError) -> u16 {
+    crate::rlog!(r, Info, "{error}");
+    error.status()
+}
+
+fn wants_keepalive(r: &Request) -> bool {
+    let mut options = ConnectionOptions::default();
+    for header in r.head.all(HeaderId::Connection) {
+        options = options.merge(connection_options(header.value.of(&r.buf)));
+    }
+    options.is_persistent(r.head.version) && r.head.version >= Version::Http10
+}
+
+fn default_server(snap: &Snapshot, listen: ListenId, conn: &Connection) -> ServerId {
+    let listen = snap.listen(listen);
+    if let Some(local) = local(listen, conn) {
+        return local.2;
+    }
+    listen.default_server
+}
+
+type Local = (Address, crate::server_name::NameTable, ServerId);
+
+/// The entry for the local address, where a wildcard socket stands for several.
+fn local<'s>(listen: &'s crate::conf::Listen, conn: &Connection) -> Option<&'s Local> {
+    if listen.by_local.is_empty() {
+        return None;
+    }
+    let local = Address::Ip(conn.local()?);
+    listen.by_local.iter().find(|(address, ..)| *address == local)
+}
+
+fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
+    let listen = snap.listen(listen);
+    let (names, default) = match local(listen, r.conn()) {
+        Some((_, names, default)) => (names, *default),
+        None => (&listen.names, listen.default_server),
+    };
+    if names.is_empty() {
+        return default;
+    }
+    names.find(r, &r.host).unwrap_or(default)
+}
+
+/// True if no bytes of a body are to come.
+pub fn has_no_body(r: &Request) -> bool {
+    matches!(r.framing, framing::BodyFraming::None | framing::BodyFraming::Length(0))
+}

@@ -1,0 +1,15 @@
+//! HTTP/1.x connections (RFC 9112).
+//!
+//! A connection between requests is only an entry in its thread's table. When it becomes readable, [`hot`] reads and
+//! answers what can be answered at once, for all readable connections together. Whatever must wait (a slow client,
+//! a body, a cold file, a large response) is handed to a task that runs [`serve`] until the connection is idle again.
+
+mod body;
+mod head;
+mod hot;
+mod intake;
+mod send;
+mod serve;
+
+pub use body::{BodyError, RequestBody};
+pub use hot::ready;

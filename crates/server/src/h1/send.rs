@@ -1,0 +1,332 @@
+//! Sending a response body, pulled piece by piece.
+
+use super::head::Delimiting;
+use crate::connection::Connection;
+use crate::core::Rate;
+use crate::files::OpenFile;
+use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
+use crate::request::Request;
+use crate::response::{Body, Chunk, Piece};
+use crate::text::Text;
+use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
+use brisk_net::{blocking, clock, file, sleep, timeout};
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a response is sent through: the socket, time-outs and the rate limit.
+pub struct Sender {
+    conn: Rc<Connection>,
+    send_timeout: Duration,
+    sendfile: bool,
+    chunk_max: u64,
+    /// Bytes per second; 0: no limit.
+    rate: u64,
+    rate_after: u64,
+    started_ms: u64,
+    sent: u64,
+}
+
+/// Why sending ended early.
+#[derive(Debug)]
+pub enum SendError {
+    Io(io::Error),
+    TimedOut,
+    /// The file was shorter than announced.
+    Truncated,
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> SendError {
+        SendError::Io(error)
+    }
+}
+
+impl Sender {
+    pub fn new(r: &Request) -> Sender {
+        let core = r.core();
+        let rate = |rate: &Rate| match rate {
+            Rate::Bytes(bytes) => *bytes,
+            Rate::Template(template) => {
+                let token = brisk_conf::Token {
+                    value: template.eval(r).into(),
+                    span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
+                    quoted: false,
+                };
+                brisk_conf::value::size(&token).unwrap_or(0)
+            }
+        };
+        let limit = r.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
+        Sender {
+            conn: r.conn.clone().expect("a request has a connection"),
+            send_timeout: core.send_timeout,
+            sendfile: core.sendfile,
+            chunk_max: if core.sendfile_max_chunk == 0 { u64::MAX } else { core.sendfile_max_chunk },
+            rate: limit,
+            rate_after: rate(&core.limit_rate_after),
+            started_ms: clock::mono_ms(),
+            sent: 0,
+        }
+    }
+
+    pub fn is_limited(&self) -> bool {
+        self.rate > 0
+    }
+
+    /// Bytes of body that have left.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Writes bytes that are no body: heads, chunk framing.
+    pub async fn raw(&self, bytes: &[u8]) -> Result<(), SendError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.conn.io.try_write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait(&self) -> Result<(), SendError> {
+        timeout(self.send_timeout, self.conn.io.writable()).await.map_err(|_| SendError::TimedOut)
+    }
+
+    /// How much may be sent now; waits if it is nothing.
+    async fn allowance(&self) -> u64 {
+        if self.rate == 0 {
+            return u64::MAX;
+        }
+        loop {
+            let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
+            let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
+            if allowed > self.sent {
+                return allowed - self.sent;
+            }
+            let wait_ms = (self.sent - allowed) * 1000 / self.rate + 1;
+            sleep(Duration::from_millis(wait_ms)).await;
+        }
+    }
+
+    /// Sends `head` and the body behind it.
+    pub async fn response(
+        &mut self,
+        r: &mut Request,
+        head: &[u8],
+        delimiting: Delimiting,
+    ) -> Result<(), SendError> {
+        let body = std::mem::take(&mut r.resp.body);
+        let chunked = delimiting == Delimiting::Chunked;
+        match body {
+            _ if r.is_head() || brisk_http::status::is_bodiless(r.resp.status) => self.raw(head).await?,
+            Body::Empty => self.raw(head).await?,
+            Body::One(piece) => {
+                self.piece_with_head(head, &piece, chunked).await?;
+            }
+            Body::Many(pieces) => {
+                self.raw(head).await?;
+                for piece in &pieces {
+                    self.piece_with_head(b"", piece, chunked).await?;
+                }
+            }
+            Body::Stream(mut stream) => {
+                self.raw(head).await?;
+                loop {
+                    match std::future::poll_fn(|cx| stream.poll_chunk(cx)).await {
+                        None => break,
+                        Some(Err(error)) => return Err(error.into()),
+                        Some(Ok(Chunk::Flush)) => {}
+                        Some(Ok(Chunk::Piece(piece))) => self.piece_with_head(b"", &piece, chunked).await?,
+                    }
+                }
+            }
+        }
+        if chunked && !r.is_head() {
+            let mut trailers: Vec<(Text, Text)> = Vec::new();
+            for source in std::mem::take(&mut r.resp.trailers) {
+                source.append(r, &mut trailers);
+            }
+            let mut end = Vec::new();
+            write_last_chunk(trailers.iter().map(|(n, v)| (&**n, &**v)), &mut end);
+            self.raw(&end).await?;
+        }
+        Ok(())
+    }
+
+    async fn piece_with_head(&mut self, head: &[u8], piece: &Piece, chunked: bool) -> Result<(), SendError> {
+        if piece.is_empty() {
+            return self.raw(head).await;
+        }
+        let framed;
+        let mut lead = head;
+        if chunked {
+            let mut bytes = head.to_vec();
+            write_chunk_head(piece.len(), &mut bytes);
+            framed = bytes;
+            lead = &framed;
+        }
+        match piece {
+            Piece::Bytes(text) => self.bytes(lead, text).await?,
+            Piece::File { file, range } => match &file.content {
+                Some(content) => {
+                    let bytes = content.get(range.start as usize..range.end as usize).ok_or(SendError::Truncated)?;
+                    self.bytes(lead, bytes).await?;
+                }
+                None => self.file(lead, file, range.clone()).await?,
+            },
+        }
+        if chunked {
+            self.raw(CHUNK_END).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes `lead` and `bytes` with as few calls as possible.
+    async fn bytes(&mut self, mut lead: &[u8], mut bytes: &[u8]) -> Result<(), SendError> {
+        while !lead.is_empty() || !bytes.is_empty() {
+            let allowed = usize::try_from(self.allowance().await).unwrap_or(usize::MAX).min(bytes.len());
+            let result = if lead.is_empty() {
+                self.conn.io.try_write(&bytes[..allowed])
+            } else {
+                self.conn.io.try_writev(&[IoSlice::new(lead), IoSlice::new(&bytes[..allowed])])
+            };
+            match result {
+                Ok(count) => {
+                    let of_lead = count.min(lead.len());
+                    lead = &lead[of_lead..];
+                    bytes = &bytes[count - of_lead..];
+                    self.sent += (count - of_lead) as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
+        if self.sendfile {
+            self.by_sendfile(lead, file, range).await
+        } else {
+            self.by_copy(lead, file, range).await
+        }
+    }
+
+    async fn by_sendfile(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
+        let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+        // MSG_MORE keeps the head back, so that it leaves in one packet with the start of the file.
+        self.more(lead).await?;
+        let mut at = range.start;
+        while at < range.end {
+            let room = self.allowance().await.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
+            let count = room.min(range.end - at) as usize;
+            self.warm(file, at, count).await?;
+            let before = at;
+            match self.conn.io.try_sendfile(fd.as_fd(), &mut at, count) {
+                Ok(0) => return Err(SendError::Truncated),
+                Ok(_) => {
+                    self.sent += at - before;
+                    if at - before < count as u64 {
+                        continue;
+                    }
+                    // A whole chunk left at once: let others have their turn.
+                    if at < range.end {
+                        yield_now().await;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn more(&self, bytes: &[u8]) -> Result<(), SendError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.conn.io.try_write_more(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that sendfile will not wait for the disk: if the chunk's ends are not in memory, the pool reads it.
+    async fn warm(&self, file: &Rc<OpenFile>, at: u64, count: usize) -> Result<(), SendError> {
+        let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+        let mut probe = [0u8; 1];
+        let last = at + count as u64 - 1;
+        let cold = [at, last].into_iter().any(|offset| {
+            file::read_warm(fd, &mut probe, offset).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+        });
+        if cold {
+            let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(io::Error::from)?;
+            let job = blocking::run(move || {
+                let mut buf = vec![0; count.min(COPY_CHUNK_BYTES)];
+                let mut offset = at;
+                while offset <= last {
+                    match file::read_cold(&fd, &mut buf, offset) {
+                        Ok(read) if read > 0 => offset += read as u64,
+                        _ => break,
+                    }
+                }
+            });
+            if let Ok(job) = job {
+                job.await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn by_copy(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
+        let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+        let mut buf = vec![0; COPY_CHUNK_BYTES];
+        let mut at = range.start;
+        let mut lead = lead;
+        while at < range.end {
+            let want = buf.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
+            let count = match file::read_warm(fd, &mut buf[..want], at) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(io::Error::from)?;
+                    let job = blocking::run(move || {
+                        let mut buf = vec![0; want];
+                        file::read_cold(&fd, &mut buf, at).map(|count| (buf, count))
+                    });
+                    let job = job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?;
+                    let (read, count) = job.await?;
+                    buf[..count].copy_from_slice(&read[..count]);
+                    count
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if count == 0 {
+                return Err(SendError::Truncated);
+            }
+            self.bytes(lead, &buf[..count]).await?;
+            lead = b"";
+            at += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Lets the loop turn once.
+async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}

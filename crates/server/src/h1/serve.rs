@@ -1,0 +1,345 @@
+//! The task of a connection that has to wait: it runs until the connection is idle again or closed.
+
+use super::body::RequestBody;
+use super::{head, hot, intake, send};
+use crate::connection::Connection;
+use crate::core::{CoreConf, LingeringClose, Rate};
+use crate::files;
+use crate::phases::{self, Run};
+use crate::request::{Persistence, Request};
+use crate::thread::Thread;
+use brisk_http::{Parsed, parse_request};
+use brisk_net::{clock, sleep_until, timeout};
+use rustix::net::{Shutdown, shutdown};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Where the task begins.
+pub enum Begin {
+    /// With reading a head.
+    Read,
+    /// With a request that has to wait.
+    Request(Box<Request>, Run),
+    /// With the end.
+    Close,
+}
+
+/// What the connection is to do next.
+enum Next {
+    Read,
+    Close,
+    /// Close at once: the connection is of no use to anyone.
+    Drop,
+}
+
+/// Starts the task; `out` is what was written before and has not left.
+pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
+    thread.set_busy(index);
+    let task = Guard {
+        thread: thread.clone(),
+        index,
+        id: conn.id,
+        future: Box::pin(run(thread.clone(), index, conn, out, begin)),
+    };
+    brisk_net::spawn(task);
+}
+
+/// Catches a panic of the connection's future.
+struct Guard<F> {
+    thread: Rc<Thread>,
+    index: u32,
+    id: u64,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = ()>> Future for Guard<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let future = self.future.as_mut();
+        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                hot::panicked(&self.thread, self.id);
+                self.thread.release(self.index);
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
+    let mut keepalive = Duration::ZERO;
+    if !out.is_empty() && !flush(&thread, &conn, &out).await {
+        thread.release(index);
+        return;
+    }
+    drop(out);
+    let mut next = match begin {
+        Begin::Read => Next::Read,
+        Begin::Close => Next::Close,
+        Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
+    };
+    loop {
+        match next {
+            Next::Read => match read_head(&thread, &conn).await {
+                Head::Idle => {
+                    let core = default_core(&thread, &conn);
+                    let Some(core) = core else { return close(&thread, index, &conn, true).await };
+                    if keepalive.is_zero() {
+                        keepalive = core.keepalive_timeout;
+                    }
+                    thread.set_idle(index, clock::mono_ms() + keepalive.as_millis() as u64);
+                    return;
+                }
+                Head::Request(mut r, status) => {
+                    let run = match status {
+                        Ok(()) => phases::run(&mut r),
+                        Err(status) => phases::fail(&mut r, status),
+                    };
+                    next = handle(&thread, &conn, r, run, &mut keepalive).await;
+                }
+                Head::Gone => {
+                    thread.release(index);
+                    return;
+                }
+            },
+            Next::Close => return close(&thread, index, &conn, true).await,
+            Next::Drop => return close(&thread, index, &conn, false).await,
+        }
+    }
+}
+
+fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
+    let id = conn.listener.id.get()?;
+    let live = thread.live();
+    let root = live.snap.server(live.snap.listen(id).default_server).root;
+    Some(live.snap.location(root).core.clone())
+}
+
+async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
+    let Some(core) = default_core(thread, conn) else { return false };
+    // The time-out is between two writes; a write of this size needs few of them.
+    matches!(timeout(core.send_timeout, conn.io.write_all(out)).await, Ok(Ok(())))
+}
+
+enum Head {
+    /// Nothing was sent since the last request.
+    Idle,
+    Request(Box<Request>, Result<(), u16>),
+    Gone,
+}
+
+/// Reads until a head is complete.
+async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
+    let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+    let mut r = thread.take_request();
+    let Some(core) = default_core(thread, conn) else { return Head::Gone };
+    let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
+    let mut buf = Vec::new();
+    loop {
+        let parsed = {
+            let input = conn.input.borrow();
+            if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
+                // A line end after a body is what old clients send; it is no request.
+                None
+            } else {
+                Some(parse_request(&input, &r.live.head_options[listen.0 as usize], &mut r.head))
+            }
+        };
+        match parsed {
+            None if conn.input.borrow().is_empty() => {
+                thread.put_request(r);
+                return match conn.io.is_closed() {
+                    // The end may have been seen by the last read only as a mark.
+                    true => Head::Gone,
+                    false => Head::Idle,
+                };
+            }
+            None | Some(Ok(Parsed::Partial)) => {}
+            Some(parsed) => return begin(r, conn, listen, parsed),
+        }
+        buf.resize(16 << 10, 0);
+        let left = deadline.saturating_sub(clock::mono_ms());
+        match timeout(Duration::from_millis(left), conn.io.read(&mut buf)).await {
+            Ok(Ok(count)) if count > 0 => {
+                conn.input.borrow_mut().extend_from_slice(&buf[..count]);
+                thread.files.request_read();
+            }
+            Err(_) => return timed_out(r, conn, listen),
+            Ok(_) => {
+                gone(r, conn, listen);
+                return Head::Gone;
+            }
+        }
+    }
+}
+
+fn begin(
+    mut r: Box<Request>,
+    conn: &Rc<Connection>,
+    listen: crate::conf::ListenId,
+    parsed: Result<Parsed, brisk_http::HeadError>,
+) -> Head {
+    {
+        let mut input = conn.input.borrow_mut();
+        let len = if parsed.is_ok() { r.head.len } else { input.len() };
+        r.buf.extend_from_slice(&input[..len]);
+        input.drain(..len);
+    }
+    intake::begin(&mut r, conn, listen);
+    let status = match &parsed {
+        Ok(_) => intake::complete(&mut r, listen),
+        Err(error) => Err(intake::refused(&mut r, error)),
+    };
+    Head::Request(r, status)
+}
+
+/// `client_header_timeout`: logged as 408, closed without an answer, as nginx does.
+fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) -> Head {
+    r.buf.extend_from_slice(&conn.input.borrow());
+    intake::begin(&mut r, conn, listen);
+    crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while reading client request headers", 110);
+    r.resp.status = 408;
+    hot::finish(&r);
+    reset_if_wanted(&r, conn);
+    Head::Gone
+}
+
+fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
+    r.buf.extend_from_slice(&conn.input.borrow());
+    intake::begin(&mut r, conn, listen);
+    crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
+    r.resp.status = 400;
+    hot::finish(&r);
+}
+
+fn reset_if_wanted(r: &Request, conn: &Connection) {
+    if r.core().reset_timedout_connection {
+        let _ = rustix::net::sockopt::set_socket_linger(conn.io.fd(), Some(Duration::ZERO));
+    }
+}
+
+/// Drives a request to its end.
+async fn handle(
+    thread: &Rc<Thread>,
+    conn: &Rc<Connection>,
+    mut r: Box<Request>,
+    mut run: Run,
+    keepalive: &mut Duration,
+) -> Next {
+    let next = loop {
+        match run {
+            Run::Respond => break respond(conn, &mut r).await,
+            Run::Disk(path, symlinks) => {
+                let found = files::fetch(path.clone(), symlinks).await;
+                r.fetched.push((path, found));
+                run = phases::run(&mut r);
+            }
+            Run::Wait(waiter) => {
+                let flow = waiter(&mut r).await;
+                run = phases::resume(&mut r, flow);
+            }
+            Run::Close => {
+                hot::finish(&r);
+                break Next::Drop;
+            }
+        }
+    };
+    *keepalive = r.core().keepalive_timeout;
+    thread.put_request(r);
+    next
+}
+
+/// Sends the response and finishes the request.
+async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
+    if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
+        sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
+    }
+    let mut bytes = Vec::with_capacity(512);
+    let written = head::write(r, &mut bytes);
+    let mut sender = send::Sender::new(r);
+    let result = sender.response(r, &bytes, written.delimiting).await;
+    r.sent.body_bytes = sender.sent();
+    let mut next = match &result {
+        Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
+        Ok(()) => Next::Close,
+        Err(error) => {
+            send_failed(r, conn, error);
+            Next::Drop
+        }
+    };
+    if matches!(next, Next::Read) && !intake::has_no_body(r) {
+        let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
+        let mut body = match r.slot::<Option<RequestBody>>().take() {
+            Some(body) => body,
+            None => RequestBody::new(r),
+        };
+        if !body.discard(pause, time).await {
+            next = Next::Close;
+        }
+    }
+    hot::finish(r);
+    next
+}
+
+fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
+    match error {
+        send::SendError::Io(error) => {
+            crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
+        }
+        send::SendError::TimedOut => {
+            crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while sending to client", 110);
+            reset_if_wanted(r, conn);
+        }
+        send::SendError::Truncated => {
+            crate::rlog!(r, Alert, "file \"{}\" was truncated while it was sent", String::from_utf8_lossy(&r.uri));
+        }
+    }
+}
+
+/// Closes. With `linger` the client's data is read for a while, so that it gets the response before a reset.
+async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: bool) {
+    if linger && let Some(core) = default_core(thread, conn) {
+        let wanted = match core.lingering_close {
+            LingeringClose::Off => false,
+            LingeringClose::Always => true,
+            // Data may be on its way if some lies here unread already.
+            LingeringClose::On => has_unread(conn),
+        };
+        if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
+            let work = async {
+                let mut sink = vec![0; 4096];
+                while let Ok(Ok(count)) = timeout(core.lingering_timeout, conn.io.read(&mut sink)).await {
+                    if count == 0 {
+                        return;
+                    }
+                }
+            };
+            let _ = timeout(core.lingering_time, work).await;
+        }
+    }
+    thread.release(index);
+}
+
+fn has_unread(conn: &Connection) -> bool {
+    if !conn.input.borrow().is_empty() {
+        return true;
+    }
+    let mut probe = [0u8; 1];
+    matches!(
+        rustix::net::recv(conn.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK),
+        Ok((count, _)) if count > 0
+    )
+}
+
+/// Whether the response is to be slowed down.
+pub fn is_rate_limited(r: &Request) -> bool {
+    r.limit_rate.is_some_and(|rate| rate > 0)
+        || (r.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
+        || (r.resp.status == 401 && !r.core().auth_delay.is_zero())
+}

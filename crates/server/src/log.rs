@@ -1,0 +1,187 @@
+//! Log files, and the lines of the error log.
+//!
+//! Access log lines are collected per thread and file and written when the loop goes to sleep: one write for all
+//! requests of a wake-up, whole lines only, each file opened for appending. Error lines are written at once.
+
+use crate::conf::LogTarget;
+use crate::core::LogLevel;
+use crate::limits::LOG_BUFFER_BYTES;
+use crate::request::Request;
+use brisk_net::{clock, sys};
+use std::cell::RefCell;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An open log, shared by all threads and by all configurations that name it.
+pub struct LogFile {
+    pub target: LogTarget,
+    fd: OwnedFd,
+    /// Lines that could not be written (full disk).
+    pub lost: AtomicU64,
+}
+
+impl LogFile {
+    pub fn new(target: LogTarget, fd: OwnedFd) -> LogFile {
+        LogFile { target, fd, lost: AtomicU64::new(0) }
+    }
+
+    /// Opens a log for appending.
+    pub fn open(target: &LogTarget) -> io::Result<OwnedFd> {
+        match target {
+            LogTarget::Stderr => Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?),
+            LogTarget::File(path) => {
+                use rustix::fs::{Mode, OFlags};
+                let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let mode = Mode::from_raw_mode(0o644);
+                match rustix::fs::open(path.as_str(), flags, mode) {
+                    // /dev/stdout may be a socket (systemd, a supervisor), which cannot be opened by name.
+                    Err(rustix::io::Errno::NXIO) => match path.as_str() {
+                        "/dev/stdout" | "/proc/self/fd/1" => {
+                            Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
+                        }
+                        "/dev/stderr" | "/proc/self/fd/2" => {
+                            Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?)
+                        }
+                        _ => Err(rustix::io::Errno::NXIO.into()),
+                    },
+                    done => Ok(done?),
+                }
+            }
+        }
+    }
+
+    /// From now on all threads write to `fd`.
+    pub fn replace(&self, fd: &OwnedFd) -> io::Result<()> {
+        sys::replace_fd(fd.as_fd(), self.fd.as_fd())
+    }
+
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Writes whole lines. What cannot be written is counted and given up: a full disk stops nothing.
+    pub fn write(&self, mut lines: &[u8]) {
+        while !lines.is_empty() {
+            match rustix::io::write(&self.fd, lines) {
+                Ok(count) => lines = &lines[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    let lost = lines.iter().filter(|&&b| b == b'\n').count() as u64;
+                    self.lost.fetch_add(lost, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// One thread's unwritten lines.
+#[derive(Default)]
+pub struct LogBuffers {
+    buffers: RefCell<Vec<(Arc<LogFile>, Vec<u8>)>>,
+}
+
+impl LogBuffers {
+    /// Appends a line; `write` must end it with a newline.
+    #[inline]
+    pub fn append(&self, log: &Arc<LogFile>, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut buffers = self.buffers.borrow_mut();
+        let at = match buffers.iter().position(|(have, _)| Arc::ptr_eq(have, log)) {
+            Some(at) => at,
+            None => {
+                buffers.push((log.clone(), Vec::new()));
+                buffers.len() - 1
+            }
+        };
+        let buffer = &mut buffers[at].1;
+        write(buffer);
+        if buffer.len() >= LOG_BUFFER_BYTES {
+            log.write(buffer);
+            buffer.clear();
+        }
+    }
+
+    /// Writes everything.
+    pub fn flush(&self) {
+        let mut buffers = self.buffers.borrow_mut();
+        for (log, buffer) in buffers.iter_mut() {
+            if !buffer.is_empty() {
+                log.write(buffer);
+                buffer.clear();
+            }
+        }
+        // With thousands of logs (one per host) only those in use are kept.
+        if buffers.len() > 64 {
+            buffers.clear();
+        }
+    }
+}
+
+thread_local! {
+    static STAMP: RefCell<(i64, String)> = const { RefCell::new((0, String::new())) };
+}
+
+/// `2026/11/20 22:46:01`.
+pub fn stamp(secs: i64) -> String {
+    STAMP.with_borrow_mut(|(at, text)| {
+        if *at != secs {
+            *at = secs;
+            let t = sys::local_time(secs);
+            text.clear();
+            let _ = write!(
+                text,
+                "{:04}/{:02}/{:02} {:02}:{:02}:{:02}",
+                t.year, t.month, t.day, t.hour, t.minute, t.second
+            );
+        }
+        text.clone()
+    })
+}
+
+/// A line as nginx writes it: time, level, process and thread, connection, message.
+pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_>) -> String {
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    let mut out = format!("{} [{}] {pid}#{pid}: ", stamp(clock::now().unix_secs), level.as_str());
+    if let Some(id) = connection {
+        let _ = write!(out, "*{id} ");
+    }
+    let _ = write!(out, "{message}");
+    // A message may quote what a stranger sent: one message stays one line.
+    let mut safe = String::with_capacity(out.len() + 1);
+    for c in out.chars() {
+        if c.is_control() {
+            let _ = write!(safe, "\\x{:02X}", c as u32);
+        } else {
+            safe.push(c);
+        }
+    }
+    safe.push('\n');
+    safe
+}
+
+/// Writes a message about a request, with the client and the request line behind it.
+pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
+    let mut tail = String::new();
+    if let Some(conn) = &r.conn {
+        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(&conn.peer_text));
+    }
+    let _ = write!(tail, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name));
+    let request_line = r.head.request_line.of(&r.buf);
+    if !request_line.is_empty() {
+        let _ = write!(tail, ", request: \"{}\"", String::from_utf8_lossy(request_line));
+    }
+    if let Some(host) = r.header(brisk_http::HeaderId::Host) {
+        let _ = write!(tail, ", host: \"{}\"", String::from_utf8_lossy(host));
+    }
+    if let Some(referer) = r.header(brisk_http::HeaderId::Referer) {
+        let _ = write!(tail, ", referrer: \"{}\"", String::from_utf8_lossy(referer));
+    }
+    let line = line(level, r.conn.as_ref().map(|c| c.id), format_args!("{message}{tail}"));
+    for to in r.core().error_log.iter().filter(|to| to.level >= level) {
+        r.live.logs[to.log.0 as usize].write(line.as_bytes());
+    }
+}
+

@@ -1,0 +1,96 @@
+//! From a URI to a path in the file system: `root` and `alias`.
+
+use crate::core::{Root, Symlinks};
+use crate::request::Request;
+use brisk_net::file;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// A mapped path.
+pub struct Mapped {
+    pub bytes: Vec<u8>,
+    /// Length of the part that `root` (or `alias`) gave.
+    pub root_len: usize,
+}
+
+impl Mapped {
+    pub fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.bytes))
+    }
+}
+
+/// Maps the request's URI. `None` if the path would leave the location's folder or is empty: the caller answers 404 or
+/// 500; it has been logged. `reserve` bytes of capacity are added for a suffix.
+pub fn map(r: &Request, reserve: usize) -> Option<Mapped> {
+    map_uri(r, &r.uri, reserve)
+}
+
+/// Maps another URI by the present location's rules.
+pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
+    let core = r.core();
+    let root: &Root = &core.root;
+    let mut bytes = Vec::with_capacity(uri.len() + 64 + reserve);
+    append_full(r, &root.path, &mut bytes);
+    let tail = match &root.alias {
+        None => uri,
+        Some(crate::core::AliasOf::Whole) => &[],
+        Some(crate::core::AliasOf::Prefix(len)) => {
+            let tail = uri.get(*len..).unwrap_or_default();
+            // `location /a { alias /srv/b/; }` must not serve /srv/secret for "/a../secret": what follows the prefix
+            // would be a different name, not something below it. nginx serves it; we do not.
+            if leaves_alias(&core.location_text, tail) {
+                crate::rlog!(r, Error, "\"{}\" is outside its location", String::from_utf8_lossy(uri));
+                return None;
+            }
+            tail
+        }
+    };
+    let root_len = bytes.len();
+    bytes.extend_from_slice(tail);
+    if bytes.contains(&0) {
+        return None;
+    }
+    Some(Mapped { bytes, root_len })
+}
+
+/// Whether the tail climbs out: with a prefix that ends in no slash, `..` may directly follow it.
+fn leaves_alias(prefix: &[u8], tail: &[u8]) -> bool {
+    !prefix.ends_with(b"/") && (tail == b".." || tail.starts_with(b"../"))
+}
+
+/// The root's value, made absolute: variables may give a relative path.
+fn append_full(r: &Request, template: &crate::vars::Template, out: &mut Vec<u8>) {
+    if let Some(text) = template.as_literal() {
+        out.extend_from_slice(text);
+        return;
+    }
+    let start = out.len();
+    template.append(r, out);
+    if out.len() > start && out[start] != b'/' {
+        let prefix = r.snap().prefix.as_bytes().to_vec();
+        out.splice(start..start, prefix);
+    }
+}
+
+/// `$document_root`.
+pub fn document_root(r: &Request, out: &mut Vec<u8>) {
+    append_full(r, &r.core().root.path, out);
+}
+
+/// The location's rule for symbolic links, for a mapped path.
+pub fn symlinks(r: &Request, mapped: &Mapped) -> file::Symlinks {
+    let rule: &Symlinks = &r.core().symlinks;
+    let from = |template: &Option<crate::vars::Template>| {
+        let Some(template) = template else { return 0 };
+        let trusted = template.eval(r);
+        let inside = mapped.bytes.starts_with(&trusted)
+            && (trusted.ends_with(b"/") || matches!(mapped.bytes.get(trusted.len()), Some(b'/') | None));
+        if inside { trusted.len() } else { 0 }
+    };
+    match rule {
+        Symlinks::Follow => file::Symlinks::Follow,
+        Symlinks::Refuse { from: f } => file::Symlinks::Refuse { from: from(f) },
+        Symlinks::SameOwner { from: f } => file::Symlinks::SameOwner { from: from(f) },
+    }
+}

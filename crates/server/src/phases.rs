@@ -1,0 +1,425 @@
+//! The order in which a request's handlers run: nginx's phases, as a table walked by [`run`].
+
+use crate::conf::{LocationId, Snapshot};
+use crate::core::Satisfy;
+use crate::flow::{Flow, Waiter};
+use crate::location::{self, Found};
+use crate::plan::{Handler, Purity};
+use crate::request::Request;
+use crate::special;
+use crate::text::Text;
+use brisk_http::Method;
+use brisk_net::file::Symlinks;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// nginx's phases. `post_read` has no handlers of its own yet; `post_rewrite` and `post_access` are steps of [`run`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Phase {
+    #[default]
+    ServerRewrite,
+    FindConfig,
+    Rewrite,
+    PreAccess,
+    Access,
+    PreContent,
+    Content,
+}
+
+/// Where in the phases a request is; a handler that waited is asked again at the same place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    pub phase: Phase,
+    /// Index of the handler within the phase.
+    pub handler: usize,
+    /// `satisfy any`: the worst refusal so far.
+    denied: u16,
+}
+
+impl Cursor {
+    pub fn at(phase: Phase) -> Cursor {
+        Cursor { phase, handler: 0, denied: 0 }
+    }
+}
+
+/// Why [`run`] came back.
+pub enum Run {
+    /// [`Request::resp`] is complete and filtered.
+    Respond,
+    /// A file must be fetched; then [`run`] again.
+    Disk(PathBuf, Symlinks),
+    /// A future must be awaited; then [`resume`] with what it gave.
+    Wait(Waiter),
+    /// Close without an answer.
+    Close,
+}
+
+/// Runs handlers until the response is there or something must be waited for.
+pub fn run(r: &mut Request) -> Run {
+    loop {
+        let flow = step(r);
+        if let Some(run) = act(r, flow) {
+            return run;
+        }
+    }
+}
+
+/// Goes on after [`Run::Wait`].
+pub fn resume(r: &mut Request, flow: Flow) -> Run {
+    match act(r, flow) {
+        Some(run) => run,
+        None => run(r),
+    }
+}
+
+/// Ends a request that failed before the phases, with an error page.
+pub fn fail(r: &mut Request, status: u16) -> Run {
+    match act(r, Flow::Status(status)) {
+        Some(run) => run,
+        None => run(r),
+    }
+}
+
+/// Runs the next handler.
+fn step(r: &mut Request) -> Flow {
+    match r.cursor.phase {
+        Phase::ServerRewrite => rewrite(r),
+        Phase::FindConfig => find_config(r),
+        Phase::Rewrite => rewrite(r),
+        Phase::PreAccess => listed(r, |p| &p.preaccess),
+        Phase::Access => access(r),
+        Phase::PreContent => listed(r, |p| &p.precontent),
+        Phase::Content => content(r),
+    }
+}
+
+/// Acts on a handler's decision; `None`: go on with [`step`].
+fn act(r: &mut Request, flow: Flow) -> Option<Run> {
+    match flow {
+        Flow::Next => advance(r),
+        Flow::Allowed => {
+            let any = r.core().satisfy == Satisfy::Any;
+            if r.cursor.phase == Phase::Access && any {
+                enter(r, Phase::PreContent);
+            } else {
+                advance(r);
+            }
+        }
+        Flow::Done => {
+            finish(r);
+            return Some(Run::Respond);
+        }
+        Flow::Status(status) => return refuse(r, status),
+        Flow::Redirect { uri, args } => {
+            if !redirect(r, uri, args) {
+                return refuse(r, 500);
+            }
+        }
+        Flow::Named(name) => {
+            if !named(r, &name) {
+                return refuse(r, 500);
+            }
+        }
+        Flow::Disk(path, symlinks) => return Some(Run::Disk(path, symlinks)),
+        Flow::Wait(waiter) => {
+            r.purity = Purity::Impure;
+            return Some(Run::Wait(waiter));
+        }
+        Flow::Close => return Some(Run::Close),
+    }
+    None
+}
+
+fn refuse(r: &mut Request, status: u16) -> Option<Run> {
+    if r.cursor.phase == Phase::Access && matches!(status, 401 | 403) && r.core().satisfy == Satisfy::Any {
+        if r.cursor.denied != 401 {
+            r.cursor.denied = status;
+        }
+        advance(r);
+        return None;
+    }
+    match special::status(r, status) {
+        Flow::Done => {
+            finish(r);
+            Some(Run::Respond)
+        }
+        Flow::Close => Some(Run::Close),
+        other => act(r, other),
+    }
+}
+
+fn enter(r: &mut Request, phase: Phase) {
+    r.cursor = Cursor { phase, handler: 0, denied: r.cursor.denied };
+}
+
+/// To the next handler; phases that have no more handlers are left in [`step`]'s functions.
+fn advance(r: &mut Request) {
+    r.cursor.handler += 1;
+}
+
+/// The rewrite handler of the present location (the server's root in the server phase).
+fn rewrite(r: &mut Request) -> Flow {
+    let server_phase = r.cursor.phase == Phase::ServerRewrite;
+    if r.cursor.handler == 0
+        && let Some(handler) = r.live.snap.clone().location(r.loc).plan.rewrite.as_deref()
+    {
+        let flow = handler.handle(r);
+        if !matches!(flow, Flow::Next) {
+            return flow;
+        }
+    }
+    if server_phase {
+        r.uri_changed = false;
+        enter(r, Phase::FindConfig);
+        return find_config(r);
+    }
+    // post_rewrite
+    if r.uri_changed {
+        if !spend_change(r) {
+            rlog_cycle(r);
+            return Flow::Status(500);
+        }
+        r.uri_changed = false;
+        let root = r.snap().server(r.server).root;
+        r.loc = root;
+        enter(r, Phase::FindConfig);
+        return find_config(r);
+    }
+    enter(r, Phase::PreAccess);
+    listed(r, |p| &p.preaccess)
+}
+
+fn rlog_cycle(r: &Request) {
+    crate::rlog!(
+        r,
+        Error,
+        "rewrite or internal redirection cycle while processing \"{}\"",
+        String::from_utf8_lossy(&r.uri)
+    );
+}
+
+/// Counts a change of the URI; false if there were too many.
+fn spend_change(r: &mut Request) -> bool {
+    r.uri_changes_left = r.uri_changes_left.saturating_sub(1);
+    r.uri_changes_left > 0
+}
+
+fn find_config(r: &mut Request) -> Flow {
+    let live = r.live.clone();
+    let snap = &live.snap;
+    let root = snap.server(r.server).root;
+    match location::find(snap, r, snap.location(root)) {
+        Found::Nothing => set_location(snap, r, root),
+        Found::Location(id) => set_location(snap, r, id),
+        Found::Slash(id) => {
+            set_location(snap, r, id);
+            let mut uri = escaped_uri(&snap.location(id).name);
+            if !r.args.is_empty() {
+                uri.push(b'?');
+                uri.extend_from_slice(&r.args);
+            }
+            r.resp.location = Some(uri.into());
+            return Flow::Status(301);
+        }
+    }
+    let core = r.core();
+    if core.internal && !r.internal {
+        return Flow::Status(404);
+    }
+    if let brisk_http::framing::BodyFraming::Length(length) = r.framing
+        && core.client_max_body_size > 0
+        && length > core.client_max_body_size
+        && !r.error_page
+    {
+        crate::rlog!(r, Error, "client intended to send too large body: {length} bytes");
+        return Flow::Status(413);
+    }
+    enter(r, Phase::Rewrite);
+    rewrite(r)
+}
+
+fn escaped_uri(uri: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(uri.len() + 8);
+    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, uri, &mut out);
+    out
+}
+
+/// Makes `id` the request's location; `limit_except` may put its block in its place.
+pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
+    r.loc = id;
+    let location = snap.location(id);
+    if location.plan.purity == Purity::Impure {
+        r.purity = Purity::Impure;
+    }
+    if let Some(limit) = &location.core.limit_except {
+        let name = r.head.method_name.of(&r.buf);
+        let name: &[u8] = if r.method == Method::Get && r.error_page { b"GET" } else { name };
+        r.purity = Purity::Impure;
+        if !limit.methods.iter().any(|m| **m == *name) {
+            r.loc = limit.block;
+        }
+    }
+}
+
+fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>>) -> Flow {
+    let live = r.live.clone();
+    let handlers = list(&live.snap.location(r.loc).plan);
+    if let Some(handler) = handlers.get(r.cursor.handler) {
+        return handler.handle(r);
+    }
+    match r.cursor.phase {
+        Phase::PreAccess => {
+            enter(r, Phase::Access);
+            access(r)
+        }
+        _ => {
+            enter(r, Phase::Content);
+            content(r)
+        }
+    }
+}
+
+fn access(r: &mut Request) -> Flow {
+    let live = r.live.clone();
+    if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
+        return handler.handle(r);
+    }
+    // post_access
+    let denied = std::mem::take(&mut r.cursor.denied);
+    if denied != 0 {
+        if denied == 403 {
+            crate::rlog!(r, Error, "access forbidden by rule");
+        }
+        r.cursor.phase = Phase::PreContent;
+        return Flow::Status(denied);
+    }
+    enter(r, Phase::PreContent);
+    listed(r, |p| &p.precontent)
+}
+
+fn content(r: &mut Request) -> Flow {
+    let live = r.live.clone();
+    let plan = &live.snap.location(r.loc).plan;
+    if let Some(handler) = &plan.content {
+        return if r.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
+    }
+    if let Some((_, handler)) = plan.content_chain.get(r.cursor.handler) {
+        return handler.handle(r);
+    }
+    if r.uri.ends_with(b"/") {
+        if let Some(path) = crate::path::map(r, 0) {
+            crate::rlog!(
+                r,
+                Error,
+                "directory index of \"{}\" is forbidden",
+                String::from_utf8_lossy(&path.bytes)
+            );
+        }
+        return Flow::Status(403);
+    }
+    crate::rlog!(r, Error, "no handler found");
+    Flow::Status(404)
+}
+
+/// An internal redirect; false if there were too many.
+fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
+    if !spend_change(r) {
+        crate::rlog!(
+            r,
+            Error,
+            "rewrite or internal redirection cycle while internally redirecting to \"{}\"",
+            String::from_utf8_lossy(&uri)
+        );
+        return false;
+    }
+    r.uri = uri;
+    if let Some(args) = args {
+        r.args = args;
+    }
+    r.internal = true;
+    r.unparsed_uri_valid = false;
+    r.slots.clear();
+    let root = r.snap().server(r.server).root;
+    r.loc = root;
+    enter(r, Phase::ServerRewrite);
+    true
+}
+
+/// A jump to a named location; false if it cannot be done.
+fn named(r: &mut Request, name: &[u8]) -> bool {
+    let live = r.live.clone();
+    if !spend_change(r) {
+        crate::rlog!(
+            r,
+            Error,
+            "rewrite or internal redirection cycle while redirect to named location \"{}\"",
+            String::from_utf8_lossy(name)
+        );
+        return false;
+    }
+    if r.uri.is_empty() {
+        crate::rlog!(
+            r,
+            Error,
+            "empty URI in redirect to named location \"{}\"",
+            String::from_utf8_lossy(name)
+        );
+        return false;
+    }
+    let Some(&id) = live.snap.server(r.server).named.get(name) else {
+        crate::rlog!(r, Error, "could not find named location \"{}\"", String::from_utf8_lossy(name));
+        return false;
+    };
+    set_location(&live.snap, r, id);
+    r.internal = true;
+    r.uri_changed = false;
+    r.slots.clear();
+    enter(r, Phase::Rewrite);
+    true
+}
+
+/// The last step before a response is serialised: status, redirects made absolute, filters.
+fn finish(r: &mut Request) {
+    if r.err_status != 0 {
+        r.resp.status = r.err_status;
+    } else if r.resp.status == 0 {
+        r.resp.status = 200;
+    }
+    absolute_location(r);
+    let live = r.live.clone();
+    for (_, filter) in &live.snap.location(r.loc).plan.filters {
+        filter.filter(r);
+    }
+}
+
+/// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
+fn absolute_location(r: &mut Request) {
+    let Some(location) = &r.resp.location else { return };
+    let core = r.core();
+    if !location.starts_with(b"/") || !core.absolute_redirect {
+        return;
+    }
+    let mut out = Vec::with_capacity(location.len() + 64);
+    out.extend_from_slice(r.scheme().as_bytes());
+    out.extend_from_slice(b"://");
+    if core.server_name_in_redirect {
+        out.extend_from_slice(&r.snap().server(r.server).name);
+    } else if !r.host.is_empty() {
+        out.extend_from_slice(&r.host);
+    } else {
+        match r.conn().local() {
+            Some(std::net::SocketAddr::V6(addr)) => out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes()),
+            Some(addr) => out.extend_from_slice(addr.ip().to_string().as_bytes()),
+            None => out.extend_from_slice(b"localhost"),
+        }
+    }
+    if core.port_in_redirect {
+        let port = r.conn().local().map_or(0, |addr| addr.port());
+        if port != 80 && port != 0 {
+            out.extend_from_slice(format!(":{port}").as_bytes());
+        }
+    }
+    out.extend_from_slice(location);
+    // The host depends on the request; so does the answer, beyond the target.
+    r.resp.location = Some(Text::Owned(out));
+}

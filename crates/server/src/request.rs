@@ -1,0 +1,261 @@
+//! A request on its way through the phases.
+
+use crate::conf::{LocationId, ServerId, Snapshot};
+use crate::connection::Connection;
+use crate::core::{CoreConf, LogLevel};
+use crate::files::Found;
+use crate::phases::Cursor;
+use crate::plan::Purity;
+use crate::regex::Captures;
+use crate::response::Response;
+use crate::thread::{Live, Thread};
+use crate::vars::Store;
+use brisk_http::framing::BodyFraming;
+use brisk_http::{HeaderId, Method, RequestHead, Target, Version};
+use brisk_net::clock::Now;
+use brisk_net::watch::Watch;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How many bytes went out, for logs and metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    pub head_bytes: u64,
+    pub body_bytes: u64,
+}
+
+/// What becomes of the connection after the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Persistence {
+    #[default]
+    Close,
+    KeepAlive,
+}
+
+/// One request. Boxed once and used again for later requests of the thread.
+pub struct Request {
+    /// The bytes of the head; spans of `head` point into it.
+    pub buf: Vec<u8>,
+    /// Immutable once parsed.
+    pub head: RequestHead,
+    pub framing: BodyFraming,
+    /// Scheme, arguments and flags of the target as sent. Its path is in `uri`.
+    pub target: Target,
+    /// Decoded and normalised; changed by rewrites and internal redirects.
+    pub uri: Vec<u8>,
+    pub args: Vec<u8>,
+    /// The method that handlers act on; an error page turns it into GET.
+    pub method: Method,
+    /// Host without port, lower case: from the request line, else from `Host`.
+    pub host: Vec<u8>,
+    /// The port the client named.
+    pub port: Option<u16>,
+    pub thread: Rc<Thread>,
+    pub live: Rc<Live>,
+    pub conn: Option<Rc<Connection>>,
+    pub server: ServerId,
+    pub loc: LocationId,
+    pub cursor: Cursor,
+    /// Reached by an internal redirect or as a subrequest.
+    pub internal: bool,
+    /// Rewrites and redirects that are left.
+    pub uri_changes_left: u8,
+    /// A rewrite has changed the URI; the location must be found anew.
+    pub uri_changed: bool,
+    /// The URI is still what the client sent.
+    pub unparsed_uri_valid: bool,
+    /// An error page is being served; others only if `recursive_error_pages`.
+    pub error_page: bool,
+    /// The status the response will have whatever its handler says; 0: none.
+    pub err_status: u16,
+    pub persistence: Persistence,
+    /// `limit_rate` set by `set $limit_rate`.
+    pub limit_rate: Option<u64>,
+    pub resp: Response,
+    pub vars: Store,
+    pub captures: RefCell<Captures>,
+    /// The answer depends on nothing but target, host and `deps`.
+    pub purity: Purity,
+    /// Files and directories that were looked at.
+    pub deps: Vec<Watch>,
+    /// Files fetched by the pool for this request.
+    pub fetched: Vec<(PathBuf, Found)>,
+    pub started: Now,
+    pub sent: Sent,
+    /// Bytes of body that were received.
+    pub body_received: Cell<u64>,
+    pub id: RefCell<Option<[u8; 32]>>,
+    /// One value per module that asked for it.
+    pub slots: Vec<Box<dyn Any>>,
+}
+
+impl Request {
+    pub(crate) fn new(thread: Rc<Thread>, live: Rc<Live>) -> Request {
+        Request {
+            buf: Vec::with_capacity(1024),
+            head: RequestHead::default(),
+            framing: BodyFraming::None,
+            target: Target::default(),
+            uri: Vec::with_capacity(128),
+            args: Vec::new(),
+            method: Method::Get,
+            host: Vec::with_capacity(64),
+            port: None,
+            thread,
+            live,
+            conn: None,
+            server: ServerId(0),
+            loc: LocationId(0),
+            cursor: Cursor::default(),
+            internal: false,
+            uri_changes_left: crate::limits::URI_CHANGES_MAX,
+            uri_changed: false,
+            unparsed_uri_valid: true,
+            error_page: false,
+            err_status: 0,
+            persistence: Persistence::Close,
+            limit_rate: None,
+            resp: Response::default(),
+            vars: Store::default(),
+            captures: RefCell::default(),
+            purity: Purity::Pure,
+            deps: Vec::new(),
+            fetched: Vec::new(),
+            started: Now::default(),
+            sent: Sent::default(),
+            body_received: Cell::new(0),
+            id: RefCell::new(None),
+            slots: Vec::new(),
+        }
+    }
+
+    /// Makes it ready for another request, keeping memory.
+    pub(crate) fn clear(&mut self) {
+        self.buf.clear();
+        self.head.clear();
+        self.framing = BodyFraming::None;
+        self.target.clear();
+        self.uri.clear();
+        self.args.clear();
+        self.host.clear();
+        self.port = None;
+        self.conn = None;
+        self.cursor = Cursor::default();
+        self.internal = false;
+        self.uri_changes_left = crate::limits::URI_CHANGES_MAX;
+        self.uri_changed = false;
+        self.unparsed_uri_valid = true;
+        self.error_page = false;
+        self.err_status = 0;
+        self.persistence = Persistence::Close;
+        self.limit_rate = None;
+        self.resp.clear();
+        self.vars.clear();
+        self.captures.get_mut().clear();
+        self.purity = Purity::Pure;
+        self.deps.clear();
+        self.fetched.clear();
+        self.sent = Sent::default();
+        self.body_received.set(0);
+        *self.id.get_mut() = None;
+        self.slots.clear();
+    }
+
+    pub fn snap(&self) -> &Snapshot {
+        &self.live.snap
+    }
+
+    /// The configuration of the present location.
+    pub fn core(&self) -> &CoreConf {
+        &self.live.snap.location(self.loc).core
+    }
+
+    /// The connection.
+    ///
+    /// # Panics
+    /// If the request has none: only templates of tests do without.
+    pub fn conn(&self) -> &Connection {
+        self.conn.as_deref().expect("a request has a connection")
+    }
+
+    /// The value of a request header.
+    pub fn header(&self, id: HeaderId) -> Option<&[u8]> {
+        self.head.find(id).map(|h| h.value.of(&self.buf))
+    }
+
+    /// The value of the first request header with this name.
+    pub fn header_named(&self, name: &[u8]) -> Option<&[u8]> {
+        self.head.named(&self.buf, name).next().map(|h| h.value.of(&self.buf))
+    }
+
+    /// The target as sent, without scheme and host: `$request_uri`.
+    pub fn unparsed_uri(&self) -> &[u8] {
+        self.target.unparsed(self.head.target.of(&self.buf))
+    }
+
+    pub fn is_head(&self) -> bool {
+        self.head.method == Method::Head
+    }
+
+    /// The file extension of the URI's last segment, without the dot.
+    pub fn extension(&self) -> &[u8] {
+        let name = memchr::memrchr(b'/', &self.uri).map_or(&self.uri[..], |at| &self.uri[at + 1..]);
+        memchr::memrchr(b'.', name).map_or(&b""[..], |at| &name[at + 1..])
+    }
+
+    /// Sets the content type by the URI's extension.
+    pub fn set_content_type_by_extension(&mut self) {
+        let core = self.core();
+        let media = core.types.get(self.extension()).unwrap_or(&core.default_type).clone();
+        self.resp.content_type = (!media.is_empty()).then(|| media.into());
+    }
+
+    /// The scheme as clients see it.
+    pub fn scheme(&self) -> &'static str {
+        "http"
+    }
+
+    pub fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// This request's value of a module's type, made on first use.
+    pub fn slot<T: Default + 'static>(&mut self) -> &mut T {
+        let at = match self.slots.iter().position(|slot| slot.is::<T>()) {
+            Some(at) => at,
+            None => {
+                self.slots.push(Box::<T>::default());
+                self.slots.len() - 1
+            }
+        };
+        self.slots[at].downcast_mut().expect("found by type")
+    }
+
+    /// The value, if there is one.
+    pub fn slot_ref<T: 'static>(&self) -> Option<&T> {
+        self.slots.iter().find_map(|slot| slot.downcast_ref())
+    }
+
+    /// Whether messages of this level are wanted.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.core().error_log.iter().any(|to| to.level >= level)
+    }
+
+    /// Writes a message to the error logs of the location. Use [`rlog!`](crate::rlog).
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        crate::log::request(self, level, message);
+    }
+}
+
+/// `rlog!(r, Error, "open() \"{}\" failed", path)`: to the error logs, if the level is wanted.
+#[macro_export]
+macro_rules! rlog {
+    ($r:expr, $level:ident, $($arg:tt)*) => {
+        if $r.logs($crate::core::LogLevel::$level) {
+            $r.log($crate::core::LogLevel::$level, format_args!($($arg)*));
+        }
+    };
+}

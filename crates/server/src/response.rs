@@ -1,0 +1,144 @@
+//! A response: head and body, before any protocol serialises it.
+
+use crate::files::OpenFile;
+use crate::request::Request;
+use crate::text::Text;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A piece of a body.
+#[derive(Clone)]
+pub enum Piece {
+    Bytes(Text),
+    File { file: Rc<OpenFile>, range: Range<u64> },
+}
+
+impl Piece {
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Bytes(text) => text.len() as u64,
+            Piece::File { range, .. } => range.end - range.start,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a stream gives when it is pulled.
+pub enum Chunk {
+    Piece(Piece),
+    /// Nothing more is ready: send what there is, then pull again.
+    Flush,
+}
+
+/// A body that is made while it is sent. It is pulled when what it gave before has left.
+pub trait BodyStream {
+    /// The next chunk; `None` is the end. An error ends the connection, because the head has been sent.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
+}
+
+/// A response's body.
+#[derive(Default)]
+pub enum Body {
+    #[default]
+    Empty,
+    /// One piece; by far the most common.
+    One(Piece),
+    Many(Vec<Piece>),
+    Stream(Box<dyn BodyStream>),
+}
+
+impl Body {
+    /// The length, if it is known.
+    pub fn len(&self) -> Option<u64> {
+        match self {
+            Body::Empty => Some(0),
+            Body::One(piece) => Some(piece.len()),
+            Body::Many(pieces) => Some(pieces.iter().map(Piece::len).sum()),
+            Body::Stream(_) => None,
+        }
+    }
+
+    pub fn bytes(text: impl Into<Text>) -> Body {
+        Body::One(Piece::Bytes(text.into()))
+    }
+}
+
+/// Fields that are computed when the body is at its end.
+pub trait Trailers {
+    fn append(&self, r: &Request, out: &mut Vec<(Text, Text)>);
+}
+
+/// The head and body that handlers fill and filters change.
+#[derive(Default)]
+pub struct Response {
+    /// 0: not decided yet.
+    pub status: u16,
+    /// Reason phrase, where a back end's is to be kept.
+    pub reason: Option<Text>,
+    pub content_type: Option<Text>,
+    /// Added to the content type.
+    pub charset: Option<Text>,
+    /// `Some` also for HEAD. `None`: chunked or until close.
+    pub content_length: Option<u64>,
+    pub content_encoding: Option<Text>,
+    /// Seconds since 1970.
+    pub last_modified: Option<i64>,
+    pub etag: Option<Text>,
+    pub location: Option<Text>,
+    /// `Server` from a back end that is passed on.
+    pub server: Option<Text>,
+    pub date: Option<Text>,
+    /// Everything else, in the order of sending. An empty value means: do not send.
+    pub headers: Vec<(Text, Text)>,
+    pub trailers: Vec<Rc<dyn Trailers>>,
+    pub body: Body,
+    /// The body is a whole representation of which ranges may be cut.
+    pub allow_ranges: bool,
+    /// `$sent_http_…` of ranges: where in the whole a single range begins.
+    pub vary: Option<Text>,
+}
+
+impl Response {
+    /// Forgets everything but memory.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = Response { headers, ..Response::default() };
+    }
+
+    /// The first header with this name, of those that have no field of their own.
+    pub fn header(&self, name: &[u8]) -> Option<&Text> {
+        self.headers.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub fn add(&mut self, name: impl Into<Text>, value: impl Into<Text>) {
+        self.headers.push((name.into(), value.into()));
+    }
+
+    /// Sets a header that may occur once.
+    pub fn set(&mut self, name: &'static str, value: impl Into<Text>) {
+        let value = value.into();
+        match self.headers.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(name.as_bytes())) {
+            Some(slot) => slot.1 = value,
+            None => self.headers.push((name.into(), value)),
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    /// A complete small response.
+    pub fn text(&mut self, status: u16, content_type: impl Into<Text>, body: impl Into<Text>) {
+        let body = body.into();
+        self.status = status;
+        self.content_type = Some(content_type.into());
+        self.content_length = Some(body.len() as u64);
+        self.body = if body.is_empty() { Body::Empty } else { Body::bytes(body) };
+    }
+}

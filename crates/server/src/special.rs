@@ -1,0 +1,131 @@
+//! Error pages: `error_page`, and the built-in ones.
+
+use crate::core::{PageTarget, ServerTokens};
+use crate::flow::Flow;
+use crate::request::{Persistence, Request};
+use crate::response::Response;
+use crate::text::Text;
+use brisk_http::{Method, status as http_status};
+
+/// What this server calls itself.
+pub const NAME: &str = "brisk";
+/// With its version.
+pub const NAME_VERSION: &str = concat!("brisk/", env!("CARGO_PKG_VERSION"));
+
+/// The `Server` header's value for a location.
+pub fn server_token(tokens: &ServerTokens) -> &'static str {
+    match tokens {
+        ServerTokens::On => NAME_VERSION,
+        ServerTokens::Off => NAME,
+        ServerTokens::Build => NAME_VERSION,
+    }
+}
+
+/// Ends a request with a status. Nothing of an earlier response survives but `Location`.
+pub fn status(r: &mut Request, status: u16) -> Flow {
+    if status == 444 || status == 499 || status == 408 {
+        r.resp.status = status;
+        r.err_status = status;
+        return Flow::Close;
+    }
+    if matches!(status, 201 | 204) {
+        clear(r);
+        r.resp.status = status;
+        r.err_status = status;
+        r.resp.content_length = (status == 201).then_some(0);
+        return Flow::Done;
+    }
+    r.err_status = status;
+    if http_status::closes_connection(status) {
+        r.persistence = Persistence::Close;
+    }
+    if (!r.error_page || r.core().recursive_error_pages)
+        && let Some(flow) = custom_page(r, status)
+    {
+        return flow;
+    }
+    builtin(r, status);
+    Flow::Done
+}
+
+fn clear(r: &mut Request) {
+    let location = r.resp.location.take();
+    let kept: Vec<_> = r
+        .resp
+        .headers
+        .drain(..)
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"WWW-Authenticate") || name.eq_ignore_ascii_case(b"Retry-After"))
+        .collect();
+    r.resp = Response { location, headers: kept, ..Response::default() };
+}
+
+/// The `error_page` for this status, if one is configured.
+fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
+    let live = r.live.clone();
+    let core = &live.snap.location(r.loc).core;
+    if core.error_pages.is_empty() {
+        return None;
+    }
+    let nested = r.error_page;
+    if !core.recursive_error_pages {
+        r.error_page = true;
+    }
+    if nested && !core.recursive_error_pages {
+        return None;
+    }
+    let page = core.error_pages.iter().find(|page| page.codes.contains(&status))?;
+    r.error_page = true;
+    if let Some(code) = page.overwrite {
+        r.err_status = code.unwrap_or(0);
+    }
+    let uri = match &page.target {
+        PageTarget::Named(name) => {
+            clear(r);
+            return Some(Flow::Named(name.to_vec()));
+        }
+        PageTarget::Uri(template) => template.eval(r),
+    };
+    clear(r);
+    if uri.starts_with(b"/") {
+        if r.method != Method::Head {
+            r.method = Method::Get;
+        }
+        let (path, args) = match uri.iter().position(|&b| b == b'?') {
+            Some(at) => (uri[..at].to_vec(), uri[at + 1..].to_vec()),
+            None => (uri, Vec::new()),
+        };
+        return Some(Flow::Redirect { uri: path, args: Some(args) });
+    }
+    let code = match page.overwrite {
+        Some(Some(code @ (301 | 302 | 303 | 307 | 308))) => code,
+        _ => 302,
+    };
+    r.err_status = code;
+    r.resp.location = Some(uri.into());
+    builtin(r, code);
+    Some(Flow::Done)
+}
+
+/// nginx's page, under our name.
+fn builtin(r: &mut Request, status: u16) {
+    clear(r);
+    let wire = http_status::wire_status(status);
+    r.resp.status = wire;
+    r.err_status = wire;
+    r.purity = if status < 400 { r.purity } else { crate::plan::Purity::Impure };
+    if http_status::is_bodiless(wire) {
+        return;
+    }
+    let Some(title) = http_status::error_title(status) else {
+        r.resp.content_length = Some(0);
+        return;
+    };
+    let server = server_token(&r.core().server_tokens);
+    let heading = http_status::error_heading(status).unwrap_or(title);
+    let note = http_status::error_note(status).map_or(String::new(), |note| format!("<center>{note}</center>\r\n"));
+    let body = format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n\
+         {note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
+    );
+    r.resp.text(wire, Text::Static(b"text/html"), body);
+}

@@ -1,0 +1,538 @@
+//! One event-loop thread: its connections, caches and present configuration.
+
+use crate::conf::{ListenId, LogTarget, Snapshot};
+use crate::connection::{Connection, Peer};
+use crate::files::Files;
+use crate::h1;
+use crate::limits::{ACCEPT_BATCH_MAX, ARENA_BYTES};
+use crate::log::{LogBuffers, LogFile};
+use crate::prepared::Prepared;
+use crate::request::Request;
+use brisk_http::HeadOptions;
+use brisk_net::listen::{self, Address};
+use brisk_net::watch::Watcher;
+use brisk_net::{Driver, Io, Loop, Mailbox, clock};
+use rustix::fd::OwnedFd;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A listening socket as a thread sees it. Connections keep it to know where they came in.
+pub struct Listener {
+    pub address: Address,
+    io: Io,
+    /// Its place in the present configuration; `None` once the configuration no longer has it.
+    pub id: Cell<Option<ListenId>>,
+}
+
+/// A thread's view of one configuration.
+pub struct Live {
+    pub snap: Arc<Snapshot>,
+    /// Open logs, by [`LogId`](crate::conf::LogId).
+    pub logs: Arc<Vec<Arc<LogFile>>>,
+    /// Counts reloads, from 1.
+    pub generation: u64,
+    pub(crate) prepared: RefCell<Prepared>,
+    /// Limits of request heads, by [`ListenId`].
+    pub(crate) head_options: Vec<HeadOptions>,
+}
+
+impl Live {
+    pub fn new(snap: Arc<Snapshot>, logs: Arc<Vec<Arc<LogFile>>>, generation: u64) -> Live {
+        let head_options = snap
+            .listens
+            .iter()
+            .map(|listen| {
+                let core = &snap.location(snap.server(listen.default_server).root).core;
+                HeadOptions {
+                    ignore_invalid_headers: core.ignore_invalid_headers,
+                    underscores_in_headers: core.underscores_in_headers,
+                    first_buffer: core.client_header_buffer_size as usize,
+                    line_max: core.large_client_header_buffers.1 as usize,
+                    buffers_max: core.large_client_header_buffers.0 as usize,
+                    headers_max: core.max_headers as usize,
+                }
+            })
+            .collect();
+        Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+}
+
+/// What the threads of a worker share. Nothing here is locked on the request path.
+pub struct Shared {
+    /// Connections per thread: whoever accepts one gives it to the thread with the fewest.
+    pub loads: Vec<AtomicUsize>,
+    pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
+    pub connection_ids: AtomicU64,
+    pub requests: AtomicU64,
+    pub watcher: Option<Arc<Watcher>>,
+    /// Graceful stop: idle connections are closed, responses say so.
+    pub draining: AtomicBool,
+}
+
+impl Shared {
+    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> Shared {
+        Shared {
+            loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
+            connection_ids: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
+            watcher,
+            draining: AtomicBool::new(false),
+        }
+    }
+}
+
+/// What a connection is doing.
+pub(crate) enum State {
+    /// Between requests: nothing but this entry. Ends at the deadline.
+    Idle,
+    /// A task works on it.
+    Busy,
+}
+
+pub(crate) struct Slot {
+    pub conn: Rc<Connection>,
+    pub state: State,
+    pub deadline_ms: u64,
+    /// The timer that is set fires at this time or earlier.
+    pub timer_ms: u64,
+}
+
+/// Keys of hot sources: listeners have this bit.
+const LISTENER_KEY: u64 = 1 << 63;
+
+/// See the module's head.
+pub struct Thread {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    pub files: Files,
+    pub logs: LogBuffers,
+    pub(crate) live: RefCell<Rc<Live>>,
+    listeners: RefCell<Vec<Rc<Listener>>>,
+    pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
+    free: RefCell<Vec<u32>>,
+    requests: RefCell<Vec<Box<Request>>>,
+    pub(crate) arena: RefCell<Vec<u8>>,
+    pub(crate) out: RefCell<Vec<u8>>,
+    pub(crate) date: Cell<(i64, [u8; 29])>,
+    accept_paused: Cell<bool>,
+    /// Accepts nothing new; ends when the last connection has gone.
+    stopping: Cell<bool>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
+}
+
+impl Thread {
+    /// Makes this thread a worker thread. Its loop must be installed.
+    pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
+        let thread = Rc::new(Thread {
+            index,
+            files: Files::new(shared.watcher.clone()),
+            shared,
+            logs: LogBuffers::default(),
+            live: RefCell::new(Rc::new(live)),
+            listeners: RefCell::default(),
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            requests: RefCell::default(),
+            arena: RefCell::new(vec![0; ARENA_BYTES]),
+            out: RefCell::new(Vec::with_capacity(64 << 10)),
+            date: Cell::new((0, [0; 29])),
+            accept_paused: Cell::new(false),
+            stopping: Cell::new(false),
+        });
+        CURRENT.set(Some(thread.clone()));
+        thread
+    }
+
+    /// This thread, for work that comes from other threads.
+    pub fn current() -> Option<Rc<Thread>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    pub fn live(&self) -> Rc<Live> {
+        self.live.borrow().clone()
+    }
+
+    /// The `Date` header's value, formatted once per second.
+    #[inline]
+    pub fn date(&self) -> [u8; 29] {
+        let secs = clock::now().unix_secs;
+        let (at, text) = self.date.get();
+        if at == secs {
+            return text;
+        }
+        let text = brisk_http::date::format_imf(secs);
+        self.date.set((secs, text));
+        text
+    }
+
+    /// An empty request, used before or new.
+    pub(crate) fn take_request(self: &Rc<Self>) -> Box<Request> {
+        let live = self.live();
+        match self.requests.borrow_mut().pop() {
+            Some(mut r) => {
+                r.live = live;
+                r
+            }
+            None => Box::new(Request::new(self.clone(), live)),
+        }
+    }
+
+    pub(crate) fn put_request(&self, mut r: Box<Request>) {
+        r.clear();
+        let mut pool = self.requests.borrow_mut();
+        if pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
+            pool.push(r);
+        }
+    }
+
+    /// Starts accepting on sockets; `fds[i]` is the socket of the snapshot's listen `i`.
+    pub fn listen(&self, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
+        for (address, fd) in sockets {
+            let io = Io::new(fd)?;
+            let index = self.listeners.borrow().len() as u64;
+            let id = self.find_listen(&address);
+            self.listeners.borrow_mut().push(Rc::new(Listener { address, io, id: Cell::new(id) }));
+            self.listeners.borrow()[index as usize].io.set_hot(LISTENER_KEY | index);
+        }
+        Ok(())
+    }
+
+    fn find_listen(&self, address: &Address) -> Option<ListenId> {
+        let live = self.live();
+        let at = live.snap.listens.iter().position(|l| l.address == *address)?;
+        Some(ListenId(at as u32))
+    }
+
+    /// Takes another configuration. Requests that run keep theirs; connections take the new one with their next
+    /// request, if their socket is still listened on.
+    pub fn switch(&self, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
+        *self.live.borrow_mut() = Rc::new(live);
+        let mut gone = Vec::new();
+        {
+            let mut listeners = self.listeners.borrow_mut();
+            for listener in listeners.iter() {
+                listener.id.set(self.find_listen(&listener.address));
+                if listener.id.get().is_none() {
+                    gone.push(listener.clone());
+                }
+            }
+            listeners.retain(|l| l.id.get().is_some());
+            for (index, listener) in listeners.iter().enumerate() {
+                listener.io.set_hot(LISTENER_KEY | index as u64);
+            }
+        }
+        for listener in gone {
+            listener.io.set_task();
+            self.close_idle(|conn| Rc::ptr_eq(&conn.listener, &listener));
+        }
+        self.listen(sockets)
+    }
+
+    /// Addresses listened on.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
+    }
+
+    /// Graceful stop: no new connections, idle ones closed, the loop ends when the rest is done.
+    pub fn drain(&self) {
+        self.stopping.set(true);
+        for listener in self.listeners.take() {
+            listener.io.set_task();
+        }
+        self.close_idle(|_| true);
+        self.maybe_stop();
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.stopping.get()
+    }
+
+    fn close_idle(&self, mut which: impl FnMut(&Connection) -> bool) {
+        let idle: Vec<u32> = {
+            let slots = self.slots.borrow();
+            let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
+            let keys = slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
+            keys.filter(|(_, s)| is_idle(s) && which(&s.conn)).map(|(i, _)| i).collect()
+        };
+        for index in idle {
+            self.release(index);
+        }
+    }
+
+    fn maybe_stop(&self) {
+        if self.stopping.get() && self.connections() == 0 {
+            Loop::current().stop();
+        }
+    }
+
+    pub fn connections(&self) -> usize {
+        self.shared.loads[self.index].load(Ordering::Relaxed)
+    }
+
+    fn accept(self: &Rc<Self>, listener: &Rc<Listener>) {
+        let live = self.live();
+        for _ in 0..ACCEPT_BATCH_MAX {
+            match listen::accept(listener.io.fd()) {
+                Ok(Some((fd, peer))) => {
+                    let peer = match peer.as_ref().and_then(listen::ip_of) {
+                        Some(addr) => Peer::Ip(addr),
+                        None => Peer::Unix,
+                    };
+                    self.place(fd, peer, listener, &live);
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.accept_failed(&error);
+                    return;
+                }
+            }
+        }
+        // More may be waiting, and the edge will not come again.
+        let at = self.listeners.borrow().iter().position(|l| Rc::ptr_eq(l, listener));
+        if let Some(index) = at {
+            listener.io.mark_readable();
+            listener.io.set_hot(LISTENER_KEY | index as u64);
+        }
+    }
+
+    /// Out of descriptors (or memory): stop accepting for a moment; the connections wait in the kernel.
+    fn accept_failed(self: &Rc<Self>, error: &std::io::Error) {
+        crate::worker::log_error(
+            &self.live(),
+            crate::core::LogLevel::Crit,
+            format_args!("accept4() failed ({})", brisk_conf::os_text(error)),
+        );
+        if self.accept_paused.replace(true) {
+            return;
+        }
+        let this = self.clone();
+        brisk_net::spawn(async move {
+            brisk_net::sleep(std::time::Duration::from_millis(500)).await;
+            this.accept_paused.set(false);
+            let listeners = this.listeners.borrow().clone();
+            for listener in listeners {
+                this.accept(&listener);
+            }
+        });
+    }
+
+    /// Gives a new connection to the thread that has the fewest.
+    fn place(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>, live: &Rc<Live>) {
+        let loads = &self.shared.loads;
+        let mine = loads[self.index].load(Ordering::Relaxed);
+        let (least, load) = loads
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
+            .min_by_key(|&(i, load)| (load, i != self.index))
+            .unwrap_or((self.index, mine));
+        let target = if load < mine { least } else { self.index };
+        let limit = live.snap.main.connections as usize;
+        if loads[target].load(Ordering::Relaxed) >= limit {
+            crate::worker::log_error(
+                live,
+                crate::core::LogLevel::Alert,
+                format_args!("{limit} worker_connections are not enough"),
+            );
+            return;
+        }
+        loads[target].fetch_add(1, Ordering::Relaxed);
+        if target == self.index {
+            self.adopt(fd, peer, listener.clone());
+            return;
+        }
+        let address = listener.address.clone();
+        let Some(mailbox) = self.shared.mailboxes[target].get() else {
+            loads[target].fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let shared = self.shared.clone();
+        mailbox.call(move || {
+            let Some(thread) = Thread::current() else { return };
+            let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
+            match listener {
+                Some(listener) => thread.adopt(fd, peer, listener),
+                None => {
+                    shared.loads[target].fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+
+    /// Makes a socket a connection of this thread; it is already counted.
+    fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        let io = match Io::new(fd) {
+            Ok(io) => io,
+            Err(_) => {
+                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        let now = clock::now();
+        let live = self.live();
+        let timeout = match listener.id.get() {
+            Some(id) => {
+                let server = live.snap.server(live.snap.listen(id).default_server);
+                live.snap.location(server.root).core.client_header_timeout
+            }
+            None => std::time::Duration::ZERO,
+        };
+        if matches!(peer, Peer::Ip(_)) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), true);
+        }
+        let conn = Rc::new(Connection::new(io, id, peer, listener, now));
+        let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
+        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
+        let key = {
+            let mut slots = self.slots.borrow_mut();
+            let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+                slots.push((0, None));
+                slots.len() as u32 - 1
+            });
+            let entry = &mut slots[index as usize];
+            entry.0 = entry.0.wrapping_add(1) & 0x7fff_ffff;
+            entry.1 = Some(slot);
+            u64::from(entry.0) << 32 | u64::from(index)
+        };
+        conn.io.set_hot(key);
+        Loop::current().hot_timer(deadline_ms, key);
+    }
+
+    /// The key of a slot, if it is in use.
+    pub(crate) fn key_of(&self, index: u32) -> u64 {
+        u64::from(self.slots.borrow()[index as usize].0) << 32 | u64::from(index)
+    }
+
+    pub(crate) fn connection(&self, key: u64) -> Option<(u32, Rc<Connection>)> {
+        let index = key as u32;
+        let slots = self.slots.borrow();
+        let (generation, slot) = slots.get(index as usize)?;
+        if u64::from(*generation) != key >> 32 {
+            return None;
+        }
+        slot.as_ref().map(|s| (index, s.conn.clone()))
+    }
+
+    /// From now on a task owns the connection.
+    pub(crate) fn set_busy(&self, index: u32) {
+        if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
+            slot.state = State::Busy;
+            slot.conn.io.set_task();
+        }
+    }
+
+    /// The connection waits for its next request until `deadline_ms`.
+    pub(crate) fn set_idle(&self, index: u32, deadline_ms: u64) {
+        let key = self.key_of(index);
+        let conn = {
+            let mut slots = self.slots.borrow_mut();
+            let Some(slot) = &mut slots[index as usize].1 else { return };
+            slot.state = State::Idle;
+            slot.deadline_ms = deadline_ms;
+            // A timer that fires too early looks at the deadline and sets itself again; only one too late is a fault.
+            if deadline_ms < slot.timer_ms || slot.timer_ms == 0 {
+                slot.timer_ms = deadline_ms;
+                Loop::current().hot_timer(deadline_ms, key);
+            }
+            slot.conn.clone()
+        };
+        conn.io.set_hot(key);
+    }
+
+    /// Moves the deadline of a connection that stays idle: a store, nothing more.
+    #[inline]
+    pub(crate) fn extend(&self, index: u32, deadline_ms: u64) {
+        let mut slots = self.slots.borrow_mut();
+        let (generation, slot) = &mut slots[index as usize];
+        let Some(slot) = slot else { return };
+        slot.deadline_ms = deadline_ms;
+        if deadline_ms < slot.timer_ms || slot.timer_ms == 0 {
+            slot.timer_ms = deadline_ms;
+            Loop::current().hot_timer(deadline_ms, u64::from(*generation) << 32 | u64::from(index));
+        }
+    }
+
+    /// Closes a connection.
+    pub(crate) fn release(&self, index: u32) {
+        let slot = {
+            let mut slots = self.slots.borrow_mut();
+            let entry = &mut slots[index as usize];
+            let slot = entry.1.take();
+            if slot.is_some() {
+                self.free.borrow_mut().push(index);
+            }
+            slot
+        };
+        if slot.is_some() {
+            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+            self.maybe_stop();
+        }
+    }
+}
+
+/// The driver of a thread's loop.
+pub struct ThreadDriver(pub Rc<Thread>);
+
+impl Driver for ThreadDriver {
+    fn ready(&self, keys: &[u64]) {
+        for &key in keys.iter().filter(|&&key| key & LISTENER_KEY != 0) {
+            let listener = self.0.listeners.borrow().get((key & !LISTENER_KEY) as usize).cloned();
+            if let Some(listener) = listener
+                && !self.0.accept_paused.get()
+            {
+                self.0.accept(&listener);
+            }
+        }
+        h1::ready(&self.0, keys.iter().copied().filter(|&key| key & LISTENER_KEY == 0));
+    }
+
+    fn timer(&self, key: u64) {
+        let index = key as u32;
+        let expired = {
+            let mut slots = self.0.slots.borrow_mut();
+            let Some((generation, Some(slot))) = slots.get_mut(index as usize) else { return };
+            if u64::from(*generation) != key >> 32 {
+                return;
+            }
+            let now = clock::mono_ms();
+            match slot.state {
+                State::Idle if now >= slot.deadline_ms => true,
+                State::Idle => {
+                    slot.timer_ms = slot.deadline_ms;
+                    Loop::current().hot_timer(slot.deadline_ms, key);
+                    false
+                }
+                State::Busy => {
+                    slot.timer_ms = 0;
+                    false
+                }
+            }
+        };
+        if expired {
+            self.0.release(index);
+        }
+    }
+
+    fn before_sleep(&self) {
+        self.0.logs.flush();
+    }
+}
+
+/// Opens every log of a configuration that is not open yet.
+pub fn open_logs(
+    targets: &[LogTarget],
+    mut open: impl FnMut(&LogTarget) -> std::io::Result<OwnedFd>,
+) -> Result<Vec<Arc<LogFile>>, (LogTarget, std::io::Error)> {
+    let one = |target: &LogTarget| match open(target) {
+        Ok(fd) => Ok(Arc::new(LogFile::new(target.clone(), fd))),
+        Err(error) => Err((target.clone(), error)),
+    };
+    targets.iter().map(one).collect()
+}

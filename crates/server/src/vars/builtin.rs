@@ -1,0 +1,432 @@
+//! The variables of the core.
+
+use super::table::{Variable, VariableGet};
+use crate::path;
+use crate::request::Request;
+use brisk_http::range::write_number;
+use brisk_http::{HeaderId, status};
+use brisk_net::{clock, sys};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+type Out = Vec<u8>;
+
+const fn fixed(name: &'static str, get: fn(&Request, &mut Out) -> bool, doc: &'static str) -> Variable {
+    Variable { name, get: VariableGet::Fixed(get), set: None, doc }
+}
+
+const fn family(name: &'static str, get: fn(&Request, &str, &mut Out) -> bool, doc: &'static str) -> Variable {
+    Variable { name, get: VariableGet::Family(get), set: None, doc }
+}
+
+/// Rows of the core's variables.
+pub static VARIABLES: &[Variable] = &[
+    family("arg_*", arg, "The argument of this name."),
+    Variable {
+        name: "args",
+        get: VariableGet::Fixed(|r, out| put(out, &r.args)),
+        set: Some(|r, value| r.args = value.to_vec()),
+        doc: "The arguments of the request line.",
+    },
+    fixed("query_string", |r, out| put(out, &r.args), "Same as $args."),
+    fixed("is_args", |r, out| r.args.is_empty() || put(out, b"?"), "? if there are arguments, else empty."),
+    fixed("binary_remote_addr", binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
+    fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
+    fixed("bytes_sent", |r, out| number(out, r.sent.head_bytes + r.sent.body_bytes), "Bytes sent to the client."),
+    fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
+    fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
+    fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
+    fixed("connections_active", |r, out| number(out, active(r)), "Connections of the process."),
+    fixed("content_length", |r, out| header(r, HeaderId::ContentLength, out), "Content-Length of the request."),
+    fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
+    family("cookie_*", cookie, "The cookie of this name."),
+    fixed("date_gmt", |_, out| local_or_gmt(out, true), "The present time, GMT."),
+    fixed("date_local", |_, out| local_or_gmt(out, false), "The present time in the local zone."),
+    fixed("document_root", document_root, "The root or alias of the request."),
+    fixed("document_uri", |r, out| put(out, &r.uri), "Same as $uri."),
+    fixed("host", host, "The host of the request line, else of the Host header, else the server's name."),
+    fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
+    family("http_*", http, "The request header of this name, with underscores for dashes."),
+    fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header."),
+    fixed("https", |r, out| r.scheme() == "https" && put(out, b"on"), "on with TLS, else empty."),
+    fixed("is_request_port", is_request_port, ": if the client named a port, else empty."),
+    Variable {
+        name: "limit_rate",
+        get: VariableGet::Fixed(|r, out| number(out, r.limit_rate.unwrap_or(0))),
+        set: Some(set_limit_rate),
+        doc: "Assigning to it limits the rate of the response, in bytes per second.",
+    },
+    fixed("msec", msec, "The present time in seconds with milliseconds."),
+    fixed("nginx_version", |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()), "The version of this server."),
+    fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
+    fixed("pipe", |r, out| put(out, if r.conn().requests.get() > 1 && !r.conn().input.borrow().is_empty() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
+    fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
+    fixed("remote_addr", |r, out| put(out, &r.conn().peer_text), "The client's address."),
+    fixed("remote_port", remote_port, "The client's port."),
+    fixed("remote_user", remote_user, "The user name of Basic authentication."),
+    fixed("request", |r, out| put(out, r.head.request_line.of(&r.buf)), "The request line as sent."),
+    fixed("request_completion", |r, out| r.resp.status != 0 && put(out, b"OK"), "OK if the request was completed."),
+    fixed("request_filename", request_filename, "The path of the file for the request."),
+    fixed("request_id", request_id, "16 random bytes in hexadecimal."),
+    fixed("request_length", |r, out| number(out, r.buf.len() as u64 + r.body_received.get()), "Bytes of the request, body included."),
+    fixed("request_method", |r, out| put(out, r.head.method_name.of(&r.buf)), "The method."),
+    fixed("request_port", request_port, "The port that the client named, if any."),
+    fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
+    fixed("request_uri", |r, out| put(out, r.unparsed_uri()), "The URI with arguments as sent."),
+    fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
+    family("sent_http_*", sent_http, "The response header of this name."),
+    family("sent_trailer_*", |_, _, _| false, "The response trailer of this name."),
+    fixed("server_addr", server_addr, "The address that took the request."),
+    fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
+    fixed("server_port", server_port, "The port that took the request."),
+    fixed("server_protocol", |r, out| put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
+    fixed("status", response_status, "The status of the response."),
+    fixed("tcpinfo_rtt", |_, _| false, "Round-trip time of the connection."),
+    fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
+    fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
+    fixed("uri", |r, out| put(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
+];
+
+fn put(out: &mut Out, value: &[u8]) -> bool {
+    out.extend_from_slice(value);
+    true
+}
+
+fn number(out: &mut Out, value: u64) -> bool {
+    write_number(value, out);
+    true
+}
+
+fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
+    r.header(id).is_some_and(|value| put(out, value))
+}
+
+fn active(r: &Request) -> u64 {
+    let loads = &r.thread.shared.loads;
+    loads.iter().map(|l| l.load(std::sync::atomic::Ordering::Relaxed) as u64).sum()
+}
+
+/// The value of an argument, names compared without regard to case.
+pub fn find_arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    args.split(|&b| b == b'&').find_map(|pair| {
+        let at = pair.iter().position(|&b| b == b'=')?;
+        pair[..at].eq_ignore_ascii_case(name).then(|| &pair[at + 1..])
+    })
+}
+
+fn arg(r: &Request, name: &str, out: &mut Out) -> bool {
+    find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
+}
+
+/// The value of a cookie.
+pub fn find_cookie<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    value.split(|&b| b == b';').find_map(|pair| {
+        let pair = pair.trim_ascii_start();
+        let at = pair.iter().position(|&b| b == b'=')?;
+        pair[..at].trim_ascii_end().eq_ignore_ascii_case(name).then(|| pair[at + 1..].trim_ascii())
+    })
+}
+
+fn cookie(r: &Request, name: &str, out: &mut Out) -> bool {
+    let mut fields = r.head.all(HeaderId::Cookie).map(|h| h.value.of(&r.buf));
+    fields.find_map(|value| find_cookie(value, name.as_bytes())).is_some_and(|value| put(out, value))
+}
+
+/// Whether a header name, with dashes as underscores and in lower case, is `name`.
+fn is_named(header: &[u8], name: &[u8]) -> bool {
+    header.len() == name.len()
+        && header.iter().zip(name).all(|(&a, &b)| {
+            let a = if a == b'-' { b'_' } else { a.to_ascii_lowercase() };
+            a == b
+        })
+}
+
+fn http(r: &Request, name: &str, out: &mut Out) -> bool {
+    // Several fields of one name are a list (RFC 9110 §5.3); cookies are joined by a semicolon.
+    let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+    let mut found = false;
+    for field in r.head.headers.iter().filter(|h| is_named(h.name.of(&r.buf), name.as_bytes())) {
+        if found {
+            out.extend_from_slice(separator);
+        }
+        out.extend_from_slice(field.value.of(&r.buf));
+        found = true;
+    }
+    found
+}
+
+fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
+    let resp = &r.resp;
+    match name {
+        "content_type" => resp.content_type.as_deref().is_some_and(|value| {
+            put(out, value);
+            if let Some(charset) = resp.charset.as_deref().filter(|c| !c.is_empty()) {
+                out.extend_from_slice(b"; charset=");
+                out.extend_from_slice(charset);
+            }
+            true
+        }),
+        "content_length" => resp.content_length.is_some_and(|n| number(out, n)),
+        "location" => resp.location.as_deref().is_some_and(|value| put(out, value)),
+        "last_modified" => {
+            resp.last_modified.is_some_and(|secs| put(out, &brisk_http::date::format_imf(secs)))
+        }
+        "etag" => resp.etag.as_deref().is_some_and(|value| put(out, value)),
+        "connection" => {
+            let keep = r.persistence == crate::request::Persistence::KeepAlive;
+            put(out, if resp.status == 101 { b"upgrade" } else if keep { b"keep-alive" } else { b"close" })
+        }
+        "keep_alive" => r.core().keepalive_header.is_some_and(|secs| {
+            put(out, b"timeout=");
+            number(out, secs)
+        }),
+        "transfer_encoding" => {
+            let chunked = resp.content_length.is_none() && !status::is_bodiless(resp.status) && !r.is_head();
+            chunked && !matches!(resp.body, crate::response::Body::Empty) && put(out, b"chunked")
+        }
+        _ => {
+            let mut found = false;
+            for (have, value) in &resp.headers {
+                if is_named(have, name.as_bytes()) && !value.is_empty() {
+                    if found {
+                        out.extend_from_slice(b", ");
+                    }
+                    out.extend_from_slice(value);
+                    found = true;
+                }
+            }
+            found
+        }
+    }
+}
+
+fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {
+    match r.conn().peer.ip() {
+        Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
+        Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
+        None => put(out, b"unix:"),
+    }
+}
+
+fn seconds(out: &mut Out, ms: u64) -> bool {
+    write_number(ms / 1000, out);
+    let rest = ms % 1000;
+    out.extend_from_slice(&[b'.', b'0' + (rest / 100) as u8, b'0' + (rest / 10 % 10) as u8, b'0' + (rest % 10) as u8]);
+    true
+}
+
+fn connection_time(r: &Request, out: &mut Out) -> bool {
+    seconds(out, clock::mono_ms().saturating_sub(r.conn().started.mono_ms))
+}
+
+fn request_time(r: &Request, out: &mut Out) -> bool {
+    seconds(out, clock::mono_ms().saturating_sub(r.started.mono_ms))
+}
+
+fn msec(_: &Request, out: &mut Out) -> bool {
+    let now = clock::now();
+    seconds(out, now.unix_secs as u64 * 1000 + u64::from(now.unix_millis))
+}
+
+fn host(r: &Request, out: &mut Out) -> bool {
+    put(out, if r.host.is_empty() { &r.snap().server(r.server).name } else { &r.host })
+}
+
+fn is_request_port(r: &Request, out: &mut Out) -> bool {
+    r.port.is_none() || put(out, b":")
+}
+
+fn request_port(r: &Request, out: &mut Out) -> bool {
+    r.port.is_none_or(|port| number(out, u64::from(port)))
+}
+
+fn set_limit_rate(r: &mut Request, value: &[u8]) {
+    let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+    let scale = match &value[digits..] {
+        b"" => Some(1),
+        b"k" | b"K" => Some(1 << 10),
+        b"m" | b"M" => Some(1 << 20),
+        _ => None,
+    };
+    let count = std::str::from_utf8(&value[..digits]).ok().and_then(|t| t.parse::<u64>().ok());
+    if let (Some(count), Some(scale)) = (count, scale) {
+        r.limit_rate = Some(count.saturating_mul(scale));
+    } else {
+        crate::rlog!(r, Error, "invalid $limit_rate \"{}\"", String::from_utf8_lossy(value));
+    }
+}
+
+fn document_root(r: &Request, out: &mut Out) -> bool {
+    path::document_root(r, out);
+    true
+}
+
+fn realpath_root(r: &Request, out: &mut Out) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut root = Vec::new();
+    path::document_root(r, &mut root);
+    match std::fs::canonicalize(std::ffi::OsStr::from_bytes(&root)) {
+        Ok(real) => put(out, real.as_os_str().as_bytes()),
+        Err(error) => {
+            let (root, why) = (String::from_utf8_lossy(&root), brisk_conf::os_text(&error));
+            crate::rlog!(r, Crit, "realpath() \"{root}\" failed ({why})");
+            false
+        }
+    }
+}
+
+fn request_filename(r: &Request, out: &mut Out) -> bool {
+    path::map(r, 0).is_some_and(|mapped| put(out, &mapped.bytes))
+}
+
+fn remote_port(r: &Request, out: &mut Out) -> bool {
+    match r.conn().peer {
+        crate::connection::Peer::Ip(addr) => number(out, u64::from(addr.port())),
+        crate::connection::Peer::Unix => true,
+    }
+}
+
+/// The name and password of `Authorization: Basic …`.
+pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
+    let value = r.header(HeaderId::Authorization)?;
+    let coded = value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
+    let plain = decode_base64(coded)?;
+    let at = plain.iter().position(|&b| b == b':')?;
+    Some((plain[..at].to_vec(), plain[at + 1..].to_vec()))
+}
+
+fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for &byte in text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text) {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    Some(out)
+}
+
+fn remote_user(r: &Request, out: &mut Out) -> bool {
+    basic_credentials(r).is_some_and(|(user, _)| put(out, &user))
+}
+
+fn request_id(r: &Request, out: &mut Out) -> bool {
+    let mut id = r.id.borrow_mut();
+    let text = id.get_or_insert_with(|| {
+        let mut bytes = [0u8; 16];
+        // The kernel's generator only fails before it is seeded, at boot.
+        let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+        let mut text = [0u8; 32];
+        let _ = write!(&mut text[..], "{:032x}", u128::from_be_bytes(bytes));
+        text
+    });
+    put(out, &*text)
+}
+
+fn server_addr(r: &Request, out: &mut Out) -> bool {
+    match r.conn().local() {
+        Some(addr) => put(out, addr.ip().to_string().as_bytes()),
+        None => put(out, r.conn().listener.address.to_string().as_bytes()),
+    }
+}
+
+fn server_port(r: &Request, out: &mut Out) -> bool {
+    r.conn().local().is_none_or(|addr: SocketAddr| number(out, u64::from(addr.port())))
+}
+
+fn response_status(r: &Request, out: &mut Out) -> bool {
+    let code = match (r.resp.status, r.err_status) {
+        (_, code) if code != 0 => code,
+        (code, _) => code,
+    };
+    let code = if code == 0 && r.head.version == brisk_http::Version::Http09 { 9 } else { code };
+    let text = format!("{code:03}");
+    put(out, text.as_bytes())
+}
+
+fn local_or_gmt(out: &mut Out, gmt: bool) -> bool {
+    let secs = clock::now().unix_secs;
+    if gmt {
+        return put(out, &brisk_http::date::format_imf(secs));
+    }
+    let t = sys::local_time(secs);
+    let civil = brisk_http::date::Civil::from_unix(secs + i64::from(t.offset_minutes) * 60);
+    let text = format!(
+        "{}, {:02}-{}-{:04} {:02}:{:02}:{:02} {}",
+        civil.weekday_name(),
+        t.day,
+        civil.month_name(),
+        t.year,
+        t.hour,
+        t.minute,
+        t.second,
+        offset(t.offset_minutes, false)
+    );
+    put(out, text.as_bytes())
+}
+
+fn offset(minutes: i32, colon: bool) -> String {
+    let (sign, abs) = (if minutes < 0 { '-' } else { '+' }, minutes.abs());
+    let mut out = String::new();
+    let middle = if colon { ":" } else { "" };
+    let _ = write!(out, "{sign}{:02}{middle}{:02}", abs / 60, abs % 60);
+    out
+}
+
+thread_local! {
+    /// `$time_local` and `$time_iso8601`, formatted once per second: they are in every log line.
+    static TIMES: std::cell::RefCell<(i64, String, String)> =
+        const { std::cell::RefCell::new((0, String::new(), String::new())) };
+}
+
+fn with_times(out: &mut Out, pick: impl FnOnce(&(i64, String, String)) -> &str) -> bool {
+    TIMES.with_borrow_mut(|times| {
+        let secs = clock::now().unix_secs;
+        if times.0 != secs {
+            let t = sys::local_time(secs);
+            let civil = brisk_http::date::Civil::from_unix(secs + i64::from(t.offset_minutes) * 60);
+            let local = format!(
+                "{:02}/{}/{:04}:{:02}:{:02}:{:02} {}",
+                t.day,
+                civil.month_name(),
+                t.year,
+                t.hour,
+                t.minute,
+                t.second,
+                offset(t.offset_minutes, false)
+            );
+            let iso = format!(
+                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}",
+                t.year,
+                t.month,
+                t.day,
+                t.hour,
+                t.minute,
+                t.second,
+                offset(t.offset_minutes, true)
+            );
+            *times = (secs, local, iso);
+        }
+        put(out, pick(times).as_bytes())
+    })
+}
+
+fn time_local(_: &Request, out: &mut Out) -> bool {
+    with_times(out, |times| &times.1)
+}
+
+fn time_iso8601(_: &Request, out: &mut Out) -> bool {
+    with_times(out, |times| &times.2)
+}

@@ -1,0 +1,178 @@
+//! What the worker process does as a whole: start threads, switch configurations, drain.
+
+use crate::conf::Snapshot;
+use crate::core::LogLevel;
+use crate::log::{self, LogFile};
+use crate::thread::{Live, Shared, Thread, ThreadDriver};
+use brisk_net::Loop;
+use brisk_net::listen::Address;
+use brisk_net::watch::Watcher;
+use rustix::fd::{AsFd, OwnedFd};
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A listening socket with its address.
+pub type Socket = (Address, OwnedFd);
+
+/// Writes a message that belongs to no request to the main error logs.
+pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
+    let line = log::line(level, None, message);
+    for to in live.snap.core.error_log.iter().filter(|to| to.level >= level) {
+        live.logs[to.log.0 as usize].write(line.as_bytes());
+    }
+}
+
+/// The running threads of a worker process.
+pub struct Worker {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    generation: u64,
+    logs: Arc<Vec<Arc<LogFile>>>,
+    snap: Arc<Snapshot>,
+}
+
+impl Worker {
+    /// Starts `count` threads that serve `snap` on `sockets`.
+    pub fn start(
+        snap: Arc<Snapshot>,
+        logs: Vec<Arc<LogFile>>,
+        sockets: &[Socket],
+        count: usize,
+        generation: u64,
+        pin: impl Fn(usize) + Send + Sync + 'static,
+    ) -> io::Result<Worker> {
+        // Without inotify every request looks at its files itself: slower, never wrong.
+        let watcher = Watcher::new().ok().map(Arc::new);
+        let shared = Arc::new(Shared::new(count, watcher));
+        let logs = Arc::new(logs);
+        let pin = Arc::new(pin);
+        let mut threads = Vec::new();
+        let (ready, started) = mpsc::channel();
+        for index in 0..count {
+            let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
+            let sockets = duplicate(sockets)?;
+            let ready = ready.clone();
+            let body = move || {
+                pin(index);
+                let run = || -> io::Result<()> {
+                    let home = Loop::install()?;
+                    let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
+                    thread.listen(sockets)?;
+                    let _ = ready.send(Ok(()));
+                    home.run(&ThreadDriver(thread))
+                };
+                if let Err(error) = run() {
+                    let _ = ready.send(Err(error));
+                }
+            };
+            threads.push(std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?);
+        }
+        for _ in 0..count {
+            started.recv().map_err(io::Error::other)??;
+        }
+        Ok(Worker { shared, threads, generation, logs, snap })
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snap
+    }
+
+    pub fn logs(&self) -> &Arc<Vec<Arc<LogFile>>> {
+        &self.logs
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Switches all threads to another configuration; `sockets` are those that are new. Returns when every thread
+    /// has switched.
+    pub fn switch(
+        &mut self,
+        snap: Arc<Snapshot>,
+        logs: Vec<Arc<LogFile>>,
+        sockets: &[Socket],
+        generation: u64,
+    ) -> io::Result<()> {
+        self.generation = generation;
+        self.snap = snap.clone();
+        self.logs = Arc::new(logs);
+        let mut copies = Vec::new();
+        for _ in &self.threads {
+            copies.push(duplicate(sockets)?);
+        }
+        let logs = self.logs.clone();
+        let mut copies = copies.into_iter();
+        self.on_each(move || {
+            let (snap, logs, sockets) = (snap.clone(), logs.clone(), copies.next().unwrap_or_default());
+            move |thread: &Thread| thread.switch(Live::new(snap, logs, generation), sockets)
+        })
+        .into_iter()
+        .collect()
+    }
+
+    /// Writes out all buffered log lines; when it returns none is left that was made before.
+    pub fn flush_logs(&self) {
+        self.on_each(|| |thread: &Thread| thread.logs.flush());
+    }
+
+    /// Runs something on every thread and waits for all.
+    fn on_each<T, F, M>(&self, mut make: M) -> Vec<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Thread) -> T + Send + 'static,
+        M: FnMut() -> F,
+    {
+        let (done, results) = mpsc::channel();
+        let mut expected = 0;
+        for mailbox in self.shared.mailboxes.iter().filter_map(|m| m.get()) {
+            let (work, done) = (make(), done.clone());
+            expected += 1;
+            mailbox.call(move || {
+                if let Some(thread) = Thread::current() {
+                    let _ = done.send(work(&thread));
+                }
+            });
+        }
+        drop(done);
+        let take = |_| results.recv_timeout(Duration::from_secs(30)).ok();
+        (0..expected).filter_map(take).collect()
+    }
+
+    /// No new connections; returns when the last one is done or the time is over (zero: no limit).
+    pub fn drain(mut self, limit: Duration) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+        for mailbox in self.shared.mailboxes.iter().filter_map(|m| m.get()) {
+            mailbox.call(|| {
+                if let Some(thread) = Thread::current() {
+                    thread.drain();
+                }
+            });
+        }
+        let deadline = (!limit.is_zero()).then(|| std::time::Instant::now() + limit);
+        for thread in self.threads.drain(..) {
+            while !thread.is_finished() {
+                if deadline.is_some_and(|at| std::time::Instant::now() >= at) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+}
+
+fn duplicate(sockets: &[Socket]) -> io::Result<Vec<Socket>> {
+    sockets
+        .iter()
+        .map(|(address, fd)| Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3)?)))
+        .collect()
+}
