@@ -1,6 +1,6 @@
 //! `Connection` (RFC 9110 §7.6.1).
 
-use crate::head::Version;
+use crate::head::{HeaderId, RequestHead, Version};
 
 /// What `Connection` fields ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -33,6 +33,15 @@ impl ConnectionOptions {
             Version::Http10 => self.keep_alive && !self.close,
             _ => !self.close,
         }
+    }
+}
+
+impl RequestHead {
+    /// What all `Connection` fields say together.
+    pub fn connection(&self, buf: &[u8]) -> ConnectionOptions {
+        self.all(HeaderId::Connection)
+            .map(|field| connection_options(field.value.of(buf)))
+            .fold(ConnectionOptions::default(), ConnectionOptions::merge)
     }
 }
 

@@ -123,18 +123,21 @@ const fn build_table() -> [u8; SLOTS] {
 
 impl HeaderId {
     /// The id of a field name, in any case.
-    #[inline]
     pub fn from_name(name: &[u8]) -> Self {
-        if name.is_empty() {
-            return HeaderId::Other;
-        }
+        let valid = name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'-');
+        if valid && !name.is_empty() { HeaderId::from_valid_name(name) } else { HeaderId::Other }
+    }
+
+    /// The same for a name that is known to be not empty and to consist of letters, digits and hyphens.
+    #[inline]
+    pub(crate) fn from_valid_name(name: &[u8]) -> Self {
         let mut slot = slot_of(name);
         loop {
             let id = TABLE[slot] as usize;
             if id == 0 {
                 return HeaderId::Other;
             }
-            if NAMES[id].len() == name.len() && NAMES[id].as_bytes().eq_ignore_ascii_case(name) {
+            if NAMES[id].len() == name.len() && eq_folded(NAMES[id].as_bytes(), name) {
                 return IDS[id];
             }
             slot = (slot + 1) % SLOTS;
@@ -156,4 +159,15 @@ impl HeaderId {
     pub fn known() -> &'static [HeaderId] {
         &IDS[1..]
     }
+}
+
+/// Whether two names of one length are the same but for the case of letters. Among letters, digits and hyphens only
+/// upper and lower case of one letter differ in the bit 0x20 alone, so eight bytes can be compared at once.
+#[inline]
+fn eq_folded(a: &[u8], b: &[u8]) -> bool {
+    const FOLD: u64 = 0x2020_2020_2020_2020;
+    let (a_words, a_rest) = a.as_chunks::<8>();
+    let (b_words, b_rest) = b.as_chunks::<8>();
+    a_words.iter().zip(b_words).all(|(a, b)| u64::from_le_bytes(*a) | FOLD == u64::from_le_bytes(*b) | FOLD)
+        && a_rest.iter().zip(b_rest).all(|(a, b)| a | 0x20 == b | 0x20)
 }

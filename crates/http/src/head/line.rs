@@ -101,33 +101,38 @@ pub(crate) fn may_begin(byte: u8) -> bool {
 #[inline]
 pub(crate) fn parse_field(buf: &[u8], start: usize, end: usize) -> Result<(Header, Name), usize> {
     let line = &buf[start..end];
-    let mut worst = VALID;
-    let mut colon = 0;
-    for &b in line {
-        let class = NAME_CLASS[b as usize];
-        if class >= COLON {
-            break;
-        }
-        worst = worst.max(class);
-        colon += 1;
-    }
-    if colon == 0 || (colon < line.len() && line[colon] != b':') {
-        return Err(start + colon);
-    }
-    let id = if worst == VALID { HeaderId::from_name(&line[..colon]) } else { HeaderId::Other };
-    let value = trim_ows(line, line.len().min(colon + 1));
-    let kind = match worst {
-        _ if colon == line.len() => Name::NoColon,
-        VALID => Name::Valid,
-        UNDERSCORE => Name::Underscore,
-        _ => Name::Odd,
+    let valid = line.iter().position(|&b| NAME_CLASS[b as usize] != VALID).unwrap_or(line.len());
+    let (colon, id, kind) = if valid > 0 && line.get(valid) == Some(&b':') {
+        (valid, HeaderId::from_valid_name(&line[..valid]), Name::Valid)
+    } else {
+        let (colon, kind) = odd_name(line).map_err(|at| start + at)?;
+        let id = if kind == Name::NoColon { HeaderId::from_name(&line[..colon]) } else { HeaderId::Other };
+        (colon, id, kind)
     };
+    let value = trim_ows(line, line.len().min(colon + 1));
     let header = Header {
         name: Span::new(start, start + colon),
         value: Span::new(start + value.0, start + value.1),
         id,
     };
     Ok((header, kind))
+}
+
+/// The length of a name that is not simply valid, and how odd it is. The error is the offset of the byte at fault.
+#[cold]
+fn odd_name(line: &[u8]) -> Result<(usize, Name), usize> {
+    let colon = line.iter().position(|&b| NAME_CLASS[b as usize] >= COLON).unwrap_or(line.len());
+    if colon == 0 || (colon < line.len() && line[colon] != b':') {
+        return Err(colon);
+    }
+    let kind = if colon == line.len() {
+        Name::NoColon
+    } else if line[..colon].iter().all(|&b| NAME_CLASS[b as usize] <= UNDERSCORE) {
+        Name::Underscore
+    } else {
+        Name::Odd
+    };
+    Ok((colon, kind))
 }
 
 /// The bounds of `line[from..]` without optional white space (RFC 9110 §5.6.3).

@@ -91,7 +91,7 @@ fn next_request_line(
 ) -> Result<Option<(usize, usize)>, HeadError> {
     let start = progress.line;
     let limit = progress.room.line_limit(opts);
-    let window = &buf[..buf.len().min(start + limit)];
+    let window = &buf[..buf.len().min(start.saturating_add(limit))];
     match scan(window, progress.from.min(window.len())) {
         Scan::Line { end, next } => {
             progress.room.take(next - start, opts);
@@ -206,13 +206,16 @@ fn parse_fields(buf: &[u8], opts: &HeadOptions, head: &mut RequestHead) -> Resul
     loop {
         let start = head.progress.line;
         let limit = head.progress.room.line_limit(opts);
-        let window = &buf[..buf.len().min(start + limit)];
-        if let Some(&first) = window.get(start)
-            && !may_begin(first)
-            && first != b'\r'
-            && first != b'\n'
-        {
-            return Err(HeadError::invalid_header(&window[start..], 0));
+        let window = &buf[..buf.len().min(start.saturating_add(limit))];
+        match window.get(start) {
+            // The usual end is told without a search.
+            Some(b'\r') if window.get(start + 1) == Some(&b'\n') => {
+                head.progress.line = start + 2;
+                return Ok(complete(head));
+            }
+            Some(b'\r' | b'\n') | None => {}
+            Some(&first) if may_begin(first) => {}
+            Some(_) => return Err(HeadError::invalid_header(&window[start..], 0)),
         }
         match scan(window, head.progress.from.min(window.len())) {
             Scan::Line { end, next } => {
