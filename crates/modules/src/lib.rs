@@ -1,1 +1,17 @@
-//! brisk-modules
+//! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
+#![forbid(unsafe_code)]
+
+mod index;
+mod log;
+mod static_files;
+
+use brisk_server::module::Module;
+
+/// All modules, core first. The order is that of documentation; what runs when is decided by phases and stages.
+pub static MODULES: &[&Module] = &[
+    &brisk_server::core::MAIN,
+    &brisk_server::core::HTTP,
+    &index::MODULE,
+    &log::MODULE,
+    &static_files::MODULE,
+];

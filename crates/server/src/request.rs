@@ -3,7 +3,8 @@
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
-use crate::files::Found;
+use crate::files::{Cold, Deps, Files, Found};
+use crate::flow::Flow;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -11,14 +12,18 @@ use crate::response::Response;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
 use brisk_http::framing::BodyFraming;
-use brisk_http::{HeaderId, Method, RequestHead, Target, Version};
+use brisk_http::uri::Target;
+use brisk_http::{HeaderId, Method, RequestHead, Version};
 use brisk_net::clock::Now;
+use brisk_net::file::Symlinks;
 use brisk_net::watch::Watch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
 
 /// How many bytes went out, for logs and metrics.
 #[derive(Clone, Copy, Debug, Default)]
@@ -237,6 +242,26 @@ impl Request {
     /// The value, if there is one.
     pub fn slot_ref<T: 'static>(&self) -> Option<&T> {
         self.slots.iter().find_map(|slot| slot.downcast_ref())
+    }
+
+    /// Opens a file through the thread's cache. The error is what the handler returns: it is asked again when the
+    /// file has been fetched.
+    pub fn open_file(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
+        self.look(path, symlinks, Files::open)
+    }
+
+    /// What is at a path, without needing the right to read it; otherwise as [`Request::open_file`].
+    pub fn stat_file(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
+        self.look(path, symlinks, Files::stat)
+    }
+
+    fn look(&mut self, path: &Path, symlinks: Symlinks, look: Look) -> Result<Found, Flow> {
+        let mut deps = Deps { watches: &mut self.deps, fetched: &self.fetched, pure: true };
+        let found = look(&self.thread.files, path, symlinks, &mut deps);
+        if !deps.pure {
+            self.purity = Purity::Impure;
+        }
+        found.map_err(|Cold| Flow::Disk(path.to_owned(), symlinks))
     }
 
     /// Whether messages of this level are wanted.

@@ -129,6 +129,13 @@ pub enum Symlinks {
     SameOwner { from: Option<Template> },
 }
 
+impl Symlinks {
+    /// True if paths must be walked component by component.
+    pub fn is_guarded(&self) -> bool {
+        *self != Symlinks::Follow
+    }
+}
+
 /// `open_file_cache` and its companions. The cache itself is always coherent; these bound it, and `valid` is used
 /// where files cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

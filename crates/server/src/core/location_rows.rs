@@ -183,6 +183,7 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_default = cx.block == Context::MAIN;
     let conf = cx.conf::<CoreConf>();
     if conf.root_here {
         let other = if d.name() == "alias" { "root" } else { "alias" };
@@ -193,7 +194,7 @@ fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         .help("a location has either root or alias"));
     }
     // The default of the row is no statement of the user's.
-    conf.root_here = cx.block != Context::MAIN;
+    conf.root_here = !is_default;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use crate::request::{Persistence, Request};
 use crate::response::Body;
 use crate::special::server_token;
+use brisk_http::field::write_field;
 use brisk_http::range::write_number;
 use brisk_http::{Version, date, status};
 use brisk_net::clock;
@@ -22,18 +23,6 @@ pub struct Written {
     pub delimiting: Delimiting,
     /// Offset of the date's 29 bytes in `out`.
     pub date_at: Option<usize>,
-}
-
-fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    // A value that holds a line end would be a second field: response splitting ends here.
-    if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-        out.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { b }));
-    } else {
-        out.extend_from_slice(value);
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Decides what becomes of the connection and appends the head to `out`.
@@ -85,10 +74,10 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         out.extend_from_slice(b"\r\n");
     }
     if let Some(modified) = resp.last_modified {
-        field(out, b"Last-Modified", &date::format_imf(modified));
+        write_field(b"Last-Modified", &date::format_imf(modified), out);
     }
     if let Some(location) = &resp.location {
-        field(out, b"Location", location);
+        write_field(b"Location", location, out);
     }
     if delimiting == Delimiting::Chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -118,17 +107,17 @@ fn connection(r: &Request, out: &mut Vec<u8>) {
 fn rest(r: &Request, out: &mut Vec<u8>) {
     let resp = &r.resp;
     if let Some(vary) = &resp.vary {
-        field(out, b"Vary", vary);
+        write_field(b"Vary", vary, out);
     }
     if let Some(coding) = &resp.content_encoding {
-        field(out, b"Content-Encoding", coding);
+        write_field(b"Content-Encoding", coding, out);
     }
     if let Some(etag) = &resp.etag {
-        field(out, b"ETag", etag);
+        write_field(b"ETag", etag, out);
     }
     for (name, value) in &resp.headers {
         if !value.is_empty() {
-            field(out, name, value);
+            write_field(name, value, out);
         }
     }
 }

@@ -71,10 +71,6 @@ impl Sender {
         }
     }
 
-    pub fn is_limited(&self) -> bool {
-        self.rate > 0
-    }
-
     /// Bytes of body that have left.
     pub fn sent(&self) -> u64 {
         self.sent

@@ -1,0 +1,153 @@
+//! `ngx_http_index_module`: which file stands for a directory.
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_net::file::Kind;
+use brisk_server::conf::Cx;
+use brisk_server::files::{Found, reason};
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan};
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use brisk_server::{path, row};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "index",
+    rows: ROWS,
+    conf: || Arc::new(Conf { files: Arc::new([]) }),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[row!(
+    "index", Context::HSL, Arity::SOME, D::Value("index.html"), Replace, true,
+    "Files that stand for a directory, in the order in which they are looked for. The last may be an absolute URI.",
+    Set::Simple(set)
+)];
+
+#[derive(Clone)]
+struct Conf {
+    files: Arc<[Template]>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut files = if cx.first { Vec::new() } else { cx.conf::<Conf>().files.to_vec() };
+    for (at, token) in d.args.iter().enumerate() {
+        if token.bytes().is_empty() {
+            return Err(Diag::emerg(token.span, "index \"\" in \"index\" directive is invalid")
+                .help("name a file"));
+        }
+        if token.bytes().starts_with(b"/") && at + 1 < d.args.len() {
+            cx.warn(Diag::warn(token.span, "only the last index in \"index\" directive should be absolute"));
+        }
+        files.push(cx.template(token)?);
+    }
+    cx.conf::<Conf>().files = files.into();
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    plan.add_content(20, Arc::new(Index { files: cx.conf_of::<Conf>().files.clone() }));
+}
+
+struct Index {
+    files: Arc<[Template]>,
+}
+
+impl Handler for Index {
+    fn handle(&self, r: &mut Request) -> Flow {
+        use brisk_http::Method;
+        if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+            return Flow::Next;
+        }
+        let mut checked_directory = false;
+        for template in &*self.files {
+            let name = template.eval(r);
+            if !template.is_literal() {
+                r.purity = brisk_server::plan::Purity::Impure;
+                if name.is_empty() {
+                    return Flow::Next;
+                }
+            }
+            if name.starts_with(b"/") {
+                return Flow::Redirect { uri: name, args: None };
+            }
+            match self.try_file(r, &name, &mut checked_directory) {
+                Some(flow) => return flow,
+                None => continue,
+            }
+        }
+        Flow::Next
+    }
+}
+
+impl Index {
+    /// Looks for one file; `None`: go on with the next.
+    fn try_file(&self, r: &mut Request, name: &[u8], checked_directory: &mut bool) -> Option<Flow> {
+        let Some(mut mapped) = path::map(r, name.len()) else { return Some(Flow::Status(404)) };
+        mapped.bytes.extend_from_slice(name);
+        let symlinks = path::symlinks(r, &mapped);
+        let found = match r.stat_file(mapped.path(), symlinks) {
+            Ok(found) => found,
+            Err(flow) => return Some(flow),
+        };
+        match found {
+            Found::Missing(error) => match error.raw_os_error() {
+                Some(13 | 40 | 31) => Some(Flow::Status(403)),
+                Some(2) => {
+                    if !std::mem::replace(checked_directory, true) {
+                        return self.directory(r, &mapped.bytes, name.len());
+                    }
+                    None
+                }
+                Some(20 | 36) => None,
+                _ => {
+                    brisk_server::rlog!(
+                        r, Crit, "open() \"{}\" failed ({})", mapped.path().display(), reason(&error)
+                    );
+                    Some(Flow::Status(500))
+                }
+            },
+            _ => {
+                let mut uri = r.uri.clone();
+                uri.extend_from_slice(name);
+                Some(Flow::Redirect { uri, args: None })
+            }
+        }
+    }
+
+    /// Without the directory no further file can be there: 404 instead of 403.
+    fn directory(&self, r: &mut Request, path: &[u8], name_len: usize) -> Option<Flow> {
+        let mut dir = &path[..path.len() - name_len];
+        while dir.len() > 1 && dir.ends_with(b"/") {
+            dir = &dir[..dir.len() - 1];
+        }
+        let dir = Path::new(OsStr::from_bytes(dir)).to_path_buf();
+        let found = match r.stat_file(&dir, brisk_net::file::Symlinks::Follow) {
+            Ok(found) => found,
+            Err(flow) => return Some(flow),
+        };
+        match found.info() {
+            Some(info) if info.kind == Kind::Directory => None,
+            Some(_) => Some(Flow::Status(404)),
+            None => {
+                if let Found::Missing(error) = &found
+                    && r.core().log_not_found
+                {
+                    brisk_server::rlog!(r, Error, "\"{}\" is not found ({})", dir.display(), reason(error));
+                }
+                Some(Flow::Status(404))
+            }
+        }
+    }
+}

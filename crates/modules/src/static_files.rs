@@ -1,0 +1,105 @@
+//! `ngx_http_static_module`: files for GET and HEAD. It has no directives; the last of the content chain.
+
+use brisk_http::Method;
+use brisk_net::file::Kind;
+use brisk_server::files::{Found, OpenFile, reason};
+use brisk_server::flow::Flow;
+use brisk_server::module::Module;
+use brisk_server::path;
+use brisk_server::plan::Purity;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, Piece};
+use brisk_server::text::Text;
+use std::io::{self, Write as _};
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "static",
+    install: Some(|_, plan| plan.add_content(60, Arc::new(handle))),
+    ..Module::EMPTY
+};
+
+fn handle(r: &mut Request) -> Flow {
+    if !matches!(r.method, Method::Get | Method::Head | Method::Post) || r.uri.ends_with(b"/") {
+        return Flow::Next;
+    }
+    let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+    let symlinks = path::symlinks(r, &mapped);
+    let found = match r.open_file(mapped.path(), symlinks) {
+        Ok(found) => found,
+        Err(flow) => return flow,
+    };
+    match found {
+        Found::File(file) => serve(r, file),
+        Found::Other(info) if info.kind == Kind::Directory => add_slash(r),
+        Found::Other(_) => {
+            brisk_server::rlog!(r, Crit, "\"{}\" is not a regular file", mapped.path().display());
+            Flow::Status(404)
+        }
+        Found::Missing(error) => missing(r, &mapped, &error),
+    }
+}
+
+fn missing(r: &Request, mapped: &path::Mapped, error: &io::Error) -> Flow {
+    // ENOENT, ENOTDIR, ENAMETOOLONG; EACCES and links that are refused.
+    let (status, is_crit) = match error.raw_os_error() {
+        Some(2 | 20 | 36) => (404, false),
+        Some(13 | 40 | 31) => (403, false),
+        _ => (500, true),
+    };
+    let path = mapped.path().display();
+    if is_crit {
+        brisk_server::rlog!(r, Crit, "open() \"{path}\" failed ({})", reason(error));
+    } else if status == 403 || r.core().log_not_found {
+        brisk_server::rlog!(r, Error, "open() \"{path}\" failed ({})", reason(error));
+    }
+    Flow::Status(status)
+}
+
+/// A directory without its slash: relative links in its index would lead elsewhere.
+fn add_slash(r: &mut Request) -> Flow {
+    let mut location = Vec::with_capacity(r.uri.len() + r.args.len() + 2);
+    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, &r.uri, &mut location);
+    location.push(b'/');
+    if !r.args.is_empty() {
+        location.push(b'?');
+        location.extend_from_slice(&r.args);
+    }
+    r.resp.location = Some(location.into());
+    Flow::Status(301)
+}
+
+fn serve(r: &mut Request, file: Rc<OpenFile>) -> Flow {
+    if r.method == Method::Post {
+        return Flow::Status(405);
+    }
+    respond_with(r, file);
+    Flow::Done
+}
+
+/// Makes a file the response: type, length, validators, body.
+pub fn respond_with(r: &mut Request, file: Rc<OpenFile>) {
+    let size = file.info.size;
+    r.resp.status = 200;
+    r.resp.content_length = Some(size);
+    r.resp.last_modified = Some(file.info.mtime);
+    if r.core().etag {
+        r.resp.etag = Some(etag(file.info.mtime, size));
+    }
+    if r.resp.content_type.is_none() {
+        r.set_content_type_by_extension();
+    }
+    r.resp.allow_ranges = true;
+    r.resp.body = if size == 0 { Body::Empty } else { Body::One(Piece::File { file, range: 0..size }) };
+    if r.core().symlinks.is_guarded() {
+        r.purity = Purity::Impure;
+    }
+}
+
+/// nginx's entity tag: time and length in hexadecimal.
+pub fn etag(mtime: i64, size: u64) -> Text {
+    let mut out = Vec::with_capacity(24);
+    let _ = write!(out, "\"{mtime:x}-{size:x}\"");
+    out.into()
+}
