@@ -217,6 +217,8 @@ pub struct CoreConf {
     pub tcp_nopush: bool,
     pub types: Arc<TypeMap>,
     pub underscores_in_headers: bool,
+    /// Owned by the rewrite module; whoever reads variables looks here.
+    pub uninitialized_variable_warn: bool,
     /// `auth_delay`.
     pub auth_delay: Duration,
     /// The text of the location this block belongs to, for `alias`.
@@ -288,6 +290,7 @@ impl Default for CoreConf {
             tcp_nopush: false,
             types: Arc::new(TypeMap::builtin()),
             underscores_in_headers: false,
+            uninitialized_variable_warn: true,
             auth_delay: Duration::ZERO,
             location_text: Arc::new([]),
             location_is_regex: false,

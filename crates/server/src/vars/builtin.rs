@@ -1,6 +1,6 @@
 //! The variables of the core.
 
-use super::table::{Variable, VariableGet};
+use super::table::{Depends, Variable, VariableGet};
 use crate::path;
 use crate::request::Request;
 use brisk_http::range::write_number;
@@ -26,7 +26,10 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "args",
         get: VariableGet::Fixed(|r, out| put(out, &r.args)),
-        set: Some(|r, value| r.args = value.to_vec()),
+        set: Some(|r, value| {
+            r.args = value.to_vec();
+            r.unparsed_uri_valid = false;
+        }),
         doc: "The arguments of the request line.",
     },
     fixed("query_string", |r, out| put(out, &r.args), "Same as $args."),
@@ -87,6 +90,23 @@ pub static VARIABLES: &[Variable] = &[
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| put(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
 ];
+
+/// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
+/// whatever a request can bring along.
+const OF_TARGET: &[&str] = &[
+    "args", "query_string", "is_args", "document_uri", "uri", "request_uri", "host", "http_host", "request_port",
+    "is_request_port", "request_method", "server_protocol", "server_name", "server_port", "scheme", "https", "hostname",
+    "nginx_version", "pid",
+];
+
+/// What the built-in variable `name` follows from.
+pub(super) fn depends(name: &str) -> Depends {
+    match name {
+        _ if OF_TARGET.contains(&name) || name.starts_with("arg_") => Depends::Target,
+        "document_root" | "request_filename" => Depends::Root,
+        _ => Depends::Anything,
+    }
+}
 
 fn put(out: &mut Out, value: &[u8]) -> bool {
     out.extend_from_slice(value);
