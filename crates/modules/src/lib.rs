@@ -3,7 +3,10 @@
 
 mod index;
 mod log;
+mod rewrite;
 mod static_files;
+#[cfg(test)]
+mod testing;
 
 use brisk_server::module::Module;
 
@@ -13,5 +16,6 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &index::MODULE,
     &log::MODULE,
+    &rewrite::MODULE,
     &static_files::MODULE,
 ];
