@@ -1,8 +1,10 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+mod computed;
 mod index;
 mod log;
+mod map;
 mod rewrite;
 mod static_files;
 #[cfg(test)]
@@ -16,6 +18,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &index::MODULE,
     &log::MODULE,
+    &map::MODULE,
     &rewrite::MODULE,
     &static_files::MODULE,
 ];

@@ -2,9 +2,10 @@
 
 use super::script::{Answer, Op, Rewrite, Target, Then};
 use super::{Conf, Item};
+use crate::computed::{taken, variable_name};
 use brisk_conf::{Diag, Directive, Token};
 use brisk_server::conf::Cx;
-use brisk_server::vars::{Template, VarId};
+use brisk_server::vars::Template;
 use std::sync::Arc;
 
 fn push(cx: &mut Cx<'_, '_>, op: Op) {
@@ -82,17 +83,8 @@ pub fn answer(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let token = d.arg(0);
-    let bad = || {
-        Diag::emerg(token.span, format!("invalid variable name \"{}\"", token.text()))
-            .help("a variable's name begins with \"$\"")
-    };
-    let name = token.bytes().strip_prefix(b"$").ok_or_else(bad)?;
-    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).ok_or_else(bad)?;
-    let var: VarId = cx.global.vars.define_assigned(name).ok_or_else(|| {
-        Diag::emerg(token.span, format!("the duplicate \"{name}\" variable"))
-            .help("this variable is built in and cannot be assigned; choose another name")
-    })?;
+    let name = variable_name(d.arg(0))?;
+    let var = cx.global.vars.define_assigned(name).ok_or_else(|| taken(d.arg(0), name))?;
     let value = cx.template(d.arg(1))?;
     push(cx, Op::Set { var, value: Arc::new(value) });
     Ok(())

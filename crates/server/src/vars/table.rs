@@ -168,11 +168,12 @@ impl Table {
         Some(id)
     }
 
-    /// Defines a computed variable; a later definition replaces an earlier one, as in nginx.
+    /// Defines a computed variable; a later definition replaces an earlier one, as in nginx. `None` if it is built in
+    /// and cannot be assigned.
     pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval>, volatile: bool) -> Option<VarId> {
         let id = self.refer(name, None);
         let var = &mut self.vars[id.0 as usize];
-        if matches!(var.kind, Kind::Source(Source::Fixed(_))) {
+        if matches!(var.kind, Kind::Source(Source::Fixed(_))) && var.assign.is_none() {
             return None;
         }
         var.kind = Kind::Eval { eval, volatile };
