@@ -1,14 +1,14 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod check;
 mod computed;
 mod index;
 mod log;
 mod map;
 mod rewrite;
 mod static_files;
-#[cfg(test)]
-mod testing;
 
 use brisk_server::module::Module;
 

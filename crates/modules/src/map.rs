@@ -175,7 +175,7 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{accepted, http, refused};
+    use crate::check::{accepted, http, refused};
 
     #[test]
     fn lines_are_checked_in_nginxs_words() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{accepted, http, refused};
+use crate::check::{accepted, http, refused};
 
 /// The ops of the first server's script and of its first location's, by name.
 fn scripts(text: &str) -> Vec<String> {
@@ -34,7 +34,7 @@ static SPY: Module = Module {
 
 fn items(text: &str) -> Vec<Item> {
     SEEN.take();
-    crate::testing::build_with(
+    crate::check::build_with(
         &[&brisk_server::core::MAIN, &brisk_server::core::HTTP, &MODULE, &SPY],
         text,
     )
