@@ -1,0 +1,4 @@
+//! Benchmarks of whole servers: see [`docs/benchmarks.md`](../docs/benchmarks.md).
+#![forbid(unsafe_code)]
+
+pub mod floor;
