@@ -146,7 +146,8 @@ impl Connection {
     fn requests_in(&mut self, input: &[u8]) -> usize {
         const END: &[u8] = b"\r\n\r\n";
         // The common case: one whole request.
-        if self.matched == 0 && input.ends_with(END) && !input[..input.len() - 2].windows(4).any(|w| w == END) {
+        if self.matched == 0 && input.ends_with(END) && !input[..input.len() - 2].windows(4).any(|w| w == END)
+        {
             return 1;
         }
         let mut found = 0;
@@ -166,17 +167,15 @@ impl Connection {
 
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> bool {
-        let count = match self.unsent.is_empty() {
-            true => match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
-                Ok(count) => count,
-                Err(Errno::AGAIN | Errno::INTR) => 0,
+        let mut left = bytes;
+        if self.unsent.is_empty() {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(count) => left = &bytes[count..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => return false,
-            },
-            false => 0,
-        };
-        if count < bytes.len() {
-            self.unsent.extend_from_slice(&bytes[count..]);
+            }
         }
+        self.unsent.extend_from_slice(left);
         true
     }
 }
@@ -205,11 +204,8 @@ mod tests {
 
     #[test]
     fn blank_lines_are_counted_across_pieces() {
-        let socket = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::STREAM,
-            None,
-        );
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
         let mut connection = Connection { socket: socket.unwrap(), matched: 0, unsent: Vec::new() };
         let stream = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(3);
         for cut in 0..=stream.len() {

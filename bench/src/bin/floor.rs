@@ -9,7 +9,11 @@ fn main() -> ExitCode {
     let numbers: Option<Vec<usize>> = std::env::args().skip(1).map(|arg| arg.parse().ok()).collect();
     let options = numbers.and_then(|numbers| {
         let port = u16::try_from(*numbers.first()?).ok()?;
-        Some(Options { port, body_bytes: numbers.get(1).copied().unwrap_or(100), cpu: numbers.get(2).copied() })
+        Some(Options {
+            port,
+            body_bytes: numbers.get(1).copied().unwrap_or(100),
+            cpu: numbers.get(2).copied(),
+        })
     });
     let Some(options) = options else {
         eprintln!("usage: floor PORT [BODY_BYTES [CPU]]");

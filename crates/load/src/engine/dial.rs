@@ -29,6 +29,10 @@ pub fn dial(endpoint: &Endpoint, index: usize) -> Result<Dialled, Errno> {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
+            if address.ip().is_loopback() {
+                // There is no congestion to control: take the cheapest way to do it, if allowed.
+                let _ = sockopt::set_tcp_congestion(&socket, "reno");
+            }
             if let Some(source) = source_address(address, index) {
                 bind(&socket, &source)?;
             }
