@@ -50,7 +50,7 @@ pub fn serve(options: Options) -> io::Result<()> {
     if let Some(cpu) = options.cpu {
         system::pin_to_cpu(cpu)?;
     }
-    system::raise_open_files(20_000)?;
+    system::raise_open_files(12_000)?;
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port)))?;
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

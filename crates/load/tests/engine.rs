@@ -61,6 +61,7 @@ fn server() -> (SocketAddr, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             counter.fetch_add(1, Ordering::Relaxed);
+            socket.set_nodelay(true).unwrap();
             thread::spawn(move || serve(socket));
         }
     });

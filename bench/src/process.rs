@@ -1,0 +1,111 @@
+//! What the kernel says about a tree of processes: CPU by thread, memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Nanoseconds on CPU by thread id.
+pub type ThreadCpu = BTreeMap<u32, u64>;
+
+/// Resident memory of a process tree, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// Resident pages, those shared between processes counted in each.
+    pub rss: f64,
+    /// Resident pages, shared ones divided among those who share them.
+    pub pss: f64,
+}
+
+/// `root` and all its descendants.
+pub fn tree(root: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = numbers_in(Path::new("/proc"))
+        .filter_map(|pid| Some((pid, parent_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(parents.iter().filter(|&&(_, of)| of == parent).map(|&(pid, _)| pid));
+        next += 1;
+    }
+    found
+}
+
+/// CPU of every thread of a process tree, from the scheduler's own account.
+pub fn thread_cpu(root: u32) -> ThreadCpu {
+    let mut threads = ThreadCpu::new();
+    for pid in tree(root) {
+        let tasks = format!("/proc/{pid}/task");
+        for tid in numbers_in(Path::new(&tasks)) {
+            let text = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).unwrap_or_default();
+            if let Some(ns) = text.split(' ').next().and_then(|field| field.parse().ok()) {
+                threads.insert(tid, ns);
+            }
+        }
+    }
+    threads
+}
+
+/// CPU that a process tree used between two readings, in nanoseconds.
+pub fn cpu_between(before: &ThreadCpu, after: &ThreadCpu) -> u64 {
+    threads_between(before, after).iter().sum()
+}
+
+/// The same by thread. A thread that has ended in between is missing: servers keep theirs.
+pub fn threads_between(before: &ThreadCpu, after: &ThreadCpu) -> Vec<u64> {
+    after.iter().map(|(tid, ns)| ns - before.get(tid).copied().unwrap_or(0).min(*ns)).collect()
+}
+
+/// Resident memory of a process tree.
+pub fn memory(root: u32) -> Memory {
+    tree(root).into_iter().fold(Memory::default(), |sum, pid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        Memory { rss: sum.rss + kib_field(&text, "Rss:"), pss: sum.pss + kib_field(&text, "Pss:") }
+    })
+}
+
+/// A line `Name:   123 kB`, in bytes.
+fn kib_field(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0
+}
+
+/// The parent in `/proc/PID/stat`; the command's name may hold spaces and parentheses.
+fn parent_of(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Entries of a directory whose names are numbers.
+fn numbers_in(directory: &Path) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_lines_with_odd_names() {
+        assert_eq!(parent_of("12 (a b) c) S 7 12 12"), Some(7));
+        assert_eq!(parent_of("nonsense"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_uses_cpu() {
+        let own = std::process::id();
+        let before = thread_cpu(own);
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(60) {}
+        // The account of a running thread is as old as the last scheduler tick.
+        assert!(cpu_between(&before, &thread_cpu(own)) > 20_000_000);
+        let memory = memory(own);
+        assert!(memory.rss >= memory.pss && memory.pss > 100_000.0);
+    }
+
+    #[test]
+    fn fields_of_smaps() {
+        assert!((kib_field("Rss:   1696 kB\nPss:  442 kB\n", "Pss:") - 452_608.0).abs() < 0.1);
+        assert!(kib_field("", "Pss:").abs() < 0.1);
+    }
+}
