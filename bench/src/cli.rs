@@ -33,6 +33,9 @@ usage: brisk-benches [options] all|PART...
 parts:
 ";
 
+/// More waiting than this is worth a warning.
+const WAITED_SHARE_MAX: f64 = 0.05;
+
 /// Runs the program.
 pub fn main(args: Vec<String>) -> io::Result<()> {
     // Two entries for the harness's own use: it starts its servers through itself.
@@ -59,9 +62,16 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
 /// Runs one part and writes its results beside those of the others.
 fn run(definition: &Definition, options: &Options) -> io::Result<()> {
     eprintln!("{}:", definition.name);
-    let environment = Environment::read(options);
+    let mut environment = Environment::read(options);
     let lab = Lab::new(options.clone())?;
     let findings = (definition.run)(&lab)?;
+    environment.add_waiting(findings.waited_share);
+    if findings.waited_share > WAITED_SHARE_MAX {
+        eprintln!(
+            "  others kept a server waiting for its core for {:.0} % of the time: run this again on a quiet machine",
+            findings.waited_share * 100.0
+        );
+    }
     let part = Part {
         name: definition.name.to_owned(),
         about: definition.about.to_owned(),

@@ -122,6 +122,10 @@ impl Conf {
             dir.display(),
             docroot.display(),
         );
+        if rustix::process::geteuid().is_root() {
+            // It would become another user, and that ends the tie to the harness's life.
+            text.push_str("user: root\n");
+        }
         if self.access_log {
             text.extend(["access-log: ", &dir.display().to_string(), "/access.log\n"]);
         }

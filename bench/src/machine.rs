@@ -22,12 +22,19 @@ impl Environment {
             ("cores", std::thread::available_parallelism().map_or(0, usize::from).to_string()),
             ("kernel", file("/proc/sys/kernel/osrelease")),
             ("congestion control", file("/proc/sys/net/ipv4/tcp_congestion_control")),
-            ("load average", file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")),
             ("brisk", brisk_version(options)),
             ("nginx", version(&options.nginx)),
             ("h2o", version(&options.h2o)),
+            ("load average", file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")),
         ];
         Self(facts.map(|(name, value)| (name.to_owned(), value)).to_vec())
+    }
+
+    /// Adds how much of the time others kept the servers waiting, if it was measured.
+    pub fn add_waiting(&mut self, share: f64) {
+        if share > 0.0 {
+            self.0.push(("kept waiting".to_owned(), format!("{:.1} %", share * 100.0)));
+        }
     }
 
     /// A fact's value.
@@ -58,8 +65,18 @@ impl Environment {
     }
 }
 
-const ORDER: [&str; 9] =
-    ["date", "cpu", "cores", "kernel", "congestion control", "load average", "brisk", "nginx", "h2o"];
+const ORDER: [&str; 10] = [
+    "date",
+    "cpu",
+    "cores",
+    "kernel",
+    "congestion control",
+    "brisk",
+    "nginx",
+    "h2o",
+    "load average",
+    "kept waiting",
+];
 
 fn file(path: &str) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()

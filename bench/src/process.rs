@@ -4,8 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Nanoseconds on CPU by thread id.
-pub type ThreadCpu = BTreeMap<u32, u64>;
+/// The scheduler's account by thread id.
+pub type ThreadCpu = BTreeMap<u32, Account>;
+
+/// The scheduler's account of one thread or of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Nanoseconds on a CPU.
+    pub ran_ns: u64,
+    /// Nanoseconds ready to run, but waiting for a CPU that others had.
+    pub waited_ns: u64,
+}
 
 /// Resident memory of a process tree, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,22 +46,33 @@ pub fn thread_cpu(root: u32) -> ThreadCpu {
         let tasks = format!("/proc/{pid}/task");
         for tid in numbers_in(Path::new(&tasks)) {
             let text = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).unwrap_or_default();
-            if let Some(ns) = text.split(' ').next().and_then(|field| field.parse().ok()) {
-                threads.insert(tid, ns);
+            let mut fields = text.split(' ').map_while(|field| field.parse().ok());
+            if let (Some(ran_ns), Some(waited_ns)) = (fields.next(), fields.next()) {
+                threads.insert(tid, Account { ran_ns, waited_ns });
             }
         }
     }
     threads
 }
 
-/// CPU that a process tree used between two readings, in nanoseconds.
-pub fn cpu_between(before: &ThreadCpu, after: &ThreadCpu) -> u64 {
-    threads_between(before, after).iter().sum()
+/// What a process tree added to its account between two readings.
+pub fn between(before: &ThreadCpu, after: &ThreadCpu) -> Account {
+    threads_between(before, after).into_iter().fold(Account::default(), |sum, thread| Account {
+        ran_ns: sum.ran_ns + thread.ran_ns,
+        waited_ns: sum.waited_ns + thread.waited_ns,
+    })
 }
 
 /// The same by thread. A thread that has ended in between is missing: servers keep theirs.
-pub fn threads_between(before: &ThreadCpu, after: &ThreadCpu) -> Vec<u64> {
-    after.iter().map(|(tid, ns)| ns - before.get(tid).copied().unwrap_or(0).min(*ns)).collect()
+pub fn threads_between(before: &ThreadCpu, after: &ThreadCpu) -> Vec<Account> {
+    let added = |(tid, after): (&u32, &Account)| {
+        let before = before.get(tid).copied().unwrap_or_default();
+        Account {
+            ran_ns: after.ran_ns.saturating_sub(before.ran_ns),
+            waited_ns: after.waited_ns.saturating_sub(before.waited_ns),
+        }
+    };
+    after.iter().map(added).collect()
 }
 
 /// Resident memory of a process tree.
@@ -96,9 +116,10 @@ mod tests {
         let own = std::process::id();
         let before = thread_cpu(own);
         let start = std::time::Instant::now();
-        while start.elapsed() < std::time::Duration::from_millis(60) {}
         // The account of a running thread is as old as the last scheduler tick.
-        assert!(cpu_between(&before, &thread_cpu(own)) > 20_000_000);
+        while between(&before, &thread_cpu(own)).ran_ns < 1_000_000 {
+            assert!(start.elapsed() < std::time::Duration::from_secs(20), "the account stands still");
+        }
         let memory = memory(own);
         assert!(memory.rss >= memory.pss && memory.pss > 100_000.0);
     }

@@ -11,7 +11,7 @@ use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop};
 use brisk_load::rng::Rng;
 
 use crate::lab::{LOAD_CPU, Lab};
-use crate::process::cpu_between;
+use crate::process::between;
 use crate::server::Server;
 
 /// One thing to measure in every round.
@@ -50,8 +50,10 @@ pub struct Sample {
     pub cpu_us: f64,
     /// Responses per second.
     pub rate: f64,
-    /// The server's share of one CPU.
+    /// The server's share of its core.
     pub server_share: f64,
+    /// How much longer it would have run, had others left it the core.
+    pub waited_share: f64,
 }
 
 /// The samples of one case, round by round.
@@ -109,12 +111,13 @@ impl Case<'_> {
             Some(unit) => (after.bytes - before.bytes) as f64 / unit as f64,
             None => (after.responses - before.responses) as f64,
         };
-        let cpu_ns = cpu_between(&cpu_before, &cpu_after) as f64;
+        let account = between(&cpu_before, &cpu_after);
         let seconds = elapsed.as_secs_f64();
         Ok(Sample {
-            cpu_us: cpu_ns / 1e3 / responses,
+            cpu_us: account.ran_ns as f64 / 1e3 / responses,
             rate: responses / seconds,
-            server_share: cpu_ns / 1e9 / seconds,
+            server_share: account.ran_ns as f64 / 1e9 / seconds,
+            waited_share: account.waited_ns as f64 / 1e9 / seconds,
         })
     }
 

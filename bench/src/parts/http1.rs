@@ -108,7 +108,9 @@ fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {
 
 /// Holds one case of one group against its targets.
 fn conclude(group: &Group, case: &str, measured: &[Measured], findings: &mut Findings) {
-    findings.rows.extend(measured.iter().map(|one| one.row(case)));
+    for one in measured {
+        findings.add(case, one);
+    }
     let Some(ours) = named(measured, "brisk") else { return };
     if let (Some(at_most), Some(floor)) = (group.floor, named(measured, "floor")) {
         findings.checks.push(ours_over_peer(format!("{case}: ours / floor"), ours, floor, at_most));

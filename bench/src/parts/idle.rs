@@ -37,6 +37,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             plain_row("10,000 idle connections", "brisk", &ours, UNIT),
             plain_row("10,000 idle connections", "nginx", &peer, UNIT),
         ],
+        ..Findings::default()
     })
 }
 

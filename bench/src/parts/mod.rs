@@ -38,6 +38,18 @@ pub struct Findings {
     pub checks: Vec<Check>,
     /// All figures.
     pub rows: Vec<Row>,
+    /// How long others kept the server waiting for its core, relative to the time measured: the
+    /// worst case's median.
+    pub waited_share: f64,
+}
+
+impl Findings {
+    /// Adds one server's samples in one case.
+    fn add(&mut self, case: &str, measured: &Measured) {
+        let waited = measured.samples.iter().map(|sample| sample.waited_share);
+        self.waited_share = self.waited_share.max(median(&mut waited.collect::<Vec<_>>()));
+        self.rows.push(measured.row(case));
+    }
 }
 
 /// Every part, in the order in which they run and are shown.
@@ -127,8 +139,6 @@ impl Measured {
     }
 
     fn row(&self, case: &str) -> Row {
-        let full = median(&mut self.samples.iter().map(|sample| sample.server_share).collect::<Vec<_>>());
-        eprintln!("  {case}: {} used {:.0} % of its core", self.server, full * 100.0);
         Row {
             case: case.to_owned(),
             server: self.server.clone(),

@@ -51,7 +51,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let measured: Vec<Measured> =
         names.zip(interleave(lab, &cases)?).map(|(server, samples)| Measured { server, samples }).collect();
     for (one, variant) in measured.iter().zip(variants.iter().cycle()) {
-        findings.rows.push(one.row(variant.case));
+        findings.add(variant.case, one);
     }
     for (variant, one) in variants.iter().zip(&measured) {
         let plain = variants.iter().position(|other| Some(other.case) == variant.compared_to);

@@ -37,6 +37,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     Ok(Findings {
         checks: vec![absolute(&case, &ours, &peer, UNIT, Target::AtMost(1.2))],
         rows: vec![plain_row(&case, "brisk", &ours, UNIT), plain_row(&case, "nginx", &peer, UNIT)],
+        ..Findings::default()
     })
 }
 
@@ -44,7 +45,8 @@ fn busiest_over_mean(server: &Server) -> io::Result<f64> {
     let before = server.thread_cpu();
     let stop = Stop::RequestsPerConnection(REQUESTS_PER_CONNECTION);
     let stats = engine::run(plan(server, &[Request::path("/small.txt")], CONNECTIONS, stop))?.stats;
-    let threads = threads_between(&before, &server.thread_cpu());
+    let threads: Vec<u64> =
+        threads_between(&before, &server.thread_cpu()).into_iter().map(|thread| thread.ran_ns).collect();
     if stats.errors() > 0 || stats.non_2xx() > 0 {
         let what = format!("{}: {} errors, {} not 2xx", server.name, stats.errors(), stats.non_2xx());
         return Err(io::Error::other(what));

@@ -43,7 +43,8 @@ fn measure(
         let prepared = spec.prepare(lab)?;
         Ok(Candidate { spec, prepared, starts: Vec::new(), tests: Vec::new() })
     };
-    let mut candidates = [prepare(brisk(conf.clone()))?, prepare(nginx(conf))?];
+    let nginx = Spec { name: "nginx".to_owned(), ..nginx(conf.clone()) };
+    let mut candidates = [prepare(brisk(conf))?, prepare(nginx)?];
     for round in 1..=lab.options.rounds {
         eprintln!("  {case}: round {round} of {}", lab.options.rounds);
         for candidate in &mut candidates {
