@@ -32,6 +32,7 @@ pub static HTTP: Module = Module {
     rows: http_rows::ROWS,
     variables: crate::vars::builtin::VARIABLES,
     conf: || std::sync::Arc::new(CoreConf::default()),
+    finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
     ..Module::EMPTY
 };
