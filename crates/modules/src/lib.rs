@@ -4,6 +4,9 @@
 mod index;
 mod log;
 mod static_files;
+#[cfg(test)]
+mod testing;
+mod try_files;
 
 use brisk_server::module::Module;
 
@@ -13,5 +16,6 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &index::MODULE,
     &log::MODULE,
+    &try_files::MODULE,
     &static_files::MODULE,
 ];
