@@ -1,6 +1,7 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+mod headers;
 mod index;
 mod log;
 mod static_files;
@@ -14,6 +15,7 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
     &try_files::MODULE,
