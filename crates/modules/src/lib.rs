@@ -1,14 +1,21 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+<<<<<<< HEAD
 #[cfg(test)]
 mod check;
 mod computed;
+=======
+mod headers;
+>>>>>>> wt-mod
 mod index;
 mod log;
 mod map;
 mod rewrite;
 mod static_files;
+#[cfg(test)]
+mod testing;
+mod try_files;
 
 use brisk_server::module::Module;
 
@@ -16,9 +23,14 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
+<<<<<<< HEAD
     &map::MODULE,
     &rewrite::MODULE,
+=======
+    &try_files::MODULE,
+>>>>>>> wt-mod
     &static_files::MODULE,
 ];

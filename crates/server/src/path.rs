@@ -39,6 +39,7 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     append_full(r, &root.path, &mut bytes);
     let tail = match &root.alias {
         None => uri,
+        Some(crate::core::AliasOf::Whole) if r.add_uri_to_alias => uri,
         Some(crate::core::AliasOf::Whole) => &[],
         Some(crate::core::AliasOf::Prefix(len)) => {
             let tail = uri.get(*len..).unwrap_or_default();
@@ -57,6 +58,15 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
         return None;
     }
     Some(Mapped { bytes, root_len })
+}
+
+/// The path of a name directly behind the location's root or alias, whatever the URI is. `None` if it holds a NUL.
+pub fn under_root(r: &Request, name: &[u8]) -> Option<Mapped> {
+    let mut bytes = Vec::with_capacity(name.len() + 64);
+    append_full(r, &r.core().root.path, &mut bytes);
+    let root_len = bytes.len();
+    bytes.extend_from_slice(name);
+    (!bytes.contains(&0)).then_some(Mapped { bytes, root_len })
 }
 
 /// Whether the tail climbs out: with a prefix that ends in no slash, `..` may directly follow it.

@@ -340,6 +340,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
         r.args = args;
     }
     r.internal = true;
+    r.add_uri_to_alias = false;
     r.unparsed_uri_valid = false;
     r.location_valid = true;
     r.slots.clear();

@@ -30,14 +30,14 @@ pub trait LogHandler: Send + Sync {
 pub enum Stage {
     /// `304`/`412` before anything is done to the body.
     NotModified,
+    /// `add_header`, `expires`, cookies: as in nginx they see the response before it is recoded or compressed.
+    Headers,
     /// Changes content: substitution, SSI, images.
     Content,
     /// Recodes: charset.
     Charset,
     /// Compresses.
     Coding,
-    /// `add_header`, `expires`, cookies.
-    Headers,
     /// Cuts ranges out of the finished body.
     Range,
 }

@@ -66,6 +66,8 @@ pub struct Request {
     pub cursor: Cursor,
     /// Reached by an internal redirect or as a subrequest.
     pub internal: bool,
+    /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
+    pub add_uri_to_alias: bool,
     /// Rewrites and redirects that are left.
     pub uri_changes_left: u8,
     /// A rewrite has changed the URI; the location must be found anew.
@@ -118,6 +120,7 @@ impl Request {
             loc: LocationId(0),
             cursor: Cursor::default(),
             internal: false,
+            add_uri_to_alias: false,
             uri_changes_left: crate::limits::URI_CHANGES_MAX,
             uri_changed: false,
             location_valid: true,
@@ -153,6 +156,7 @@ impl Request {
         self.conn = None;
         self.cursor = Cursor::default();
         self.internal = false;
+        self.add_uri_to_alias = false;
         self.uri_changes_left = crate::limits::URI_CHANGES_MAX;
         self.uri_changed = false;
         self.location_valid = true;

@@ -3,6 +3,7 @@
 use crate::files::OpenFile;
 use crate::request::Request;
 use crate::text::Text;
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -70,7 +71,8 @@ impl Body {
 
 /// Fields that are computed when the body is at its end.
 pub trait Trailers {
-    fn append(&self, r: &Request, out: &mut Vec<(Text, Text)>);
+    /// Adds them to [`Response::sent_trailers`].
+    fn append(&self, r: &Request);
 }
 
 /// The head and body that handlers fill and filters change.
@@ -96,6 +98,8 @@ pub struct Response {
     /// Everything else, in the order of sending. An empty value means: do not send.
     pub headers: Vec<(Text, Text)>,
     pub trailers: Vec<Rc<dyn Trailers>>,
+    /// What the trailers came to, for the client and for variables.
+    pub sent_trailers: RefCell<Vec<(Text, Text)>>,
     pub body: Body,
     /// The body is a whole representation of which ranges may be cut.
     pub allow_ranges: bool,

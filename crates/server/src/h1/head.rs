@@ -29,6 +29,9 @@ pub struct Written {
 pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     let start = out.len();
     let delimiting = delimiting(r);
+    if delimiting == Delimiting::Chunked {
+        r.resp.content_length = None;
+    }
     persistence(r, delimiting);
     if r.head.version == Version::Http09 {
         return Written { delimiting, date_at: None };
@@ -127,16 +130,18 @@ fn rest(r: &Request, out: &mut Vec<u8>) {
 
 fn delimiting(r: &Request) -> Delimiting {
     let resp = &r.resp;
-    if r.is_head() || status::is_bodiless(resp.status) || resp.content_length.is_some() {
+    if r.is_head() || status::is_bodiless(resp.status) {
         return Delimiting::Length;
     }
-    if matches!(resp.body, Body::Empty) && resp.trailers.is_empty() {
-        return Delimiting::Length;
+    let can_chunk = r.head.version >= Version::Http11 && r.core().chunked_transfer_encoding;
+    if can_chunk && !resp.trailers.is_empty() {
+        return Delimiting::Chunked;
     }
-    if r.head.version >= Version::Http11 && r.core().chunked_transfer_encoding {
-        Delimiting::Chunked
-    } else {
-        Delimiting::Close
+    match resp.body {
+        _ if resp.content_length.is_some() => Delimiting::Length,
+        Body::Empty => Delimiting::Length,
+        _ if can_chunk => Delimiting::Chunked,
+        _ => Delimiting::Close,
     }
 }
 

@@ -7,7 +7,6 @@ use crate::files::OpenFile;
 use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
 use crate::request::Request;
 use crate::response::{Body, Chunk, Piece};
-use crate::text::Text;
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
 use brisk_net::{blocking, clock, file, sleep, timeout};
 use std::io::{self, IoSlice};
@@ -143,11 +142,11 @@ impl Sender {
             }
         }
         if chunked && !r.is_head() {
-            let mut trailers: Vec<(Text, Text)> = Vec::new();
             for source in std::mem::take(&mut r.resp.trailers) {
-                source.append(r, &mut trailers);
+                source.append(r);
             }
             let mut end = Vec::new();
+            let trailers = r.resp.sent_trailers.get_mut();
             write_last_chunk(trailers.iter().map(|(n, v)| (&**n, &**v)), &mut end);
             self.raw(&end).await?;
         }

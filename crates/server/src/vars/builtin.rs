@@ -3,6 +3,7 @@
 use super::table::{Depends, Variable, VariableGet};
 use crate::path;
 use crate::request::Request;
+use crate::text::Text;
 use brisk_http::range::write_number;
 use brisk_http::{HeaderId, status};
 use brisk_net::{clock, sys};
@@ -19,6 +20,10 @@ const fn fixed(name: &'static str, get: fn(&Request, &mut Out) -> bool, doc: &'s
 const fn family(name: &'static str, get: fn(&Request, &str, &mut Out) -> bool, doc: &'static str) -> Variable {
     Variable { name, get: VariableGet::Family(get), set: None, doc }
 }
+
+/// Variables that depend on nothing but the request's target and host, besides `$arg_…`.
+pub(super) const OF_TARGET: [&str; 8] =
+    ["args", "document_uri", "host", "http_host", "is_args", "query_string", "request_uri", "uri"];
 
 /// Rows of the core's variables.
 pub static VARIABLES: &[Variable] = &[
@@ -79,7 +84,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("request_uri", |r, out| put(out, r.unparsed_uri()), "The URI with arguments as sent."),
     fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
     family("sent_http_*", sent_http, "The response header of this name."),
-    family("sent_trailer_*", |_, _, _| false, "The response trailer of this name."),
+    family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
     fixed("server_addr", server_addr, "The address that took the request."),
     fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
     fixed("server_port", server_port, "The port that took the request."),
@@ -205,20 +210,27 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
             let chunked = resp.content_length.is_none() && !status::is_bodiless(resp.status) && !r.is_head();
             chunked && !matches!(resp.body, crate::response::Body::Empty) && put(out, b"chunked")
         }
-        _ => {
-            let mut found = false;
-            for (have, value) in &resp.headers {
-                if is_named(have, name.as_bytes()) && !value.is_empty() {
-                    if found {
-                        out.extend_from_slice(b", ");
-                    }
-                    out.extend_from_slice(value);
-                    found = true;
-                }
+        _ => joined(&resp.headers, name, out),
+    }
+}
+
+fn sent_trailer(r: &Request, name: &str, out: &mut Out) -> bool {
+    joined(&r.resp.sent_trailers.borrow(), name, out)
+}
+
+/// All values of one name, as a list (RFC 9110 §5.3).
+fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
+    let mut found = false;
+    for (have, value) in fields {
+        if is_named(have, name.as_bytes()) && !value.is_empty() {
+            if found {
+                out.extend_from_slice(b", ");
             }
-            found
+            out.extend_from_slice(value);
+            found = true;
         }
     }
+    found
 }
 
 fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {

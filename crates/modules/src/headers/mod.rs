@@ -1,0 +1,353 @@
+//! `ngx_http_headers_module`: header fields and trailers that the configuration adds, `expires`.
+
+mod expires;
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_http::date;
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::{Response, Trailers};
+use brisk_server::row;
+use brisk_server::text::Text;
+use brisk_server::vars::Template;
+use expires::Expires;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "headers",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "add_header",
+        Context::HSLI,
+        Arity::between(2, 3),
+        D::Nothing,
+        Replace,
+        true,
+        "Adds a header field to responses with status 200, 201, 204, 206, 301, 302, 303, 304, 307 or 308, with always to any. Inherited only where no add_header is written, unless add_header_inherit says otherwise. An empty value adds nothing; Last-Modified and ETag are replaced.",
+        Set::Simple(|cx, d| {
+            let field = field(cx, d, Kind::of(d.arg(0)))?;
+            cx.conf::<Conf>().headers.own.push(field);
+            Ok(())
+        })
+    ),
+    row!(
+        "add_trailer",
+        Context::HSLI,
+        Arity::between(2, 3),
+        D::Nothing,
+        Replace,
+        true,
+        "Adds a field behind the body, computed when the body is complete; for the same statuses as add_header. HTTP/1.1 responses are chunked then.",
+        Set::Simple(|cx, d| {
+            let field = field(cx, d, Kind::Add)?;
+            cx.conf::<Conf>().trailers.own.push(field);
+            Ok(())
+        })
+    ),
+    row!(
+        "add_header_inherit",
+        Context::HSLI,
+        Arity::ONE,
+        D::Value("on"),
+        Replace,
+        false,
+        "Whether header fields of the outer block are added where the inner one has none (on), never (off), or always, after the inner one's (merge).",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().headers.inherit = inherit(d.arg(0))?;
+            Ok(())
+        })
+    ),
+    row!(
+        "add_trailer_inherit",
+        Context::HSLI,
+        Arity::ONE,
+        D::Value("on"),
+        Replace,
+        false,
+        "As add_header_inherit, for trailers.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().trailers.inherit = inherit(d.arg(0))?;
+            Ok(())
+        })
+    ),
+    row!(
+        "expires",
+        Context::HSLI,
+        Arity::between(1, 2),
+        D::Value("off"),
+        Replace,
+        false,
+        "Sets Expires and Cache-Control: a time from now (negative: no-cache), modified TIME from the file's own time, @TIME of the day, epoch, max or off. May contain variables.",
+        Set::Simple(|cx, d| {
+            let expires = expires::parse(cx, d)?;
+            cx.conf::<Conf>().expires = expires;
+            Ok(())
+        })
+    ),
+];
+
+/// `add_header_inherit`, `add_trailer_inherit`.
+#[derive(Clone, Copy, Default)]
+enum Inherit {
+    Off,
+    #[default]
+    On,
+    Merge,
+}
+
+/// A directive that adds fields: what is written here and what the outer block has.
+#[derive(Clone, Default)]
+struct Fields {
+    own: Vec<Arc<Field>>,
+    outer: Vec<Arc<Field>>,
+    inherit: Inherit,
+}
+
+impl Fields {
+    /// What applies in this block.
+    fn effective(&self) -> Vec<Arc<Field>> {
+        match self.inherit {
+            Inherit::Off => self.own.clone(),
+            Inherit::On if self.own.is_empty() => self.outer.clone(),
+            Inherit::On => self.own.clone(),
+            Inherit::Merge => self.own.iter().chain(&self.outer).cloned().collect(),
+        }
+    }
+
+    fn enter(&mut self) {
+        self.outer = self.effective();
+        self.own.clear();
+    }
+}
+
+#[derive(Clone, Default)]
+struct Conf {
+    headers: Fields,
+    trailers: Fields,
+    expires: Expires,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        let moves = |fields: &Fields| !fields.own.is_empty() || !fields.outer.is_empty();
+        moves(&self.headers) || moves(&self.trailers)
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.headers.enter();
+        self.trailers.enter();
+        true
+    }
+}
+
+/// What a field does to those that are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Add,
+    SetLastModified,
+    SetEtag,
+}
+
+impl Kind {
+    fn of(name: &Token) -> Kind {
+        match name.bytes().to_ascii_lowercase().as_slice() {
+            b"last-modified" => Kind::SetLastModified,
+            b"etag" => Kind::SetEtag,
+            _ => Kind::Add,
+        }
+    }
+}
+
+/// One `add_header` or `add_trailer`.
+struct Field {
+    name: Text,
+    value: Value,
+    always: bool,
+    kind: Kind,
+    purity: Purity,
+}
+
+enum Value {
+    Literal(Text),
+    Template(Template),
+}
+
+impl Field {
+    fn value(&self, r: &Request) -> Text {
+        match &self.value {
+            Value::Literal(text) => text.clone(),
+            Value::Template(template) => template.eval(r).into(),
+        }
+    }
+}
+
+fn field(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<Arc<Field>, Diag> {
+    let template = cx.template(d.arg(1))?;
+    let always = match d.args.get(2) {
+        None => false,
+        Some(token) if token.bytes() == b"always" => true,
+        Some(token) => return Err(invalid_parameter(token).help("the only parameter is always")),
+    };
+    let purity = template.purity(&cx.global.vars);
+    let value = match template.as_literal() {
+        Some(text) => Value::Literal(Arc::<[u8]>::from(text).into()),
+        None => Value::Template(template),
+    };
+    let name = Arc::<[u8]>::from(d.arg(0).bytes()).into();
+    Ok(Arc::new(Field { name, value, always, kind, purity }))
+}
+
+fn inherit(token: &Token) -> Result<Inherit, Diag> {
+    match token.bytes() {
+        b"off" => Ok(Inherit::Off),
+        b"on" => Ok(Inherit::On),
+        b"merge" => Ok(Inherit::Merge),
+        _ => Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+            .help("it must be off, on or merge")),
+    }
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    let headers = conf.headers.effective();
+    let trailers = conf.trailers.effective();
+    if headers.is_empty() && trailers.is_empty() && conf.expires.is_off() {
+        return;
+    }
+    let pure = headers.iter().all(|field| field.purity == Purity::Pure)
+        && trailers.is_empty()
+        && conf.expires.purity() == Purity::Pure;
+    let purity = if pure { Purity::Pure } else { Purity::Impure };
+    let filter =
+        Headers { headers: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
+    plan.add_filter(Stage::Headers, purity, Arc::new(filter));
+}
+
+struct Headers {
+    headers: Box<[Arc<Field>]>,
+    trailers: Arc<[Arc<Field>]>,
+    expires: Expires,
+}
+
+/// Whether fields without `always` are added.
+fn is_safe(status: u16) -> bool {
+    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
+}
+
+impl Filter for Headers {
+    fn filter(&self, r: &mut Request) {
+        let safe = is_safe(r.resp.status);
+        if safe {
+            self.expires.apply(r);
+        }
+        for field in self.headers.iter().filter(|field| safe || field.always) {
+            let value = field.value(r);
+            match field.kind {
+                Kind::Add if value.is_empty() => {}
+                Kind::Add => r.resp.add(field.name.clone(), value),
+                Kind::SetEtag => r.resp.etag = Some(value).filter(|value| !value.is_empty()),
+                Kind::SetLastModified => set_last_modified(&mut r.resp, &field.name, value),
+            }
+        }
+        if self.trailers.iter().any(|field| safe || field.always) {
+            r.resp.trailers.push(Rc::new(AddTrailers(self.trailers.clone())));
+        }
+    }
+}
+
+/// A time in the usual form is the response's own; any other text is sent as it is.
+fn set_last_modified(resp: &mut Response, name: &Text, value: Text) {
+    resp.remove("Last-Modified");
+    resp.last_modified = date::parse_http_date(&value).filter(|time| value[..] == date::format_imf(*time));
+    if resp.last_modified.is_none() && !value.is_empty() {
+        resp.add(name.clone(), value);
+    }
+}
+
+struct AddTrailers(Arc<[Arc<Field>]>);
+
+impl Trailers for AddTrailers {
+    fn append(&self, r: &Request) {
+        let safe = is_safe(r.resp.status);
+        for field in self.0.iter().filter(|field| safe || field.always) {
+            let value = field.value(r);
+            if !value.is_empty() {
+                r.resp.sent_trailers.borrow_mut().push((field.name.clone(), value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::check_location;
+
+    #[test]
+    fn parameters_are_checked() {
+        check_location("add_header X-A b; add_header X-A $uri always; add_trailer X ''; expires 1d;", &[]);
+        check_location("add_header_inherit merge; add_trailer_inherit off; add_header A '';", &[]);
+        check_location("add_header A b often;", &["invalid parameter \"often\""]);
+        check_location("add_header A;", &["invalid number of arguments in \"add_header\" directive"]);
+        check_location("add_header_inherit all;", &["invalid value \"all\""]);
+    }
+
+    #[test]
+    fn fields_are_inherited_as_told() {
+        let field = |name: &'static str| {
+            Arc::new(Field {
+                name: name.into(),
+                value: Value::Literal("x".into()),
+                always: false,
+                kind: Kind::Add,
+                purity: Purity::Pure,
+            })
+        };
+        let names = |fields: &Fields| {
+            let list = fields.effective();
+            let names = list.iter().map(|f| String::from_utf8(f.name.to_vec()).unwrap());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let check = |inherit, own: &[&'static str], want: &str, inner: &str| {
+            let mut fields = Fields { own: vec![field("Outer")], ..Fields::default() };
+            fields.enter();
+            fields.inherit = inherit;
+            fields.own.extend(own.iter().map(|name| field(name)));
+            assert_eq!(names(&fields), want);
+            fields.enter();
+            assert_eq!(names(&fields), inner, "inside of {want}");
+        };
+        check(Inherit::On, &[], "Outer", "Outer");
+        check(Inherit::On, &["A", "B"], "A B", "A B");
+        check(Inherit::Merge, &["A", "B"], "A B Outer", "A B Outer");
+        check(Inherit::Off, &[], "", "");
+        check(Inherit::Off, &["A"], "A", "");
+    }
+
+    #[test]
+    fn last_modified_is_replaced() {
+        let check = |value: &'static str, time: Option<i64>, sent: Option<&str>| {
+            let mut resp = Response { last_modified: Some(7), ..Response::default() };
+            set_last_modified(&mut resp, &"Last-Modified".into(), value.into());
+            assert_eq!(resp.last_modified, time, "{value}");
+            assert_eq!(resp.header(b"Last-Modified").map(|text| &text[..]), sent.map(str::as_bytes));
+        };
+        check("Thu, 01 Jan 1970 00:00:10 GMT", Some(10), None);
+        check("Thursday, 01-Jan-70 00:00:10 GMT", None, Some("Thursday, 01-Jan-70 00:00:10 GMT"));
+        check("yesterday", None, Some("yesterday"));
+        check("", None, None);
+    }
+}
