@@ -1,13 +1,10 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
-<<<<<<< HEAD
 #[cfg(test)]
 mod check;
 mod computed;
-=======
 mod headers;
->>>>>>> wt-mod
 mod index;
 mod log;
 mod map;
@@ -26,11 +23,8 @@ pub static MODULES: &[&Module] = &[
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
-<<<<<<< HEAD
     &map::MODULE,
     &rewrite::MODULE,
-=======
     &try_files::MODULE,
->>>>>>> wt-mod
     &static_files::MODULE,
 ];
