@@ -8,7 +8,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::path::{self, Mapped};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::vars::{Part, Template};
@@ -58,7 +58,6 @@ impl ModuleConf for Conf {
 struct Try {
     name: Template,
     kind: Want,
-    purity: Purity,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ enum Want {
 /// The last parameter.
 enum Fallback {
     Status(u16),
-    Uri(Template, Purity),
+    Uri(Template),
 }
 
 struct TryFiles {
@@ -87,15 +86,12 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             text => (text, Want::File),
         };
         let name = Template::parse_bytes(&mut cx.global.vars, text, token)?;
-        let purity = name.purity(&cx.global.vars);
-        tries.push(Try { name, kind, purity });
+        tries.push(Try { name, kind });
     }
     let fallback = match last.bytes() {
         [b'=', ..] => Fallback::Status(status(last)?),
         _ => {
-            let uri = cx.template(last)?;
-            let purity = uri.purity(&cx.global.vars);
-            Fallback::Uri(uri, purity)
+            Fallback::Uri(cx.template(last)?)
         }
     };
     cx.conf::<Conf>().tries = Some(Arc::new(TryFiles { tries: tries.into(), fallback }));
@@ -121,7 +117,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 impl Handler for TryFiles {
     fn handle(&self, r: &mut Request) -> Flow {
         for entry in &self.tries {
-            note(r, entry.purity);
             let name = name(r, &entry.name);
             if climbs(&entry.name, &name) {
                 brisk_server::rlog!(
@@ -144,8 +139,7 @@ impl Handler for TryFiles {
         }
         match &self.fallback {
             Fallback::Status(code) => Flow::Status(*code),
-            Fallback::Uri(uri, purity) => {
-                note(r, *purity);
+            Fallback::Uri(uri) => {
                 redirect(name(r, uri))
             }
         }
@@ -160,12 +154,6 @@ fn redirect(uri: Vec<u8>) -> Flow {
     match memchr::memchr(b'?', &uri) {
         Some(at) => Flow::Redirect { args: Some(uri[at + 1..].to_vec()), uri: uri[..at].to_vec() },
         None => Flow::Redirect { uri, args: Some(Vec::new()) },
-    }
-}
-
-fn note(r: &mut Request, purity: Purity) {
-    if purity == Purity::Impure {
-        r.purity = Purity::Impure;
     }
 }
 

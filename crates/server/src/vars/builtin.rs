@@ -21,10 +21,6 @@ const fn family(name: &'static str, get: fn(&Request, &str, &mut Out) -> bool, d
     Variable { name, get: VariableGet::Family(get), set: None, doc }
 }
 
-/// Variables that depend on nothing but the request's target and host, besides `$arg_…`.
-pub(super) const OF_TARGET: [&str; 8] =
-    ["args", "document_uri", "host", "http_host", "is_args", "query_string", "request_uri", "uri"];
-
 /// Rows of the core's variables.
 pub static VARIABLES: &[Variable] = &[
     family("arg_*", arg, "The argument of this name."),

@@ -180,16 +180,6 @@ impl Table {
         Some(id)
     }
 
-    /// Whether a variable depends on nothing but the request's target and host.
-    pub fn is_of_target(&self, id: VarId) -> bool {
-        let var = self.get(id);
-        match &var.kind {
-            Kind::Source(Source::Fixed(_)) => super::builtin::OF_TARGET.contains(&&*var.name),
-            Kind::Source(Source::Family(..)) => var.name.starts_with("arg_"),
-            Kind::Slot | Kind::Eval { .. } | Kind::Undefined => false,
-        }
-    }
-
     /// Names that are used and that nobody defines, with the place of their first use.
     pub fn undefined(&self) -> impl Iterator<Item = (&str, Option<Span>)> {
         self.vars.iter().filter(|v| matches!(v.kind, Kind::Undefined)).map(|v| (&*v.name, v.used_at))
