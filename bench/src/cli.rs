@@ -27,7 +27,7 @@ usage: brisk-benches [options] all|PART...
       --h2o PATH      h2o's binary [/usr/bin/h2o]
       --rounds N      rounds of each part [9]
       --secs S        length of one measurement [3]
-      --quick         3 rounds of 1 second, to try things out
+      --quick         3 rounds of 1 second, to try things out (too few for honest intervals)
       --out DIR       where benchmarks.md and benchmarks.json are [docs]
   -h, --help          this text
 
