@@ -51,6 +51,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if server.name.is_empty() {
             server.name = match token.bytes() {
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
+                text @ [b'~', ..] => text.into(),
                 text => text.to_ascii_lowercase().into(),
             };
         }
