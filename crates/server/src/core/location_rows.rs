@@ -52,7 +52,6 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             server.name = match token.bytes() {
                 [b'~', ..] => token.bytes().into(),
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
-                text @ [b'~', ..] => text.into(),
                 text => text.to_ascii_lowercase().into(),
             };
         }
