@@ -3,7 +3,9 @@
 
 #[cfg(test)]
 mod check;
+mod cidr;
 mod computed;
+mod geo;
 mod headers;
 mod index;
 mod log;
@@ -20,6 +22,7 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &geo::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
