@@ -11,6 +11,7 @@ mod index;
 mod log;
 mod map;
 mod rewrite;
+mod split_clients;
 mod static_files;
 #[cfg(test)]
 mod testing;
@@ -28,6 +29,7 @@ pub static MODULES: &[&Module] = &[
     &log::MODULE,
     &map::MODULE,
     &rewrite::MODULE,
+    &split_clients::MODULE,
     &try_files::MODULE,
     &static_files::MODULE,
 ];
