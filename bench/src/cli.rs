@@ -14,6 +14,7 @@ use crate::lab::{Lab, Options};
 use crate::machine::Environment;
 use crate::parts::{ALL, Definition};
 use crate::results::{self, Part};
+use crate::rounds::WAITED_SHARE_MAX;
 use crate::{markdown, server};
 
 const HELP: &str = "\
@@ -26,15 +27,12 @@ usage: brisk-benches [options] all|PART...
       --h2o PATH      h2o's binary [/usr/bin/h2o]
       --rounds N      rounds of each part [9]
       --secs S        length of one measurement [3]
-      --quick         3 rounds of 1 second, to try things out
+      --quick         3 rounds of 1 second, to try things out (too few for honest intervals)
       --out DIR       where benchmarks.md and benchmarks.json are [docs]
   -h, --help          this text
 
 parts:
 ";
-
-/// More waiting than this is worth a warning.
-const WAITED_SHARE_MAX: f64 = 0.05;
 
 /// Runs the program.
 pub fn main(args: Vec<String>) -> io::Result<()> {
@@ -68,7 +66,8 @@ fn run(definition: &Definition, options: &Options) -> io::Result<()> {
     environment.add_waiting(findings.waited_share);
     if findings.waited_share > WAITED_SHARE_MAX {
         eprintln!(
-            "  others kept a server waiting for its core for {:.0} % of the time: run this again on a quiet machine",
+            "  others kept server or generator waiting for a core for {:.0} % of the time: \
+             run this again on a quiet machine",
             findings.waited_share * 100.0
         );
     }

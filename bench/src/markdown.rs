@@ -12,13 +12,14 @@ const INTRODUCTION: &str = "\
 Written by `make bench` (package `brisk-benches`); do not edit. The same figures are in
 [benchmarks.json](benchmarks.json).
 
-**How it is measured.** Whole servers run side by side on 127.0.0.1 and serve the same files. The server has core 0
-to itself and the load generator ([`crates/load`](../crates/load)) core 1. Every case is measured once per round; rounds are
-interleaved and their order is random, so that what disturbs the machine disturbs all alike. The measure is **server CPU per request**: the
-scheduler's own account of all threads of all the server's processes (`/proc/PID/task/*/schedstat`), divided by the responses of the same
-time. On loopback this holds the kernel's work for both directions. Requests per second stand beside it; where the server's core is
-not full they say what the generator can do. Figures are medians over the rounds with a bootstrapped 95 % confidence
-interval; ratios are taken within rounds. *Kept waiting* says how long others on the machine kept a server from its core. *Met* and *missed* without a remark mean that the whole interval is on that side.
+**How it is measured.** Whole servers on 127.0.0.1 serve the same files. The server has core 0 to itself and the load
+generator ([`crates/load`](../crates/load)) core 1. Every case is measured once per round, by a freshly started server; the order within a
+round is random, so that what disturbs the machine disturbs all alike. The measure is **server CPU per request**: the scheduler's own account of
+all threads of all the server's processes (`/proc/PID/task/*/schedstat`), divided by the responses of the same time. On loopback this
+holds the kernel's work for both directions. Requests per second stand beside it; where the server's core is not full they say
+what the generator can do. Figures are medians over the rounds with a bootstrapped 95 % confidence interval; ratios are taken within rounds.
+*Met* and *missed* without a remark mean that the whole interval is on that side. *Kept waiting* says how long others on the machine kept server or generator from its core, in the worst case; a
+measurement above 5 % is repeated, twice at most.
 
 *floor* is an epoll loop that reads, counts blank lines and writes a response made beforehand: no server of this kind can
 cost less. *nginx usual* is `sendfile on; tcp_nopush on`, *off* is `sendfile off`, *+cache* adds `open_file_cache max=1000`; *nginx best* is

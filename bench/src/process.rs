@@ -39,20 +39,20 @@ pub fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// CPU of every thread of a process tree, from the scheduler's own account.
+/// The account of every thread of a process tree.
 pub fn thread_cpu(root: u32) -> ThreadCpu {
-    let mut threads = ThreadCpu::new();
-    for pid in tree(root) {
-        let tasks = format!("/proc/{pid}/task");
-        for tid in numbers_in(Path::new(&tasks)) {
-            let text = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).unwrap_or_default();
-            let mut fields = text.split(' ').map_while(|field| field.parse().ok());
-            if let (Some(ran_ns), Some(waited_ns)) = (fields.next(), fields.next()) {
-                threads.insert(tid, Account { ran_ns, waited_ns });
-            }
-        }
-    }
-    threads
+    tree(root).into_iter().flat_map(tasks_of).collect()
+}
+
+/// The account of every thread of one process.
+pub fn tasks_of(pid: u32) -> ThreadCpu {
+    let tasks = format!("/proc/{pid}/task");
+    let account = |tid: u32| {
+        let text = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).ok()?;
+        let mut fields = text.split(' ').map_while(|field| field.parse().ok());
+        Some((tid, Account { ran_ns: fields.next()?, waited_ns: fields.next()? }))
+    };
+    numbers_in(Path::new(&tasks)).filter_map(account).collect()
 }
 
 /// What a process tree added to its account between two readings.

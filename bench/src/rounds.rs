@@ -1,7 +1,9 @@
 //! Interleaved rounds: every case once per round, in random order.
 //!
 //! Machines drift: a neighbour, a clock, a cache. Whatever lasts longer than a round hits all
-//! cases alike, and ratios are taken within rounds.
+//! cases alike, and ratios are taken within rounds. Each measurement has a server of its own: where
+//! a process happens to lie in memory makes two runs of the same program differ by 10 % for as
+//! long as they live, and only new processes average that out.
 
 use std::io;
 use std::time::Instant;
@@ -11,14 +13,20 @@ use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop};
 use brisk_load::rng::Rng;
 
 use crate::lab::{LOAD_CPU, Lab};
-use crate::process::between;
-use crate::server::Server;
+use crate::process::{between, tasks_of};
+use crate::server::{Prepared, Server};
+
+/// A measurement in which server or generator waited longer for a core, relative to its length, is
+/// disturbed.
+pub const WAITED_SHARE_MAX: f64 = 0.05;
+/// How often a disturbed measurement is repeated.
+const REPEATS_MAX: usize = 2;
 
 /// One thing to measure in every round.
 #[derive(Debug)]
 pub struct Case<'a> {
-    /// The server.
-    pub server: &'a Server,
+    /// The server, started for each measurement.
+    pub server: &'a Prepared,
     /// What is asked of it, in turn.
     pub requests: Vec<Request>,
     /// Keep-alive connections.
@@ -52,7 +60,7 @@ pub struct Sample {
     pub rate: f64,
     /// The server's share of its core.
     pub server_share: f64,
-    /// How much longer it would have run, had others left it the core.
+    /// How long others kept the server or the generator from its core, relative to the time.
     pub waited_share: f64,
 }
 
@@ -78,24 +86,39 @@ pub fn interleave(lab: &Lab, cases: &[Case<'_>]) -> io::Result<Vec<Samples>> {
         rng.shuffle(&mut order);
         eprintln!("  round {round} of {}: {} cases", lab.options.rounds, cases.len());
         for &index in &order {
-            samples[index].push(cases[index].measure(lab)?);
-            cases[index].server.check_log()?;
+            samples[index].push(cases[index].measure_calmly(lab)?);
         }
     }
     Ok(samples)
 }
 
 impl Case<'_> {
+    /// Measures; if others got in the way, again, and takes the calmest.
+    fn measure_calmly(&self, lab: &Lab) -> io::Result<Sample> {
+        let mut calmest = self.measure(lab)?;
+        for _ in 0..REPEATS_MAX {
+            if calmest.waited_share <= WAITED_SHARE_MAX {
+                break;
+            }
+            let again = self.measure(lab)?;
+            if again.waited_share < calmest.waited_share {
+                calmest = again;
+            }
+        }
+        Ok(calmest)
+    }
+
     fn measure(&self, lab: &Lab) -> io::Result<Sample> {
-        let run = engine::start(Plan {
-            cpus: vec![LOAD_CPU],
-            warmup: lab.options.warmup,
-            ..self.plan(Stop::Told)
-        })?;
+        let server = self.server.start()?;
+        let base = plan(&server, &self.requests, self.connections, Stop::Told);
+        let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
         std::thread::sleep(lab.options.warmup);
-        let (cpu_before, before, start) = (self.server.thread_cpu(), run.progress(), Instant::now());
+        let own = std::process::id();
+        let (own_before, cpu_before) = (tasks_of(own), server.thread_cpu());
+        let (before, start) = (run.progress(), Instant::now());
         std::thread::sleep(lab.options.measure);
-        let (cpu_after, after, elapsed) = (self.server.thread_cpu(), run.progress(), start.elapsed());
+        let (cpu_after, after, elapsed) = (server.thread_cpu(), run.progress(), start.elapsed());
+        let generator = between(&own_before, &tasks_of(own));
         run.stop();
         let stats = run.join()?.stats;
         if stats.errors() > 0 || stats.non_2xx() > 0 || after.responses == before.responses {
@@ -107,6 +130,7 @@ impl Case<'_> {
                 stats.errors(),
             )));
         }
+        server.check_log()?;
         let responses = match self.unit_bytes {
             Some(unit) => (after.bytes - before.bytes) as f64 / unit as f64,
             None => (after.responses - before.responses) as f64,
@@ -117,13 +141,8 @@ impl Case<'_> {
             cpu_us: account.ran_ns as f64 / 1e3 / responses,
             rate: responses / seconds,
             server_share: account.ran_ns as f64 / 1e9 / seconds,
-            waited_share: account.waited_ns as f64 / 1e9 / seconds,
+            waited_share: account.waited_ns.max(generator.waited_ns) as f64 / 1e9 / seconds,
         })
-    }
-
-    /// The load for this case.
-    pub fn plan(&self, stop: Stop) -> Plan {
-        plan(self.server, &self.requests, self.connections, stop)
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use brisk_load::system;
@@ -65,14 +66,6 @@ impl Spec {
         Self { name: name.to_owned(), program, conf, pinned: true }
     }
 
-    /// Starts the server and waits for its first answer.
-    pub fn start(&self, lab: &Lab) -> io::Result<Server> {
-        let prepared = self.prepare(lab)?;
-        let mut server = prepared.spawn(self)?;
-        server.await_answer(Duration::from_millis(5))?;
-        Ok(server)
-    }
-
     /// Writes the configuration and chooses a port.
     pub fn prepare(&self, lab: &Lab) -> io::Result<Prepared> {
         let dir = lab.server_dir(&self.name)?;
@@ -100,13 +93,18 @@ impl Spec {
                 (std::env::current_exe()?, args.to_vec())
             }
         };
-        Ok(Prepared { program, args, dir, port })
+        let (name, pinned, logs) = (self.name.clone(), self.pinned, self.conf.access_log);
+        Ok(Prepared { name, pinned, logs, program, args, dir, port })
     }
 }
 
 /// A server that can be started, any number of times one after another.
 #[derive(Debug, Clone)]
 pub struct Prepared {
+    /// The name in results.
+    pub name: String,
+    pinned: bool,
+    logs: bool,
     program: PathBuf,
     args: Vec<String>,
     dir: PathBuf,
@@ -114,23 +112,24 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Starts it and waits for its first answer.
+    pub fn start(&self) -> io::Result<Server> {
+        let mut server = self.spawn()?;
+        server.await_answer(Duration::from_millis(5))?;
+        Ok(server)
+    }
+
     /// Starts it and does not wait.
-    pub fn spawn(&self, spec: &Spec) -> io::Result<Server> {
+    pub fn spawn(&self) -> io::Result<Server> {
         let mut command = Command::new("/proc/self/exe");
         command.args(["exec", &std::process::id().to_string()]);
-        command.arg(if spec.pinned { SERVER_CPU.to_string() } else { "any".to_owned() });
+        command.arg(if self.pinned { SERVER_CPU.to_string() } else { "any".to_owned() });
         command.arg(&self.program).args(&self.args);
         let output = File::create(self.dir.join("output.log"))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = command.spawn()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        Ok(Server {
-            name: spec.name.clone(),
-            address,
-            logs: spec.conf.access_log,
-            child,
-            dir: self.dir.clone(),
-        })
+        Ok(Server { name: self.name.clone(), address, logs: self.logs, child, dir: self.dir.clone() })
     }
 
     /// Runs `-t` and returns how long it took.
@@ -247,9 +246,15 @@ fn answers(address: SocketAddr) -> bool {
     ask().is_ok_and(|count| count > 0)
 }
 
-/// A port that was free a moment ago.
+/// A port that is free, below those that the kernel gives to connections: a server started again
+/// must find its own port as it left it.
 fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    static NEXT: AtomicU16 = AtomicU16::new(18_000);
+    let ports = std::iter::from_fn(|| Some(NEXT.fetch_add(1, Ordering::Relaxed)));
+    ports
+        .take_while(|&port| port < 32_000)
+        .find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+        .ok_or_else(|| io::Error::other("no free port below 32000"))
 }
 
 /// The binary's absolute path, or what to do about its absence.

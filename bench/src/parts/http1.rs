@@ -6,7 +6,7 @@ use super::{Findings, Measured, best, brisk, named, nginx, nginx_setups, ours_ov
 use crate::conf::Conf;
 use crate::lab::{Lab, MEDIUM_BYTES, SMALL_BYTES};
 use crate::rounds::{Case, Request, interleave};
-use crate::server::{Program, Server, Spec};
+use crate::server::{Prepared, Program, Spec};
 
 /// What nginx must cost at least, relative to ours: in its best set-up and in its usual one.
 struct NginxTargets {
@@ -19,7 +19,7 @@ struct Group {
     what: &'static str,
     path: &'static str,
     connections: Vec<usize>,
-    servers: Vec<Server>,
+    servers: Vec<Prepared>,
     floor: Option<f64>,
     nginx: NginxTargets,
 }
@@ -33,7 +33,7 @@ pub fn small(lab: &Lab) -> io::Result<Findings> {
             what: if access_log { "100 B, log on" } else { "100 B, log off" },
             path: "/small.txt",
             connections: vec![64, 512],
-            servers: start_all(lab, &conf, floor)?,
+            servers: prepare_all(lab, &conf, floor)?,
             floor: floor.map(|_| 1.15),
             nginx: if access_log {
                 NginxTargets { best: 1.5, usual: Some(1.7) }
@@ -51,7 +51,7 @@ pub fn medium(lab: &Lab) -> io::Result<Findings> {
         what: "10 KiB",
         path: "/medium.txt",
         connections: vec![64],
-        servers: start_all(lab, &Conf::default(), Some(MEDIUM_BYTES))?,
+        servers: prepare_all(lab, &Conf::default(), Some(MEDIUM_BYTES))?,
         floor: None,
         nginx: NginxTargets { best: 1.3, usual: None },
     };
@@ -66,7 +66,7 @@ pub fn returned(lab: &Lab) -> io::Result<Findings> {
         what: "return",
         path: "/ok",
         connections: vec![64],
-        servers: vec![brisk(conf.clone()).start(lab)?, nginx(conf).start(lab)?],
+        servers: vec![brisk(conf.clone()).prepare(lab)?, nginx(conf).prepare(lab)?],
         floor: None,
         nginx: NginxTargets { best: 1.3, usual: None },
     };
@@ -74,11 +74,11 @@ pub fn returned(lab: &Lab) -> io::Result<Findings> {
 }
 
 /// Brisk, every set-up of nginx, h2o, and the floor where it has a part.
-fn start_all(lab: &Lab, conf: &Conf, floor: Option<usize>) -> io::Result<Vec<Server>> {
+fn prepare_all(lab: &Lab, conf: &Conf, floor: Option<usize>) -> io::Result<Vec<Prepared>> {
     let floor = floor.map(|body_bytes| Spec::new("floor", Program::Floor { body_bytes }, Conf::default()));
     let h2o = Spec::new("h2o", Program::H2o, conf.clone());
     let specs = floor.into_iter().chain([brisk(conf.clone())]).chain(nginx_setups(conf)).chain([h2o]);
-    specs.map(|spec| spec.start(lab)).collect()
+    specs.map(|spec| spec.prepare(lab)).collect()
 }
 
 fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {

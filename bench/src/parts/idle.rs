@@ -43,7 +43,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
 
 /// Growth of the proportional set size per connection, in KiB.
 fn grow(lab: &Lab, spec: &Spec) -> io::Result<f64> {
-    let server = spec.start(lab)?;
+    let server = spec.prepare(lab)?.start()?;
     let empty = server.memory().pss;
     let base = plan(&server, &[Request::path("/small.txt")], CONNECTIONS, Stop::Told);
     let run = engine::start(Plan::idle(base.sites, CONNECTIONS))?;

@@ -7,7 +7,7 @@ use crate::conf::Conf;
 use crate::lab::{LARGE_BYTES, Lab};
 use crate::results::{Check, Row, Target};
 use crate::rounds::{Case, Request, Sample, interleave, rates};
-use crate::server::{Server, Spec};
+use crate::server::{Prepared, Spec};
 use crate::stats::{Summary, median};
 
 const CONNECTIONS: usize = 8;
@@ -22,7 +22,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         Spec { name: "nginx sendfile on".to_owned(), ..nginx(Conf::default()) },
         Spec { name: "nginx sendfile off".to_owned(), ..nginx(off()) },
     ];
-    let servers: Vec<Server> = specs.iter().map(|spec| spec.start(lab)).collect::<io::Result<_>>()?;
+    let servers: Vec<Prepared> = specs.iter().map(|spec| spec.prepare(lab)).collect::<io::Result<_>>()?;
     let cases: Vec<Case<'_>> = servers
         .iter()
         .map(|server| Case {

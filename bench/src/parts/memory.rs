@@ -26,7 +26,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         for round in 1..=lab.options.rounds {
             eprintln!("  {case}: round {round} of {}", lab.options.rounds);
             for (spec, memory) in specs.iter().zip(&mut memory) {
-                memory.push(spec.start(lab)?.memory());
+                memory.push(spec.prepare(lab)?.start()?.memory());
             }
         }
         let [ours, peer] = memory;

@@ -38,8 +38,8 @@ pub struct Findings {
     pub checks: Vec<Check>,
     /// All figures.
     pub rows: Vec<Row>,
-    /// How long others kept the server waiting for its core, relative to the time measured: the
-    /// worst case's median.
+    /// How long others kept server or generator waiting for a core, relative to the time measured:
+    /// the worst case's median.
     pub waited_share: f64,
 }
 

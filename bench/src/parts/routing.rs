@@ -8,7 +8,7 @@ use super::{Findings, Measured, brisk, nginx, ours_over_peer};
 use crate::conf::{Conf, Vhosts, regex_locations, vhost_name};
 use crate::lab::{Lab, MANY_FILES, many_path};
 use crate::rounds::{Case, Request, interleave};
-use crate::server::Server;
+use crate::server::Prepared;
 
 const CONNECTIONS: usize = 64;
 const VHOSTS: usize = 10_000;
@@ -35,10 +35,10 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let variants = variants();
     let mut findings = Findings::default();
     let mut cases = Vec::new();
-    let ours: Vec<Server> =
-        confs.iter().map(|conf| brisk(conf.clone()).start(lab)).collect::<io::Result<_>>()?;
-    let peers: Vec<Server> =
-        confs.iter().map(|conf| nginx(conf.clone()).start(lab)).collect::<io::Result<_>>()?;
+    let ours: Vec<Prepared> =
+        confs.iter().map(|conf| brisk(conf.clone()).prepare(lab)).collect::<io::Result<_>>()?;
+    let peers: Vec<Prepared> =
+        confs.iter().map(|conf| nginx(conf.clone()).prepare(lab)).collect::<io::Result<_>>()?;
     for servers in [&ours, &peers] {
         cases.extend(variants.iter().map(|variant| Case {
             server: &servers[variant.conf],

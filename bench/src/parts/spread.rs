@@ -24,7 +24,8 @@ const UNIT: &str = "busiest / mean";
 pub fn run(lab: &Lab) -> io::Result<Findings> {
     let conf = || Conf { workers: WORKERS, ..Conf::default() };
     let unpinned = |spec: Spec| Spec { pinned: false, ..spec };
-    let servers = [unpinned(brisk(conf())).start(lab)?, unpinned(nginx(conf())).start(lab)?];
+    let servers =
+        [unpinned(brisk(conf())).prepare(lab)?.start()?, unpinned(nginx(conf())).prepare(lab)?.start()?];
     let mut shares = [const { Vec::new() }; 2];
     for round in 1..=lab.options.rounds {
         eprintln!("  round {round} of {}", lab.options.rounds);

@@ -16,7 +16,6 @@ const UNIT: &str = "ms";
 
 /// A server prepared once and started many times.
 struct Candidate {
-    spec: Spec,
     prepared: Prepared,
     starts: Vec<f64>,
     tests: Vec<f64>,
@@ -39,9 +38,8 @@ fn measure(
     test_ms_max: Option<f64>,
 ) -> io::Result<()> {
     let prepare = |spec: Spec| -> io::Result<Candidate> {
-        let spec = Spec { pinned: false, ..spec };
-        let prepared = spec.prepare(lab)?;
-        Ok(Candidate { spec, prepared, starts: Vec::new(), tests: Vec::new() })
+        let prepared = Spec { pinned: false, ..spec }.prepare(lab)?;
+        Ok(Candidate { prepared, starts: Vec::new(), tests: Vec::new() })
     };
     let nginx = Spec { name: "nginx".to_owned(), ..nginx(conf.clone()) };
     let mut candidates = [prepare(brisk(conf))?, prepare(nginx)?];
@@ -68,7 +66,7 @@ fn measure(
 impl Candidate {
     fn round(&mut self) -> io::Result<()> {
         let start = Instant::now();
-        let mut server = self.prepared.spawn(&self.spec)?;
+        let mut server = self.prepared.spawn()?;
         server.await_answer(ASK_EVERY)?;
         self.starts.push(start.elapsed().as_secs_f64() * 1e3);
         drop(server);
@@ -77,7 +75,7 @@ impl Candidate {
     }
 
     fn rows(&self, case: &str) -> [Row; 2] {
-        let name = &self.spec.name;
+        let name = &self.prepared.name;
         [
             plain_row(&format!("{case}: start to first answer"), name, &self.starts, UNIT),
             plain_row(&format!("{case}: -t"), name, &self.tests, UNIT),
