@@ -10,7 +10,9 @@ mod headers;
 mod index;
 mod log;
 mod map;
+mod referer;
 mod rewrite;
+mod secure_link;
 mod split_clients;
 mod static_files;
 #[cfg(test)]
@@ -28,7 +30,9 @@ pub static MODULES: &[&Module] = &[
     &index::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &referer::MODULE,
     &rewrite::MODULE,
+    &secure_link::MODULE,
     &split_clients::MODULE,
     &try_files::MODULE,
     &static_files::MODULE,
