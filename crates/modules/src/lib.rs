@@ -18,6 +18,7 @@ mod static_files;
 #[cfg(test)]
 mod testing;
 mod try_files;
+mod userid;
 
 use brisk_server::module::Module;
 
@@ -35,5 +36,6 @@ pub static MODULES: &[&Module] = &[
     &secure_link::MODULE,
     &split_clients::MODULE,
     &try_files::MODULE,
+    &userid::MODULE,
     &static_files::MODULE,
 ];
