@@ -3,16 +3,22 @@
 
 #[cfg(test)]
 mod check;
+mod cidr;
 mod computed;
+mod geo;
 mod headers;
 mod index;
 mod log;
 mod map;
+mod referer;
 mod rewrite;
+mod secure_link;
+mod split_clients;
 mod static_files;
 #[cfg(test)]
 mod testing;
 mod try_files;
+mod userid;
 
 use brisk_server::module::Module;
 
@@ -20,11 +26,16 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &geo::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &referer::MODULE,
     &rewrite::MODULE,
+    &secure_link::MODULE,
+    &split_clients::MODULE,
     &try_files::MODULE,
+    &userid::MODULE,
     &static_files::MODULE,
 ];

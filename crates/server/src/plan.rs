@@ -2,6 +2,7 @@
 
 use crate::flow::Flow;
 use crate::request::Request;
+use std::any::Any;
 use std::sync::Arc;
 
 /// One step of a phase. Plain functions: a handler that must wait says so with [`Flow::Disk`] or [`Flow::Wait`].
@@ -64,6 +65,8 @@ pub struct Plan {
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,
     pub log: Vec<Arc<dyn LogHandler>>,
     pub purity: Purity,
+    /// What modules' variables look up here, by type.
+    data: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Default for Plan {
@@ -78,6 +81,7 @@ impl Default for Plan {
             filters: Vec::new(),
             log: Vec::new(),
             purity: Purity::Pure,
+            data: Vec::new(),
         }
     }
 }
@@ -93,6 +97,16 @@ impl Plan {
     /// autoindex 30, dav 40, gzip_static 50, static 60).
     pub fn add_content(&mut self, order: u8, handler: Arc<dyn Handler>) {
         self.content_chain.push((order, handler));
+    }
+
+    /// Keeps something for [`Plan::data`].
+    pub fn put<T: Any + Send + Sync>(&mut self, value: Arc<T>) {
+        self.data.push(value);
+    }
+
+    /// What a module put here: for variables, which belong to no phase.
+    pub fn data<T: Any>(&self) -> Option<&T> {
+        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn note(&mut self, purity: Purity) {
@@ -111,5 +125,6 @@ impl Plan {
         self.content_chain.shrink_to_fit();
         self.filters.shrink_to_fit();
         self.log.shrink_to_fit();
+        self.data.shrink_to_fit();
     }
 }

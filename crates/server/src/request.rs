@@ -99,6 +99,8 @@ pub struct Request {
     pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
+    /// As `slots`, for what variables find out: they see the request only from outside.
+    findings: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Request {
@@ -140,6 +142,7 @@ impl Request {
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
+            findings: RefCell::default(),
         }
     }
 
@@ -175,6 +178,7 @@ impl Request {
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();
+        self.findings.get_mut().clear();
     }
 
     pub fn snap(&self) -> &Snapshot {
@@ -250,6 +254,16 @@ impl Request {
     /// The value, if there is one.
     pub fn slot_ref<T: 'static>(&self) -> Option<&T> {
         self.slots.iter().find_map(|slot| slot.downcast_ref())
+    }
+
+    /// This request's value of a module's type that variables share with handlers, made on first use.
+    pub fn finding<T: 'static>(&self, find: impl FnOnce() -> T) -> Rc<T> {
+        let have = self.findings.borrow().iter().find_map(|value| value.clone().downcast().ok());
+        have.unwrap_or_else(|| {
+            let value = Rc::new(find());
+            self.findings.borrow_mut().push(value.clone());
+            value
+        })
     }
 
     /// Opens a file through the thread's cache. The error is what the handler returns: it is asked again when the

@@ -4,7 +4,7 @@ pub mod builtin;
 mod table;
 mod template;
 
-pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable};
+pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable, VariableGet};
 pub use template::{Part, Template};
 
 use crate::request::Request;
@@ -82,7 +82,12 @@ impl Request {
                 if !self.follows_from_target(var.depends) {
                     self.vars.impure.set(true);
                 }
-                source.append(self, out)
+                let start = out.len();
+                let found = source.append(self, out);
+                if matches!(source, Source::Once(_)) {
+                    self.vars.set(id, found.then(|| Rc::from(&out[start..])));
+                }
+                found
             }
             Kind::Assigned => {
                 if self.core().uninitialized_variable_warn {

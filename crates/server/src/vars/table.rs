@@ -17,6 +17,8 @@ pub type Get = fn(&Request, &mut Vec<u8>) -> bool;
 #[derive(Clone)]
 pub enum Source {
     Fixed(Get),
+    /// See [`VariableGet::Once`].
+    Once(Get),
     /// A family such as `$arg_…`: the function gets the rest of the name.
     Family(fn(&Request, &str, &mut Vec<u8>) -> bool, Arc<str>),
 }
@@ -24,7 +26,7 @@ pub enum Source {
 impl Source {
     pub(super) fn append(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         match self {
-            Source::Fixed(get) => get(r, out),
+            Source::Fixed(get) | Source::Once(get) => get(r, out),
             Source::Family(get, rest) => get(r, rest, out),
         }
     }
@@ -45,6 +47,8 @@ pub struct Variable {
 #[derive(Clone, Copy)]
 pub enum VariableGet {
     Fixed(Get),
+    /// Computed at its first use in a request and kept. `set`, `map` and the like may put another value in its place.
+    Once(Get),
     Family(fn(&Request, &str, &mut Vec<u8>) -> bool),
 }
 
@@ -128,10 +132,12 @@ impl Table {
     }
 
     fn builtin_kind(&self, name: &str) -> (Kind, Option<fn(&mut Request, &[u8])>) {
-        if let Some(row) = self.builtin.get(name)
-            && let VariableGet::Fixed(get) = row.get
-        {
-            return (Kind::Source(Source::Fixed(get)), row.set);
+        if let Some(row) = self.builtin.get(name) {
+            match row.get {
+                VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), row.set),
+                VariableGet::Once(get) => return (Kind::Source(Source::Once(get)), row.set),
+                VariableGet::Family(_) => {}
+            }
         }
         for (prefix, row) in &self.families {
             if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
@@ -162,7 +168,7 @@ impl Table {
         let var = &mut self.vars[id.0 as usize];
         match var.kind {
             Kind::Source(Source::Fixed(_)) if var.assign.is_none() => return None,
-            Kind::Source(Source::Fixed(_)) | Kind::Eval { .. } => {}
+            Kind::Source(Source::Fixed(_) | Source::Once(_)) | Kind::Eval { .. } => {}
             _ => var.kind = Kind::Slot,
         }
         Some(id)

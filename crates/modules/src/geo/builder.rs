@@ -1,0 +1,268 @@
+//! Reading the lines of a `geo` block.
+
+use super::intervals::Intervals;
+use super::{EMPTY, Geo, Table, ValueId};
+use crate::cidr::{Cidr, parse_ipv4};
+use brisk_conf::{Diag, Directive, Token};
+use brisk_server::conf::Cx;
+use brisk_server::vars::VarId;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+/// Networks by first address, larger ones first.
+type Nets<A> = BTreeMap<(A, Reverse<A>), ValueId>;
+
+/// A `geo` block while it is read.
+#[derive(Default)]
+pub struct Builder {
+    kind: Option<Kind>,
+    pub volatile: bool,
+    proxies: Vec<Cidr>,
+    proxy_recursive: bool,
+    values: Vec<Box<[u8]>>,
+    /// Values that were seen.
+    ids: HashMap<Box<[u8]>, ValueId>,
+}
+
+/// What the entries are; the first line decides.
+enum Kind {
+    Networks { v4: Nets<u32>, v6: Nets<u128> },
+    /// Disjoint ranges by first address, cut at multiples of 65536 as nginx does: by this it decides what overlaps.
+    Ranges { ranges: BTreeMap<u32, (u32, ValueId)>, default: Option<ValueId> },
+}
+
+impl Builder {
+    pub fn line(&mut self, cx: &mut Cx<'_, '_>, line: &Directive) -> Result<(), Diag> {
+        let key = &line.name;
+        let [value] = line.args.as_slice() else {
+            match key.bytes() {
+                b"ranges" if line.args.is_empty() => return self.ranges(line),
+                b"proxy_recursive" if line.args.is_empty() => self.proxy_recursive = true,
+                b"volatile" if line.args.is_empty() => self.volatile = true,
+                _ => {
+                    return Err(Diag::emerg(line.span, "invalid number of the geo parameters")
+                        .help("a line is a network and a value; is the \";\" missing at its end?"));
+                }
+            }
+            return Ok(());
+        };
+        if key.bytes() == b"proxy" {
+            self.proxies.push(network(cx, value)?);
+            return Ok(());
+        }
+        let kind = self.kind.get_or_insert_with(|| Kind::Networks { v4: Nets::new(), v6: Nets::new() });
+        match (key.bytes(), kind) {
+            (b"delete", Kind::Networks { v4, v6 }) => delete_network(cx, v4, v6, value),
+            (b"delete", Kind::Ranges { ranges, .. }) => delete_range(cx, ranges, value),
+            (b"default", Kind::Networks { .. }) => {
+                self.add_network(cx, key, Cidr::V4(0, u32::MAX), value);
+                self.add_network(cx, key, Cidr::V6(0, u128::MAX), value);
+                Ok(())
+            }
+            (b"default", Kind::Ranges { .. }) => {
+                self.default_of_ranges(cx, line, value);
+                Ok(())
+            }
+            (_, Kind::Networks { .. }) => {
+                let cidr = network(cx, key)?;
+                self.add_network(cx, key, cidr, value);
+                Ok(())
+            }
+            (_, Kind::Ranges { .. }) => self.add_range(cx, key, value),
+        }
+    }
+
+    fn ranges(&mut self, line: &Directive) -> Result<(), Diag> {
+        match self.kind {
+            Some(Kind::Networks { .. }) => Err(Diag::emerg(
+                line.span,
+                "the \"ranges\" directive must be the first directive inside \"geo\" block",
+            )),
+            Some(Kind::Ranges { .. }) => Ok(()),
+            None => {
+                self.kind = Some(Kind::Ranges { ranges: BTreeMap::new(), default: None });
+                Ok(())
+            }
+        }
+    }
+
+    fn value(&mut self, token: &Token) -> ValueId {
+        if let Some(&id) = self.ids.get(token.bytes()) {
+            return id;
+        }
+        let id = self.values.len() as ValueId;
+        self.values.push(token.bytes().into());
+        self.ids.insert(token.bytes().into(), id);
+        id
+    }
+
+    fn text(&self, id: ValueId) -> String {
+        String::from_utf8_lossy(&self.values[id as usize]).into_owned()
+    }
+
+    fn add_network(&mut self, cx: &mut Cx<'_, '_>, net: &Token, cidr: Cidr, value: &Token) {
+        let id = self.value(value);
+        let Some(Kind::Networks { v4, v6 }) = &mut self.kind else { return };
+        let old = match cidr {
+            Cidr::V4(first, last) => v4.insert((first, Reverse(last)), id),
+            Cidr::V6(first, last) => v6.insert((first, Reverse(last)), id),
+        };
+        if let Some(old) = old {
+            self.duplicate(cx, "network", net, id, old);
+        }
+    }
+
+    fn duplicate(&self, cx: &mut Cx<'_, '_>, what: &str, net: &Token, new: ValueId, old: ValueId) {
+        let (name, new, old) = (net.text(), self.text(new), self.text(old));
+        let text = format!("duplicate {what} \"{name}\", value: \"{new}\", old value: \"{old}\"");
+        cx.warn(Diag::warn(net.span, text));
+    }
+
+    fn default_of_ranges(&mut self, cx: &mut Cx<'_, '_>, line: &Directive, value: &Token) {
+        let id = self.value(value);
+        let Some(Kind::Ranges { default, .. }) = &mut self.kind else { return };
+        if let Some(old) = default.replace(id) {
+            let (new, old) = (value.text(), self.text(old));
+            let text = format!("duplicate default geo range value: \"{new}\", old value: \"{old}\"");
+            cx.warn(Diag::warn(line.span, text));
+        }
+    }
+
+    fn add_range(&mut self, cx: &mut Cx<'_, '_>, net: &Token, value: &Token) -> Result<(), Diag> {
+        let (first, last) = range(net)?;
+        let id = self.value(value);
+        let Some(Kind::Ranges { ranges, .. }) = &mut self.kind else { return Ok(()) };
+        let mut replaced = None;
+        for (first, last) in pieces(first, last) {
+            match insert_piece(ranges, first, last, id) {
+                Ok(old) => replaced = replaced.or(old),
+                Err((start, end)) => {
+                    let (start, end) = (Ipv4Addr::from(start), Ipv4Addr::from(end));
+                    return Err(Diag::emerg(
+                        net.span,
+                        format!("range \"{}\" overlaps \"{start}-{end}\"", net.text()),
+                    )
+                    .help("a range may lie inside another or beside it, not across its end"));
+                }
+            }
+        }
+        if let Some(old) = replaced {
+            self.duplicate(cx, "range", net, id, old);
+        }
+        Ok(())
+    }
+
+    pub fn finish(self, source: Option<VarId>) -> Geo {
+        let nets = |(&(first, Reverse(last)), &id): (&(u32, Reverse<u32>), &ValueId)| (first, last, id);
+        let nets6 = |(&(first, Reverse(last)), &id): (&(u128, Reverse<u128>), &ValueId)| (first, last, id);
+        let table = match &self.kind {
+            None => Table::networks(Intervals::lay_out([].into_iter(), EMPTY), Intervals::lay_out([].into_iter(), EMPTY)),
+            Some(Kind::Networks { v4, v6 }) => Table::networks(
+                Intervals::lay_out(v4.iter().map(nets), EMPTY),
+                Intervals::lay_out(v6.iter().map(nets6), EMPTY),
+            ),
+            Some(Kind::Ranges { ranges, default }) => {
+                let nets = ranges.iter().map(|(&first, &(last, id))| (first, last, id));
+                Table::Ranges(Intervals::lay_out(nets, default.unwrap_or(EMPTY)))
+            }
+        };
+        Geo {
+            source,
+            table,
+            values: self.values.into(),
+            proxies: self.proxies.into(),
+            proxy_recursive: self.proxy_recursive,
+        }
+    }
+}
+
+fn network(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Cidr, Diag> {
+    let (cidr, low_bits) = Cidr::parse(token.bytes()).ok_or_else(|| {
+        Diag::emerg(token.span, format!("invalid network \"{}\"", token.text()))
+            .help("write 192.0.2.0/24, 2001:db8::/32 or a single address")
+    })?;
+    if low_bits {
+        cx.warn(Diag::warn(token.span, format!("low address bits of {} are meaningless", token.text())));
+    }
+    Ok(cidr)
+}
+
+fn delete_network(
+    cx: &mut Cx<'_, '_>,
+    v4: &mut Nets<u32>,
+    v6: &mut Nets<u128>,
+    token: &Token,
+) -> Result<(), Diag> {
+    let old = match network(cx, token)? {
+        Cidr::V4(first, last) => v4.remove(&(first, Reverse(last))),
+        Cidr::V6(first, last) => v6.remove(&(first, Reverse(last))),
+    };
+    if old.is_none() {
+        cx.warn(Diag::warn(token.span, format!("no network \"{}\" to delete", token.text())));
+    }
+    Ok(())
+}
+
+fn delete_range(
+    cx: &mut Cx<'_, '_>,
+    ranges: &mut BTreeMap<u32, (u32, ValueId)>,
+    token: &Token,
+) -> Result<(), Diag> {
+    let (first, last) = range(token)?;
+    let mut missing = false;
+    for (first, last) in pieces(first, last) {
+        if ranges.get(&first).is_some_and(|&(end, _)| end == last) {
+            ranges.remove(&first);
+        } else {
+            missing = true;
+        }
+    }
+    if missing {
+        cx.warn(Diag::warn(token.span, format!("no address range \"{}\" to delete", token.text())));
+    }
+    Ok(())
+}
+
+/// `first-last`, IPv4 only.
+fn range(token: &Token) -> Result<(u32, u32), Diag> {
+    let bounds = memchr::memchr(b'-', token.bytes()).and_then(|at| {
+        let (first, last) = (&token.bytes()[..at], &token.bytes()[at + 1..]);
+        Some((parse_ipv4(first)?.to_bits(), parse_ipv4(last)?.to_bits()))
+    });
+    bounds.filter(|(first, last)| first <= last).ok_or_else(|| {
+        Diag::emerg(token.span, format!("invalid range \"{}\"", token.text()))
+            .help("write 192.0.2.0-192.0.2.255; ranges are for IPv4 only")
+    })
+}
+
+/// A range cut at multiples of 65536.
+fn pieces(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
+    (first >> 16..=last >> 16).map(move |high| (first.max(high << 16), last.min(high << 16 | 0xffff)))
+}
+
+/// Puts a piece beside, into or over what is there. Gives the value of an equal piece that it replaces; the error is
+/// the piece that it overlaps.
+fn insert_piece(
+    ranges: &mut BTreeMap<u32, (u32, ValueId)>,
+    first: u32,
+    last: u32,
+    id: ValueId,
+) -> Result<Option<ValueId>, (u32, u32)> {
+    // The last one that begins at or before our end is the only one that can hold us.
+    let Some((&start, &(end, old))) = ranges.range(..=last).next_back().filter(|&(_, &(end, _))| end >= first) else {
+        ranges.insert(first, (last, id));
+        return Ok(None);
+    };
+    if start > first || end < last {
+        return Err((start, end));
+    }
+    if start < first {
+        ranges.insert(start, (first - 1, old));
+    }
+    if last < end {
+        ranges.insert(last + 1, (end, old));
+    }
+    ranges.insert(first, (last, id));
+    Ok((start == first && end == last).then_some(old))
+}

@@ -1,0 +1,116 @@
+//! `ngx_http_geo_module`: a variable whose value is looked up by an address.
+
+mod builder;
+mod intervals;
+
+use crate::cidr::{Cidr, forwarded, parse_address};
+use crate::computed::{define, lines, variable_name};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_http::HeaderId;
+use brisk_server::conf::Cx;
+use brisk_server::module::{Module, Row, Set};
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::vars::{Eval, VarId};
+use builder::Builder;
+use intervals::Intervals;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module { name: "geo", rows: ROWS, ..Module::EMPTY };
+
+static ROWS: &[Row] = &[row!(
+    "geo", Context::HTTP, Arity::between(1, 2).block(), D::Nothing, Definition, true,
+    "Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.",
+    Set::Simple(geo)
+)];
+
+/// Index of a value in [`Geo::values`].
+type ValueId = u32;
+
+/// The empty value of addresses for which nothing is said.
+const EMPTY: ValueId = ValueId::MAX;
+
+struct Geo {
+    /// Where the address comes from; `None`: the client.
+    source: Option<VarId>,
+    table: Table,
+    values: Box<[Box<[u8]>]>,
+    proxies: Box<[Cidr]>,
+    proxy_recursive: bool,
+}
+
+enum Table {
+    Networks(Box<(Intervals<u32, ValueId>, Intervals<u128, ValueId>)>),
+    Ranges(Intervals<u32, ValueId>),
+}
+
+impl Table {
+    fn networks(v4: Intervals<u32, ValueId>, v6: Intervals<u128, ValueId>) -> Table {
+        Table::Networks(Box::new((v4, v6)))
+    }
+
+    /// No address, a unix socket, and IPv6 in a table of ranges are looked up as 255.255.255.255: nginx's rule.
+    fn find(&self, address: Option<IpAddr>) -> ValueId {
+        match (self, address.map(|ip| ip.to_canonical())) {
+            (Table::Networks(nets), Some(IpAddr::V4(ip))) => nets.0.find(ip.to_bits()),
+            (Table::Networks(nets), Some(IpAddr::V6(ip))) => nets.1.find(ip.to_bits()),
+            (Table::Networks(nets), None) => nets.0.find(u32::MAX),
+            (Table::Ranges(ranges), Some(IpAddr::V4(ip))) => ranges.find(ip.to_bits()),
+            (Table::Ranges(ranges), _) => ranges.find(u32::MAX),
+        }
+    }
+}
+
+fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let (source, target) = match d.args.as_slice() {
+        [source, target] => {
+            let name = variable_name(source)?;
+            (Some(cx.global.vars.refer(name, Some(source.span))), target)
+        }
+        _ => (None, d.arg(0)),
+    };
+    let mut builder = Builder::default();
+    for line in lines(cx, d) {
+        if let Err(diag) = builder.line(cx, line) {
+            cx.warn(diag);
+        }
+    }
+    let volatile = builder.volatile;
+    define(cx, target, Arc::new(builder.finish(source)), volatile).map(|_| ())
+}
+
+impl Geo {
+    fn address(&self, r: &Request) -> Option<IpAddr> {
+        let start = match self.source {
+            None => r.conn().peer.ip()?,
+            Some(source) => {
+                let mut text = Vec::new();
+                r.var(source, &mut text);
+                parse_address(&text)?
+            }
+        };
+        if self.proxies.is_empty() || !r.head.has(HeaderId::XForwardedFor) {
+            return Some(start);
+        }
+        let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
+        Some(forwarded(start, fields.into_iter(), &self.proxies, self.proxy_recursive))
+    }
+}
+
+impl Eval for Geo {
+    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        let id = self.table.find(self.address(r));
+        if let Some(value) = self.values.get(id as usize) {
+            out.extend_from_slice(value);
+        }
+        true
+    }
+
+    fn is_pure(&self) -> bool {
+        self.source.is_some() && self.proxies.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;
