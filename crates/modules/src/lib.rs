@@ -1,9 +1,15 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+mod autoindex;
+mod charset;
+mod directory;
+mod empty_gif;
 mod headers;
 mod index;
 mod log;
+mod media_types;
+mod random_index;
 mod static_files;
 #[cfg(test)]
 mod testing;
@@ -15,9 +21,13 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &autoindex::MODULE,
+    &charset::MODULE,
+    &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
+    &random_index::MODULE,
     &try_files::MODULE,
     &static_files::MODULE,
 ];

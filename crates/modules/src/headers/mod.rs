@@ -231,13 +231,12 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         && trailers.is_empty()
         && conf.expires.purity() == Purity::Pure;
     let purity = if pure { Purity::Pure } else { Purity::Impure };
-    let filter =
-        Headers { headers: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
+    let filter = Headers { fields: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
     plan.add_filter(Stage::Headers, purity, Arc::new(filter));
 }
 
 struct Headers {
-    headers: Box<[Arc<Field>]>,
+    fields: Box<[Arc<Field>]>,
     trailers: Arc<[Arc<Field>]>,
     expires: Expires,
 }
@@ -253,7 +252,7 @@ impl Filter for Headers {
         if safe {
             self.expires.apply(r);
         }
-        for field in self.headers.iter().filter(|field| safe || field.always) {
+        for field in self.fields.iter().filter(|field| safe || field.always) {
             let value = field.value(r);
             match field.kind {
                 Kind::Add if value.is_empty() => {}
