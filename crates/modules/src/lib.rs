@@ -1,6 +1,7 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+mod access;
 mod autoindex;
 mod charset;
 mod directory;
@@ -21,6 +22,7 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &access::MODULE,
     &autoindex::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
