@@ -1,1 +1,30 @@
-fn main() {}
+//! The `brisk` program: nginx's command line, `brisk serve`, and tools around the configuration.
+#![forbid(unsafe_code)]
+
+mod bundle;
+mod channel;
+mod cli;
+mod config;
+mod control;
+mod directives;
+mod host;
+mod launch;
+mod master;
+mod process;
+mod serve;
+mod sockets;
+mod systemd;
+mod upgrade;
+mod version;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    std::process::exit(match args.first().map(String::as_str) {
+        Some("serve") => serve::main(&args[1..]),
+        Some("directives") => directives::main(&args[1..]),
+        _ => cli::main(&args),
+    });
+}

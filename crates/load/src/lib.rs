@@ -1,1 +1,23 @@
-//! brisk-load
+//! Load generation: the engine behind `brisk bench` and the benchmark harness.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`plan`] | what to send where, how much of it and how: pure data |
+//! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
+//! | [`engine`] | threads, epoll loops and connections that carry out a plan |
+//! | [`stats`], [`histogram`] | what was seen |
+//! | [`report`] | the same for people and programs |
+//!
+//! The generator is cheap on purpose: one read and one write per request, one read buffer per
+//! thread, request bytes made beforehand, and a response head that equals the last one on its
+//! target is compared, not parsed. It must never be what a benchmark measures.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod histogram;
+pub mod plan;
+pub mod report;
+pub mod response;
+pub mod rng;
+pub mod stats;
+pub mod system;

@@ -154,16 +154,16 @@ fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_location, config};
+    use crate::check::{http, messages_in_location};
 
     #[test]
     fn parameters_are_checked() {
-        check_location("allow 10.0.0.0/8; allow ::1; allow unix:; deny all;", &[]);
-        check_location("allow 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
-        check_location("deny ALL;", &["invalid parameter \"ALL\""]);
-        check_location("allow localhost;", &["invalid parameter \"localhost\""]);
-        check_location("deny 10.0.0.0/33;", &["invalid parameter \"10.0.0.0/33\""]);
-        check_location("limit_except GET { deny all; }", &[]);
+        messages_in_location("allow 10.0.0.0/8; allow ::1; allow unix:; deny all;", &[]);
+        messages_in_location("allow 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
+        messages_in_location("deny ALL;", &["invalid parameter \"ALL\""]);
+        messages_in_location("allow localhost;", &["invalid parameter \"localhost\""]);
+        messages_in_location("deny 10.0.0.0/33;", &["invalid parameter \"10.0.0.0/33\""]);
+        messages_in_location("limit_except GET { deny all; }", &[]);
     }
 
     #[test]
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn own_rules_replace_those_of_the_outer_block() {
-        let text = "events {} http { deny all; server { location /a { } location /b { allow 10.0.0.1; deny 10.0.0.2; } \
-                    location /c { allow unix:; location /c/d { deny all; allow unix:; } } } }";
-        let snapshot = config(text).0.unwrap();
+        let text = "deny all; server { location /a { } location /b { allow 10.0.0.1; deny 10.0.0.2; } \
+                    location /c { allow unix:; location /c/d { deny all; allow unix:; } } }";
+        let snapshot = http(text).unwrap();
         let counts: Vec<_> = snapshot.locations.iter().map(|l| l.plan.access.len()).collect();
         assert_eq!(counts, [1, 1, 1, 1, 1]);
         assert!(snapshot.locations.iter().all(|l| l.plan.purity == Purity::Impure));

@@ -83,7 +83,7 @@ fn handle(r: &mut Request) -> Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_location, config};
+    use crate::check::{http, messages_in_location};
 
     #[test]
     fn the_picture_is_whole() {
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn inner_locations_have_their_own_handler() {
-        check_location("empty_gif;", &[]);
-        check_location("empty_gif on;", &["invalid number of arguments in \"empty_gif\" directive"]);
+        messages_in_location("empty_gif;", &[]);
+        messages_in_location("empty_gif on;", &["invalid number of arguments in \"empty_gif\" directive"]);
         let text =
-            "events {} http { server { location /a { empty_gif; location /a/b { } limit_except GET { } } } }";
-        let snapshot = config(text).0.unwrap();
+            "events {} http { server { location /a { empty_gif; location /a/b { } limit_except GET { } } }";
+        let snapshot = http(text).unwrap();
         let owned: Vec<_> = snapshot.locations.iter().map(|l| l.plan.content.is_some()).collect();
         // The server, /a, /a/b, limit_except.
         assert_eq!(owned, [false, true, false, true]);

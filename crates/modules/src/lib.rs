@@ -4,16 +4,19 @@
 mod access;
 mod autoindex;
 mod charset;
+#[cfg(test)]
+mod check;
+mod computed;
 mod directory;
 mod empty_gif;
 mod headers;
 mod index;
 mod log;
+mod map;
 mod media_types;
 mod random_index;
+mod rewrite;
 mod static_files;
-#[cfg(test)]
-mod testing;
 mod try_files;
 
 use brisk_server::module::Module;
@@ -29,7 +32,9 @@ pub static MODULES: &[&Module] = &[
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
+    &map::MODULE,
     &random_index::MODULE,
+    &rewrite::MODULE,
     &try_files::MODULE,
     &static_files::MODULE,
 ];

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "log",
     rows: ROWS,
-    conf: || Arc::new(Conf { logs: Arc::new([]) }),
+    conf: || Arc::new(Conf { logs: None }),
+    finish: Some(finish),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -26,7 +27,7 @@ static ROWS: &[Row] = &[
         Set::Simple(log_format)
     ),
     row!(
-        "access_log", Context::HSLI.or(Context::LIMIT_EXCEPT), Arity::SOME, D::Value("logs/access.log combined"), Replace, true,
+        "access_log", Context::HSLI.or(Context::LIMIT_EXCEPT), Arity::SOME, D::Told("logs/access.log combined"), Replace, true,
         "A file and format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there.",
         Set::Simple(access_log)
     ),
@@ -36,7 +37,8 @@ const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $
 
 #[derive(Clone)]
 struct Conf {
-    logs: Arc<[Target]>,
+    /// `None`: nothing was said, so the default applies.
+    logs: Option<Arc<[Target]>>,
 }
 
 #[derive(Clone)]
@@ -95,12 +97,16 @@ fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mut logs = if cx.first { Vec::new() } else { cx.conf::<Conf>().logs.to_vec() };
+    let is_first = cx.first;
+    let mut logs = match &cx.conf::<Conf>().logs {
+        Some(logs) if !is_first => logs.to_vec(),
+        _ => Vec::new(),
+    };
     if d.arg(0).str() == "off" {
         if d.args.len() > 1 {
             return Err(invalid_parameter(d.arg(1)));
         }
-        cx.conf::<Conf>().logs = Arc::new([]);
+        cx.conf::<Conf>().logs = Some(Arc::new([]));
         return Ok(());
     }
     let path = d.arg(0);
@@ -128,7 +134,7 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     };
     let log = cx.global.log(target);
     logs.push(Target { log, format, condition });
-    cx.conf::<Conf>().logs = logs.into();
+    cx.conf::<Conf>().logs = Some(logs.into());
     Ok(())
 }
 
@@ -172,8 +178,21 @@ fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
     Ok(format)
 }
 
+/// A server that says nothing, in an `http` that says nothing, logs to the default file.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    if cx.block != Context::SERVER || cx.conf::<Conf>().logs.is_some() {
+        return Ok(());
+    }
+    let span = brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 };
+    let format = combined(cx, &Token { value: Box::default(), span, quoted: false })?;
+    let path = cx.full_path("logs/access.log");
+    let log = cx.global.log(LogTarget::File(path));
+    cx.conf::<Conf>().logs = Some(Arc::new([Target { log, format, condition: None }]));
+    Ok(())
+}
+
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    let logs = cx.conf_of::<Conf>().logs.clone();
+    let Some(logs) = cx.conf_of::<Conf>().logs.clone() else { return };
     if !logs.is_empty() {
         plan.log.push(Arc::new(AccessLog { logs }));
     }

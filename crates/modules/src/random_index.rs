@@ -96,7 +96,7 @@ fn pick(names: &[Vec<u8>]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
 
     #[test]
     fn every_name_can_be_picked() {
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn only_on_or_off() {
-        check_location("random_index on;", &[]);
-        check_location(
+        messages_in_location("random_index on;", &[]);
+        messages_in_location(
             "random_index yes;",
             &["invalid value \"yes\" in \"random_index\" directive, it must be \"on\" or \"off\""],
         );

@@ -8,7 +8,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::path::{self, Mapped};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::vars::{Part, Template};
@@ -58,7 +58,6 @@ impl ModuleConf for Conf {
 struct Try {
     name: Template,
     kind: Want,
-    purity: Purity,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ enum Want {
 /// The last parameter.
 enum Fallback {
     Status(u16),
-    Uri(Template, Purity),
+    Uri(Template),
 }
 
 struct TryFiles {
@@ -87,15 +86,12 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             text => (text, Want::File),
         };
         let name = Template::parse_bytes(&mut cx.global.vars, text, token)?;
-        let purity = name.purity(&cx.global.vars);
-        tries.push(Try { name, kind, purity });
+        tries.push(Try { name, kind });
     }
     let fallback = match last.bytes() {
         [b'=', ..] => Fallback::Status(status(last)?),
         _ => {
-            let uri = cx.template(last)?;
-            let purity = uri.purity(&cx.global.vars);
-            Fallback::Uri(uri, purity)
+            Fallback::Uri(cx.template(last)?)
         }
     };
     cx.conf::<Conf>().tries = Some(Arc::new(TryFiles { tries: tries.into(), fallback }));
@@ -121,7 +117,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 impl Handler for TryFiles {
     fn handle(&self, r: &mut Request) -> Flow {
         for entry in &self.tries {
-            note(r, entry.purity);
             let name = name(r, &entry.name);
             if climbs(&entry.name, &name) {
                 brisk_server::rlog!(
@@ -144,8 +139,7 @@ impl Handler for TryFiles {
         }
         match &self.fallback {
             Fallback::Status(code) => Flow::Status(*code),
-            Fallback::Uri(uri, purity) => {
-                note(r, *purity);
+            Fallback::Uri(uri) => {
                 redirect(name(r, uri))
             }
         }
@@ -160,12 +154,6 @@ fn redirect(uri: Vec<u8>) -> Flow {
     match memchr::memchr(b'?', &uri) {
         Some(at) => Flow::Redirect { args: Some(uri[at + 1..].to_vec()), uri: uri[..at].to_vec() },
         None => Flow::Redirect { uri, args: Some(Vec::new()) },
-    }
-}
-
-fn note(r: &mut Request, purity: Purity) {
-    if purity == Purity::Impure {
-        r.purity = Purity::Impure;
     }
 }
 
@@ -229,20 +217,20 @@ fn take(r: &mut Request, name: &[u8], kind: Want) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
     use brisk_server::vars::Table;
 
     #[test]
     fn parameters_are_checked() {
-        check_location("try_files $uri $uri/ =404;", &[]);
-        check_location("try_files $uri /index.php?$args;", &[]);
-        check_location("try_files $uri @fallback;", &[]);
-        check_location("try_files $uri;", &["invalid number of arguments in \"try_files\" directive"]);
-        check_location("try_files a b; try_files c d;", &["\"try_files\" directive is duplicate"]);
+        messages_in_location("try_files $uri $uri/ =404;", &[]);
+        messages_in_location("try_files $uri /index.php?$args;", &[]);
+        messages_in_location("try_files $uri @fallback;", &[]);
+        messages_in_location("try_files $uri;", &["invalid number of arguments in \"try_files\" directive"]);
+        messages_in_location("try_files a b; try_files c d;", &["\"try_files\" directive is duplicate"]);
         for code in ["=", "=abc", "=1000", "=+40", "=99999999999"] {
-            check_location(&format!("try_files $uri {code};"), &[&format!("invalid code \"{code}\"")]);
+            messages_in_location(&format!("try_files $uri {code};"), &[&format!("invalid code \"{code}\"")]);
         }
-        check_location("try_files $nosuch =404;", &["unknown \"nosuch\" variable"]);
+        messages_in_location("try_files $nosuch =404;", &["unknown \"nosuch\" variable"]);
     }
 
     #[test]

@@ -70,6 +70,18 @@ pub fn unblock_signals() {
     }
 }
 
+/// Has a command's process start with no signal blocked.
+pub fn unblock_signals_in(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between fork and exec only async-signal-safe functions run: sigprocmask is one.
+    unsafe {
+        command.pre_exec(|| {
+            unblock_signals();
+            Ok(())
+        });
+    }
+}
+
 /// Ignores a signal from now on.
 pub fn ignore_signal(signal: i32) {
     // SAFETY: SIG_IGN installs no handler.
@@ -180,6 +192,21 @@ pub fn local_time(unix_secs: i64) -> LocalTime {
         minute: tm.tm_min as u32,
         second: tm.tm_sec as u32,
         offset_minutes: (tm.tm_gmtoff / 60) as i32,
+    }
+}
+
+/// Makes the environment exactly this. Only for a process with a single thread.
+///
+/// # Panics
+/// If the process has more than one thread.
+pub fn set_environment(wanted: &[(String, String)]) {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    assert_eq!(threads, 1, "changing the environment beside other threads");
+    let old: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    // SAFETY: no other thread can be reading the environment, as just checked.
+    unsafe {
+        old.iter().for_each(|name| std::env::remove_var(name));
+        wanted.iter().for_each(|(name, value)| std::env::set_var(name, value));
     }
 }
 

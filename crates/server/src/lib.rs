@@ -13,6 +13,7 @@ pub mod limits;
 pub mod location;
 pub mod log;
 pub mod module;
+pub mod names;
 pub mod path;
 pub mod phases;
 pub mod plan;

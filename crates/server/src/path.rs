@@ -30,6 +30,11 @@ pub fn map(r: &Request, reserve: usize) -> Option<Mapped> {
 pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     let core = r.core();
     let root: &Root = &core.root;
+    if root.alias.is_some() && !r.location_valid {
+        let name = String::from_utf8_lossy(&core.location_text);
+        crate::rlog!(r, Alert, "\"alias\" cannot be used in location \"{name}\" where URI was rewritten");
+        return None;
+    }
     let mut bytes = Vec::with_capacity(uri.len() + 64 + reserve);
     append_full(r, &root.path, &mut bytes);
     let tail = match &root.alias {

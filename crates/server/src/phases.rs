@@ -163,7 +163,10 @@ fn advance(r: &mut Request) {
 /// The rewrite handler of the present location (the server's root in the server phase).
 fn rewrite(r: &mut Request) -> Flow {
     let server_phase = r.cursor.phase == Phase::ServerRewrite;
+    // Without a location the request stays in the server block, whose script has run already.
+    let has_run = !server_phase && r.loc == r.snap().server(r.server).root;
     if r.cursor.handler == 0
+        && !has_run
         && let Some(handler) = r.live.snap.clone().location(r.loc).plan.rewrite.as_deref()
     {
         let flow = handler.handle(r);
@@ -342,6 +345,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
     r.internal = true;
     r.add_uri_to_alias = false;
     r.unparsed_uri_valid = false;
+    r.location_valid = true;
     r.slots.clear();
     let root = r.snap().server(r.server).root;
     r.loc = root;

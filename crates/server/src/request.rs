@@ -72,6 +72,8 @@ pub struct Request {
     pub uri_changes_left: u8,
     /// A rewrite has changed the URI; the location must be found anew.
     pub uri_changed: bool,
+    /// The URI belongs to the location; false once `rewrite … break` has changed it there.
+    pub location_valid: bool,
     /// The URI is still what the client sent.
     pub unparsed_uri_valid: bool,
     /// An error page is being served; others only if `recursive_error_pages`.
@@ -121,6 +123,7 @@ impl Request {
             add_uri_to_alias: false,
             uri_changes_left: crate::limits::URI_CHANGES_MAX,
             uri_changed: false,
+            location_valid: true,
             unparsed_uri_valid: true,
             error_page: false,
             err_status: 0,
@@ -156,6 +159,7 @@ impl Request {
         self.add_uri_to_alias = false;
         self.uri_changes_left = crate::limits::URI_CHANGES_MAX;
         self.uri_changed = false;
+        self.location_valid = true;
         self.unparsed_uri_valid = true;
         self.error_page = false;
         self.err_status = 0;

@@ -264,14 +264,14 @@ fn respond(r: &mut Request, media: &'static str, body: Vec<u8>) -> Flow {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
 
     #[test]
     fn parameters_are_checked() {
-        check_location(
+        messages_in_location(
             "autoindex on; autoindex_format jsonp; autoindex_localtime on; autoindex_exact_size off;",
             &[],
         );
-        check_location("autoindex_format text;", &["invalid value \"text\""]);
+        messages_in_location("autoindex_format text;", &["invalid value \"text\""]);
     }
 }

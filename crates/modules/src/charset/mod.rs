@@ -7,7 +7,7 @@ use crate::media_types::MediaTypes;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
-use brisk_server::plan::{Filter, Plan, Stage};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
@@ -173,12 +173,11 @@ pub fn of_type(cx: &Cx<'_, '_>, media: &[u8]) -> Option<Template> {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
-    let Some(charset) = &conf.charset else { return };
-    for template in [Some(charset), conf.source.as_ref()].into_iter().flatten() {
-        plan.note(template.purity(&cx.global.vars));
+    if conf.charset.is_none() {
+        return;
     }
-    let purity = charset.purity(&cx.global.vars);
-    plan.add_filter(Stage::Charset, purity, Arc::new(conf.clone()));
+    // What a variable looks at is noted when it is read.
+    plan.add_filter(Stage::Charset, Purity::Pure, Arc::new(conf.clone()));
 }
 
 impl Filter for Conf {
@@ -229,21 +228,19 @@ fn set_charset(r: &mut Request, name: Text) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{check_location, config};
+    use crate::check::{messages, messages_in_location};
 
     fn check_http(directives: &str, want: &[&str]) {
-        let (_, messages) =
-            config(&format!("events {{}} http {{ {directives} server {{ location / {{}} }} }}"));
-        assert_eq!(messages, want, "{directives}");
+        messages(&format!("{directives} server {{ location / {{}} }}"), want);
     }
 
     #[test]
     fn parameters_are_checked() {
-        check_location("charset utf-8; source_charset utf-8; charset_types text/css *;", &[]);
-        check_location("charset off; override_charset on;", &[]);
-        check_location("charset $arg_c;", &[]);
-        check_location("charset_types text/HTML text/css;", &["duplicate MIME type \"text/html\""]);
-        check_location(
+        messages_in_location("charset utf-8; source_charset utf-8; charset_types text/css *;", &[]);
+        messages_in_location("charset off; override_charset on;", &[]);
+        messages_in_location("charset $arg_c;", &[]);
+        messages_in_location("charset_types text/HTML text/css;", &["duplicate MIME type \"text/html\""]);
+        messages_in_location(
             "charset A; source_charset b;",
             &["no \"charset_map\" between the charsets \"b\" and \"A\""],
         );
@@ -255,11 +252,11 @@ mod tests {
         check_http("charset_map A B { 58 59; } charset a; source_charset b;", &[]);
         check_http(
             "charset utf-8; source_charset koi8-r;",
-            &["[emerg] no \"charset_map\" between the charsets \"koi8-r\" and \"utf-8\""],
+            &["no \"charset_map\" between the charsets \"koi8-r\" and \"utf-8\""],
         );
         check_http(
             "charset_map A B {} charset_map b a {}",
-            &["[emerg] duplicate \"charset_map\" between \"b\" and \"a\" in f:1"],
+            &["duplicate \"charset_map\" between \"b\" and \"a\""],
         );
     }
 }

@@ -177,7 +177,6 @@ struct Field {
     value: Value,
     always: bool,
     kind: Kind,
-    purity: Purity,
 }
 
 enum Value {
@@ -201,13 +200,12 @@ fn field(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<Arc<Field>, D
         Some(token) if token.bytes() == b"always" => true,
         Some(token) => return Err(invalid_parameter(token).help("the only parameter is always")),
     };
-    let purity = template.purity(&cx.global.vars);
     let value = match template.as_literal() {
         Some(text) => Value::Literal(Arc::<[u8]>::from(text).into()),
         None => Value::Template(template),
     };
     let name = Arc::<[u8]>::from(d.arg(0).bytes()).into();
-    Ok(Arc::new(Field { name, value, always, kind, purity }))
+    Ok(Arc::new(Field { name, value, always, kind }))
 }
 
 fn inherit(token: &Token) -> Result<Inherit, Diag> {
@@ -227,10 +225,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if headers.is_empty() && trailers.is_empty() && conf.expires.is_off() {
         return;
     }
-    let pure = headers.iter().all(|field| field.purity == Purity::Pure)
-        && trailers.is_empty()
-        && conf.expires.purity() == Purity::Pure;
-    let purity = if pure { Purity::Pure } else { Purity::Impure };
+    // What values look at is noted when they are read.
+    let purity = if trailers.is_empty() { conf.expires.purity() } else { Purity::Impure };
     let filter = Headers { fields: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
     plan.add_filter(Stage::Headers, purity, Arc::new(filter));
 }
@@ -293,15 +289,18 @@ impl Trailers for AddTrailers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
 
     #[test]
     fn parameters_are_checked() {
-        check_location("add_header X-A b; add_header X-A $uri always; add_trailer X ''; expires 1d;", &[]);
-        check_location("add_header_inherit merge; add_trailer_inherit off; add_header A '';", &[]);
-        check_location("add_header A b often;", &["invalid parameter \"often\""]);
-        check_location("add_header A;", &["invalid number of arguments in \"add_header\" directive"]);
-        check_location("add_header_inherit all;", &["invalid value \"all\""]);
+        messages_in_location(
+            "add_header X-A b; add_header X-A $uri always; add_trailer X ''; expires 1d;",
+            &[],
+        );
+        messages_in_location("add_header_inherit merge; add_trailer_inherit off; add_header A '';", &[]);
+        messages_in_location("add_header A b often;", &["invalid parameter \"often\""]);
+        messages_in_location("add_header A;", &["invalid number of arguments in \"add_header\" directive"]);
+        messages_in_location("add_header_inherit all;", &["invalid value \"all\""]);
     }
 
     #[test]
@@ -312,7 +311,6 @@ mod tests {
                 value: Value::Literal("x".into()),
                 always: false,
                 kind: Kind::Add,
-                purity: Purity::Pure,
             })
         };
         let names = |fields: &Fields| {

@@ -114,6 +114,23 @@ pub enum Aio {
     On,
 }
 
+/// `client_body_in_file_only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFile {
+    Off,
+    /// Always in a file, which stays.
+    Keep,
+    /// Always in a file, which goes with the request.
+    Clean,
+}
+
+/// A folder for temporary files with the lengths of its levels of subfolders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TempPath {
+    pub path: String,
+    pub levels: Vec<u8>,
+}
+
 /// `limit_rate`, `limit_rate_after`: bytes per second, or a template that gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rate {
@@ -166,12 +183,18 @@ pub struct CoreConf {
     pub aio: Aio,
     pub chunked_transfer_encoding: bool,
     pub client_body_buffer_size: u64,
+    pub client_body_early_read: Arc<[Template]>,
+    pub client_body_in_file_only: BodyFile,
+    pub client_body_in_single_buffer: bool,
+    /// `None`: `client_body_temp` in the prefix.
+    pub client_body_temp_path: Option<Arc<TempPath>>,
     pub client_body_timeout: Duration,
     pub client_header_buffer_size: u64,
     pub client_header_timeout: Duration,
     pub client_max_body_size: u64,
     pub default_type: Arc<[u8]>,
     pub directio: Option<u64>,
+    pub early_hints: Arc<[Template]>,
     pub error_log: Arc<[LogTo]>,
     pub error_pages: Arc<[ErrorPage]>,
     pub etag: bool,
@@ -217,6 +240,8 @@ pub struct CoreConf {
     pub tcp_nopush: bool,
     pub types: Arc<TypeMap>,
     pub underscores_in_headers: bool,
+    /// Owned by the rewrite module; whoever reads variables looks here.
+    pub uninitialized_variable_warn: bool,
     /// `auth_delay`.
     pub auth_delay: Duration,
     /// The text of the location this block belongs to, for `alias`.
@@ -234,12 +259,17 @@ impl Default for CoreConf {
             aio: Aio::Off,
             chunked_transfer_encoding: true,
             client_body_buffer_size: 16 << 10,
+            client_body_early_read: Arc::new([]),
+            client_body_in_file_only: BodyFile::Off,
+            client_body_in_single_buffer: false,
+            client_body_temp_path: None,
             client_body_timeout: Duration::ZERO,
             client_header_buffer_size: 1024,
             client_header_timeout: Duration::ZERO,
             client_max_body_size: 1 << 20,
             default_type: Arc::from(&b"text/plain"[..]),
             directio: None,
+            early_hints: Arc::new([]),
             error_log: Arc::new([]),
             error_pages: Arc::new([]),
             etag: true,
@@ -288,6 +318,7 @@ impl Default for CoreConf {
             tcp_nopush: false,
             types: Arc::new(TypeMap::builtin()),
             underscores_in_headers: false,
+            uninitialized_variable_warn: true,
             auth_delay: Duration::ZERO,
             location_text: Arc::new([]),
             location_is_regex: false,

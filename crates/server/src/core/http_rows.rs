@@ -1,6 +1,6 @@
 //! Directives of `http`, `server` and `location` that set one thing.
 
-use super::http_conf::{Aio, CoreConf, FileCacheConf, IfModifiedSince, LingeringClose, Rate, Satisfy, ServerTokens, Symlinks};
+use super::http_conf::{Aio, BodyFile, CoreConf, FileCacheConf, IfModifiedSince, LingeringClose, Rate, Satisfy, ServerTokens, Symlinks, TempPath};
 use super::{listen, location_rows, types};
 use crate::conf::{Cx, invalid_parameter, invalid_value};
 use crate::module::{Row, Set};
@@ -108,6 +108,36 @@ pub static ROWS: &[Row] = &[
         "How long data of a client is read and dropped before its connection is closed."),
     simple!(CoreConf, msec, "lingering_timeout", lingering_timeout, HSL, "5s",
         "Longest pause between two pieces of such data."),
+    simple!(CoreConf, flag, "client_body_in_single_buffer", client_body_in_single_buffer, HSL, "off",
+        "Whether a request body that a handler reads is kept in one piece."),
+    row!("client_body_in_file_only", HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.",
+        Set::Simple(|cx, d| {
+            cx.conf::<CoreConf>().client_body_in_file_only = match d.arg(0).str() {
+                "off" => BodyFile::Off,
+                "on" => BodyFile::Keep,
+                "clean" => BodyFile::Clean,
+                _ => return Err(invalid_value(d, d.arg(0), "on, off or clean")),
+            };
+            Ok(())
+        })),
+    row!("client_body_temp_path", HSL, Arity::between(1, 4), D::Told("client_body_temp"), Replace, false,
+        "The folder for request bodies that are too large for memory, with up to three levels of subfolders.",
+        Set::Simple(client_body_temp_path)),
+    row!("client_body_early_read", HS, Arity::SOME, D::Nothing, Replace, false,
+        "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
+        Set::Simple(|cx, d| {
+            let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+            cx.conf::<CoreConf>().client_body_early_read = list.into();
+            Ok(())
+        })),
+    row!("early_hints", HSL, Arity::SOME, D::Nothing, Replace, false,
+        "Passes a back end's 103 responses on, if any of the given values is neither empty nor 0.",
+        Set::Simple(|cx, d| {
+            let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+            cx.conf::<CoreConf>().early_hints = list.into();
+            Ok(())
+        })),
     row!("lingering_close", HSL, Arity::ONE, D::Value("on"), Replace, false,
         "Whether a closing connection waits for data the client still sends (on: if there may be some), so that it gets the response.",
         Set::Simple(|cx, d| {
@@ -273,6 +303,19 @@ fn rate(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Rate, Diag> {
 
 fn file_cache<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut FileCacheConf {
     Arc::make_mut(&mut cx.conf::<CoreConf>().file_cache)
+}
+
+fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut levels = Vec::new();
+    for token in &d.args[1..] {
+        match value::number(token)? {
+            level @ 1..=3 => levels.push(level as u8),
+            _ => return Err(invalid_value(d, token, "from 1 to 3")),
+        }
+    }
+    let path = cx.full_path(d.arg(0).str());
+    cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
+    Ok(())
 }
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -9,6 +9,19 @@ use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token};
 use std::sync::Arc;
 
+/// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.
+pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    if cx.block == Context::MAIN && cx.conf::<CoreConf>().error_log.is_empty() {
+        let target = match cx.global.env.error_log.as_str() {
+            "stderr" => LogTarget::Stderr,
+            path => LogTarget::File(path.to_string()),
+        };
+        let log = cx.global.log(target);
+        cx.conf::<CoreConf>().error_log = Arc::new([LogTo { log, level: LogLevel::Error }]);
+    }
+    Ok(())
+}
+
 pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf_of_mut::<MainConf>().has_http = true;
     let outer = std::mem::replace(&mut cx.block, Context::HTTP);
@@ -37,6 +50,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
         if server.name.is_empty() {
             server.name = match token.bytes() {
+                [b'~', ..] => token.bytes().into(),
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
                 text => text.to_ascii_lowercase().into(),
             };

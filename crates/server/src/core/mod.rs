@@ -10,8 +10,8 @@ mod simple;
 mod types;
 
 pub use http_conf::{
-    Aio, AliasOf, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
-    LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
+    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
+    LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
 pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
@@ -32,6 +32,7 @@ pub static HTTP: Module = Module {
     rows: http_rows::ROWS,
     variables: crate::vars::builtin::VARIABLES,
     conf: || std::sync::Arc::new(CoreConf::default()),
+    finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
     ..Module::EMPTY
 };

@@ -58,7 +58,10 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         None => out.extend_from_slice(&r.thread.date()),
     }
     out.extend_from_slice(b"\r\n");
-    if let Some(content_type) = &resp.content_type {
+    // RFC 9110 §15.3.5: a 204 describes no content.
+    if let Some(content_type) = &resp.content_type
+        && resp.status != 204
+    {
         out.extend_from_slice(b"Content-Type: ");
         out.extend_from_slice(content_type);
         if let Some(charset) = &resp.charset

@@ -325,7 +325,11 @@ fn is_usual(r: &Request) -> bool {
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
     let status = r.resp.status;
+    let has_log = !r.snap().location(r.loc).plan.log.is_empty();
+    // A log line may show variables that were set on the way; a prepared answer has not gone that way.
     let keepable = r.purity == Purity::Pure
+        && r.vars.are_pure()
+        && (!has_log || r.vars.is_empty())
         && (200..400).contains(&status)
         && written.delimiting == Delimiting::Length
         && r.persistence == Persistence::KeepAlive
@@ -348,7 +352,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         args: r.args[..].into(),
         host: r.host[..].into(),
         watches: r.deps[..].into(),
-        has_log: !r.snap().location(r.loc).plan.log.is_empty(),
+        has_log,
     };
     r.live.prepared.borrow_mut().put(listen, host.value.of(&r.buf), r.head.target.of(&r.buf), answer);
 }

@@ -1,6 +1,6 @@
 //! The variables of the core.
 
-use super::table::{Variable, VariableGet};
+use super::table::{Depends, Variable, VariableGet};
 use crate::path;
 use crate::request::Request;
 use crate::text::Text;
@@ -21,17 +21,16 @@ const fn family(name: &'static str, get: fn(&Request, &str, &mut Out) -> bool, d
     Variable { name, get: VariableGet::Family(get), set: None, doc }
 }
 
-/// Variables that depend on nothing but the request's target and host, besides `$arg_…`.
-pub(super) const OF_TARGET: [&str; 8] =
-    ["args", "document_uri", "host", "http_host", "is_args", "query_string", "request_uri", "uri"];
-
 /// Rows of the core's variables.
 pub static VARIABLES: &[Variable] = &[
     family("arg_*", arg, "The argument of this name."),
     Variable {
         name: "args",
         get: VariableGet::Fixed(|r, out| put(out, &r.args)),
-        set: Some(|r, value| r.args = value.to_vec()),
+        set: Some(|r, value| {
+            r.args = value.to_vec();
+            r.unparsed_uri_valid = false;
+        }),
         doc: "The arguments of the request line.",
     },
     fixed("query_string", |r, out| put(out, &r.args), "Same as $args."),
@@ -92,6 +91,23 @@ pub static VARIABLES: &[Variable] = &[
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| put(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
 ];
+
+/// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
+/// whatever a request can bring along.
+const OF_TARGET: &[&str] = &[
+    "args", "query_string", "is_args", "document_uri", "uri", "request_uri", "host", "http_host", "request_port",
+    "is_request_port", "request_method", "server_protocol", "server_name", "server_port", "scheme", "https", "hostname",
+    "nginx_version", "pid",
+];
+
+/// What the built-in variable `name` follows from.
+pub(super) fn depends(name: &str) -> Depends {
+    match name {
+        _ if OF_TARGET.contains(&name) || name.starts_with("arg_") => Depends::Target,
+        "document_root" | "request_filename" => Depends::Root,
+        _ => Depends::Anything,
+    }
+}
 
 fn put(out: &mut Out, value: &[u8]) -> bool {
     out.extend_from_slice(value);

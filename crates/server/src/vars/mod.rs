@@ -4,17 +4,22 @@ pub mod builtin;
 mod table;
 mod template;
 
-pub use table::{Get, Kind, Source, Table, VarId, Variable};
+pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable};
 pub use template::{Part, Template};
 
 use crate::request::Request;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A value computed by a module's own code (`map`, `geo`, `split_clients`).
 pub trait Eval: Send + Sync {
     /// Appends the value to `out`; false means "not found", which templates show as nothing.
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool;
+
+    /// True if the value follows from nothing but other variables, read through [`Request::var`].
+    fn is_pure(&self) -> bool {
+        false
+    }
 }
 
 /// A variable's value in one request; `None` is "not found".
@@ -26,12 +31,25 @@ pub struct Store {
     values: RefCell<Vec<(VarId, Value)>>,
     /// Being computed right now: a variable that refers to itself ends here.
     busy: RefCell<Vec<VarId>>,
+    /// A variable was read that follows from more than the target: the answer is for this request alone.
+    impure: Cell<bool>,
 }
 
 impl Store {
     pub fn clear(&mut self) {
         self.values.get_mut().clear();
         self.busy.get_mut().clear();
+        self.impure.set(false);
+    }
+
+    /// True if nothing was set or computed.
+    pub fn is_empty(&self) -> bool {
+        self.values.borrow().is_empty()
+    }
+
+    /// True if nothing was read that follows from more than the target.
+    pub fn are_pure(&self) -> bool {
+        !self.impure.get()
     }
 
     pub fn get(&self, id: VarId) -> Option<Value> {
@@ -60,16 +78,27 @@ impl Request {
         let snap = self.snap();
         let var = snap.vars.get(id);
         match &var.kind {
-            Kind::Source(source) => source.append(self, out),
-            Kind::Slot => {
-                crate::rlog!(self, Warn, "using uninitialized \"{}\" variable", var.name);
+            Kind::Source(source) => {
+                if !self.follows_from_target(var.depends) {
+                    self.vars.impure.set(true);
+                }
+                source.append(self, out)
+            }
+            Kind::Assigned => {
+                if self.core().uninitialized_variable_warn {
+                    crate::rlog!(self, Warn, "using uninitialized \"{}\" variable", var.name);
+                }
                 self.vars.set(id, Some(Rc::from(&b""[..])));
                 true
             }
+            Kind::Slot => false,
             Kind::Eval { eval, volatile } => {
                 if self.vars.busy.borrow().contains(&id) {
                     crate::rlog!(self, Error, "cycle while evaluating variable \"{}\"", var.name);
                     return false;
+                }
+                if !eval.is_pure() {
+                    self.vars.impure.set(true);
                 }
                 self.vars.busy.borrow_mut().push(id);
                 let start = out.len();
@@ -81,6 +110,14 @@ impl Request {
                 found
             }
             Kind::Undefined => false,
+        }
+    }
+
+    fn follows_from_target(&self, depends: Depends) -> bool {
+        match depends {
+            Depends::Target => true,
+            Depends::Root => self.core().root.path.is_literal(),
+            Depends::Anything => false,
         }
     }
 

@@ -53,12 +53,24 @@ pub enum VariableGet {
 pub enum Kind {
     /// Built in; computed each time it is asked for.
     Source(Source),
-    /// Holds what `set`, a capture or a cookie put there.
+    /// Holds what `set` puts there; reading it before is worth a warning.
+    Assigned,
+    /// Holds what a named group captured or a module put there; not found before.
     Slot,
     /// Computed by a module and kept for the request unless volatile.
     Eval { eval: Arc<dyn Eval>, volatile: bool },
     /// Used somewhere but not defined (yet).
     Undefined,
+}
+
+/// What a built-in variable's value follows from; answers that follow from the target alone may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depends {
+    /// The socket, the host and the target.
+    Target,
+    /// These and whatever `root` names.
+    Root,
+    Anything,
 }
 
 /// One variable of a configuration.
@@ -67,6 +79,8 @@ pub struct Var {
     pub kind: Kind,
     /// See [`Variable::set`].
     pub assign: Option<fn(&mut Request, &[u8])>,
+    /// What a built-in variable's value follows from.
+    pub(super) depends: Depends,
     /// First use, for the error if nobody defines it.
     used_at: Option<Span>,
 }
@@ -107,7 +121,8 @@ impl Table {
         }
         let (kind, assign) = self.builtin_kind(&name);
         let id = VarId(self.vars.len() as u32);
-        self.vars.push(Var { name: name.as_str().into(), kind, assign, used_at: span });
+        let depends = super::builtin::depends(&name);
+        self.vars.push(Var { name: name.as_str().into(), kind, assign, depends, used_at: span });
         self.names.insert(name.into(), id);
         id
     }
@@ -128,40 +143,41 @@ impl Table {
         (Kind::Undefined, None)
     }
 
-    /// Defines a variable that values are assigned to (`set`, named captures). Built-in ones that cannot be assigned
-    /// are an error: false.
+    /// Defines a variable that `set` assigns to; `None` if it is built in and cannot be assigned. What others define
+    /// by that name, and families such as `$http_…`, still give its value where nothing was assigned.
+    pub fn define_assigned(&mut self, name: &str) -> Option<VarId> {
+        let id = self.refer(name, None);
+        let var = &mut self.vars[id.0 as usize];
+        match var.kind {
+            Kind::Undefined => var.kind = Kind::Assigned,
+            Kind::Source(Source::Fixed(_)) if var.assign.is_none() => return None,
+            _ => {}
+        }
+        Some(id)
+    }
+
+    /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.
     pub fn define_slot(&mut self, name: &str) -> Option<VarId> {
         let id = self.refer(name, None);
         let var = &mut self.vars[id.0 as usize];
         match var.kind {
-            Kind::Undefined => var.kind = Kind::Slot,
-            Kind::Slot | Kind::Eval { .. } => {}
-            Kind::Source(Source::Family(..)) if var.assign.is_none() => var.kind = Kind::Slot,
-            Kind::Source(_) if var.assign.is_some() => {}
-            Kind::Source(_) => return None,
+            Kind::Source(Source::Fixed(_)) if var.assign.is_none() => return None,
+            Kind::Source(Source::Fixed(_)) | Kind::Eval { .. } => {}
+            _ => var.kind = Kind::Slot,
         }
         Some(id)
     }
 
-    /// Defines a computed variable; a later definition replaces an earlier one, as in nginx.
+    /// Defines a computed variable; a later definition replaces an earlier one, as in nginx. `None` if it is built in
+    /// and cannot be assigned.
     pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval>, volatile: bool) -> Option<VarId> {
         let id = self.refer(name, None);
         let var = &mut self.vars[id.0 as usize];
-        if matches!(var.kind, Kind::Source(Source::Fixed(_))) {
+        if matches!(var.kind, Kind::Source(Source::Fixed(_))) && var.assign.is_none() {
             return None;
         }
         var.kind = Kind::Eval { eval, volatile };
         Some(id)
-    }
-
-    /// Whether a variable depends on nothing but the request's target and host.
-    pub fn is_of_target(&self, id: VarId) -> bool {
-        let var = self.get(id);
-        match &var.kind {
-            Kind::Source(Source::Fixed(_)) => super::builtin::OF_TARGET.contains(&&*var.name),
-            Kind::Source(Source::Family(..)) => var.name.starts_with("arg_"),
-            Kind::Slot | Kind::Eval { .. } | Kind::Undefined => false,
-        }
     }
 
     /// Names that are used and that nobody defines, with the place of their first use.

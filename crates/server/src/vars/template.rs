@@ -1,7 +1,6 @@
 //! Text with variables in it, cut up once.
 
 use super::{Table, VarId};
-use crate::plan::Purity;
 use crate::request::Request;
 use brisk_conf::{Diag, Token};
 
@@ -78,17 +77,6 @@ impl Template {
     /// True if a `$1` … `$9` occurs.
     pub fn has_captures(&self) -> bool {
         self.parts.iter().any(|p| matches!(p, Part::Capture(_)))
-    }
-
-    /// Whether the text depends on more than the request's target and host. Captures and variables of modules are
-    /// taken as if they did.
-    pub fn purity(&self, vars: &Table) -> Purity {
-        let pure = self.parts.iter().all(|part| match part {
-            Part::Text(_) => true,
-            Part::Var(id) => vars.is_of_target(*id),
-            Part::Capture(_) => false,
-        });
-        if pure { Purity::Pure } else { Purity::Impure }
     }
 
     /// Appends the text with all values filled in.

@@ -1,0 +1,166 @@
+//! The command line: which parts, how long, where to.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use brisk_load::system;
+use lexopt::prelude::*;
+
+use crate::floor;
+use crate::lab::{Lab, Options};
+use crate::machine::Environment;
+use crate::parts::{ALL, Definition};
+use crate::results::{self, Part};
+use crate::rounds::WAITED_SHARE_MAX;
+use crate::{markdown, server};
+
+const HELP: &str = "\
+brisk-benches: measures whole servers and holds them against our targets
+
+usage: brisk-benches [options] all|PART...
+
+      --brisk PATH    Brisk's binary; without it, it is built and target/release/brisk is used
+      --nginx PATH    nginx's binary [/usr/sbin/nginx]
+      --h2o PATH      h2o's binary [/usr/bin/h2o]
+      --rounds N      rounds of each part [9]
+      --secs S        length of one measurement [3]
+      --quick         3 rounds of 1 second, to try things out (too few for honest intervals)
+      --out DIR       where benchmarks.md and benchmarks.json are [docs]
+  -h, --help          this text
+
+parts:
+";
+
+/// Runs the program.
+pub fn main(args: Vec<String>) -> io::Result<()> {
+    // Two entries for the harness's own use: it starts its servers through itself.
+    match args.split_first() {
+        Some((first, rest)) if first == "exec" => return server::exec(rest),
+        Some((first, rest)) if first == "floor" => return floor_from(rest),
+        _ => {}
+    }
+    let Some((options, parts)) = parse(args).map_err(|error| io::Error::other(error.to_string()))? else {
+        print!("{HELP}");
+        for part in ALL {
+            println!("  {:<9} {}", part.name, part.about);
+        }
+        return Ok(());
+    };
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Err(io::Error::other("the server and the generator need a core each"));
+    }
+    // Servers inherit this: 10,000 connections and more.
+    system::raise_open_files(12_000)?;
+    parts.iter().try_for_each(|part| run(part, &options))
+}
+
+/// Runs one part and writes its results beside those of the others.
+fn run(definition: &Definition, options: &Options) -> io::Result<()> {
+    eprintln!("{}:", definition.name);
+    let mut environment = Environment::read(options);
+    let lab = Lab::new(options.clone())?;
+    let findings = (definition.run)(&lab)?;
+    environment.add_waiting(findings.waited_share);
+    if findings.waited_share > WAITED_SHARE_MAX {
+        eprintln!(
+            "  others kept server or generator waiting for a core for {:.0} % of the time: \
+             run this again on a quiet machine",
+            findings.waited_share * 100.0
+        );
+    }
+    let part = Part {
+        name: definition.name.to_owned(),
+        about: definition.about.to_owned(),
+        command: format!("cargo run --release -p brisk-benches -- {}{}", definition.name, options.given),
+        environment,
+        checks: findings.checks,
+        rows: findings.rows,
+    };
+    for check in &part.checks {
+        let verdict = check.target.judge(check.figure).text();
+        eprintln!("  {}: {:.3} ({}) {verdict}", check.what, check.figure.median, check.target.text());
+    }
+    let json = options.out.join("benchmarks.json");
+    let mut parts = results::load(&json)?;
+    let names: Vec<&str> = ALL.iter().map(|part| part.name).collect();
+    results::merge(&mut parts, part, &names);
+    fs::create_dir_all(&options.out)?;
+    fs::write(&json, results::render(&parts))?;
+    fs::write(options.out.join("benchmarks.md"), markdown::render(&parts))
+}
+
+fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)>, lexopt::Error> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let mut options = Options {
+        brisk: PathBuf::new(),
+        nginx: "/usr/sbin/nginx".into(),
+        h2o: "/usr/bin/h2o".into(),
+        rounds: 9,
+        measure: Duration::from_secs(3),
+        warmup: Duration::from_millis(300),
+        out: root.join("docs"),
+        given: String::new(),
+    };
+    let mut parts: Vec<&Definition> = Vec::new();
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("brisk") => {
+                options.brisk = parser.value()?.into();
+                options.given.extend([" --brisk ", &options.brisk.display().to_string()]);
+            }
+            Long("nginx") => options.nginx = parser.value()?.into(),
+            Long("h2o") => options.h2o = parser.value()?.into(),
+            Long("rounds") => {
+                options.rounds = parser.value()?.parse::<usize>()?.max(1);
+                options.given.extend([" --rounds ", &options.rounds.to_string()]);
+            }
+            Long("secs") => {
+                options.measure = Duration::from_secs_f64(parser.value()?.parse::<f64>()?.clamp(0.1, 600.0));
+                options.given.extend([" --secs ", &options.measure.as_secs_f64().to_string()]);
+            }
+            Long("quick") => {
+                (options.rounds, options.measure) = (3, Duration::from_secs(1));
+                options.given += " --quick";
+            }
+            Long("out") => options.out = parser.value()?.into(),
+            Short('h') | Long("help") => return Ok(None),
+            Value(name) if name == "all" => parts.extend(ALL),
+            Value(name) => match ALL.iter().find(|part| name == part.name) {
+                Some(part) => parts.push(part),
+                None => return Err(format!("no part {}; --help lists them", name.display()).into()),
+            },
+            other => return Err(other.unexpected()),
+        }
+    }
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    if options.brisk.as_os_str().is_empty() {
+        options.brisk = build_brisk(root).map_err(|error| error.to_string())?;
+    }
+    Ok(Some((options, parts)))
+}
+
+/// Builds Brisk, so that `make bench` never measures yesterday's.
+fn build_brisk(root: &Path) -> io::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(root).args(["build", "--release", "-p", "brisk"]);
+    if !build.status()?.success() {
+        return Err(io::Error::other("cargo build --release -p brisk failed"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/brisk"))
+}
+
+fn floor_from(args: &[String]) -> io::Result<()> {
+    let number = |index: usize| args.get(index).and_then(|arg| arg.parse::<usize>().ok());
+    match (number(0).and_then(|port| u16::try_from(port).ok()), number(1)) {
+        (Some(port), Some(body_bytes)) => floor::serve(floor::Options { port, body_bytes, cpu: number(2) }),
+        _ => Err(io::Error::other("usage: floor PORT BODY_BYTES [CPU]")),
+    }
+}

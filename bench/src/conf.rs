@@ -1,0 +1,170 @@
+//! Configurations of the servers under test.
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// What varies between set-ups; everything else is the same for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conf {
+    /// `sendfile on; tcp_nopush on;` rather than `sendfile off;`.
+    pub sendfile: bool,
+    /// `open_file_cache max=1000;`.
+    pub file_cache: bool,
+    /// Whether requests are logged, to a file.
+    pub access_log: bool,
+    /// Worker processes.
+    pub workers: usize,
+    /// Directives of the site beside its root and `location /`.
+    pub site: String,
+    /// Further servers.
+    pub vhosts: Option<Vhosts>,
+}
+
+/// Many named servers in one configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vhosts {
+    /// How many; each has two names.
+    pub count: usize,
+    /// Whether each has a root of its own, which need not exist.
+    pub own_roots: bool,
+}
+
+impl Default for Conf {
+    fn default() -> Self {
+        Self {
+            sendfile: true,
+            file_cache: false,
+            access_log: false,
+            workers: 1,
+            site: String::new(),
+            vhosts: None,
+        }
+    }
+}
+
+/// The place that a configuration is written for.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    /// The server's own directory.
+    pub dir: &'a Path,
+    /// What is served.
+    pub docroot: &'a Path,
+}
+
+/// The name of the nth of many servers.
+pub fn vhost_name(index: usize) -> String {
+    format!("host{index}.example.com")
+}
+
+impl Conf {
+    /// In nginx's language, for nginx and Brisk.
+    pub fn nginx(&self, place: Place<'_>) -> String {
+        let Place { port, dir, docroot } = place;
+        let docroot = docroot.display();
+        let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
+        let mut text = format!(
+            "daemon off;\n\
+             worker_processes {};\n\
+             pid nginx.pid;\n\
+             error_log error.log;\n\
+             events {{ worker_connections 16384; }}\n\
+             http {{\n\
+             types {{ text/plain txt; text/html html; }}\n\
+             default_type application/octet-stream;\n\
+             {}\n\
+             keepalive_timeout 300s;\n\
+             keepalive_requests 1000000000;\n\
+             access_log {log};\n",
+            self.workers,
+            if self.sendfile { "sendfile on; tcp_nopush on;" } else { "sendfile off;" },
+        );
+        if self.file_cache {
+            text.push_str("open_file_cache max=1000;\n");
+        }
+        if self.vhosts.is_some() {
+            text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
+        }
+        text.extend([
+            &*format!("server {{\nlisten 127.0.0.1:{port};\nserver_name localhost;\nroot {docroot};\n"),
+            &*self.site,
+            "location / { }\n}\n",
+        ]);
+        if let Some(vhosts) = self.vhosts {
+            for index in 0..vhosts.count {
+                let name = vhost_name(index);
+                let root = if vhosts.own_roots { format!("{docroot}/{name}") } else { docroot.to_string() };
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "server {{ listen 127.0.0.1:{port}; server_name {name} www.{name}; root {root}; \
+                     location / {{ index index.html; }} }}"
+                );
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    /// In h2o's language.
+    pub fn h2o(&self, place: Place<'_>) -> String {
+        let Place { port, dir, docroot } = place;
+        let mut text = format!(
+            "num-threads: {}\n\
+             max-connections: 20000\n\
+             http1-request-timeout: 300\n\
+             error-log: {}/error.log\n\
+             hosts:\n  default:\n    \
+             listen:\n      host: 127.0.0.1\n      port: {port}\n    \
+             paths:\n      \"/\":\n        file.dir: {}\n",
+            self.workers,
+            dir.display(),
+            docroot.display(),
+        );
+        if rustix::process::geteuid().is_root() {
+            // It would become another user, and that ends the tie to the harness's life.
+            text.push_str("user: root\n");
+        }
+        if self.access_log {
+            text.extend(["access-log: ", &dir.display().to_string(), "/access.log\n"]);
+        }
+        text
+    }
+}
+
+/// `count` regex locations that a request for a plain file falls through.
+pub fn regex_locations(count: usize) -> String {
+    (0..count).fold(String::new(), |mut text, index| {
+        let pattern = match index % 4 {
+            0 => format!(r"~ \.ext{index}$"),
+            1 => format!(r"~ ^/app{index}/(.+)\.php$"),
+            2 => format!(r"~* /img{index}/.*\.(?:png|jpe?g)$"),
+            _ => format!(r"~ ^/api/v[0-9]+/item{index}/([a-z0-9-]+)/?$"),
+        };
+        let _ = writeln!(text, "location {pattern} {{ return 403; }}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn set_ups_differ_where_they_should() {
+        let place = Place { port: 81, dir: Path::new("/d"), docroot: Path::new("/r") };
+        let usual = Conf::default().nginx(place);
+        assert!(usual.contains("sendfile on; tcp_nopush on;") && usual.contains("access_log off;"));
+        assert!(!usual.contains("open_file_cache") && usual.contains("listen 127.0.0.1:81;"));
+        let other = Conf { sendfile: false, file_cache: true, access_log: true, ..Conf::default() };
+        let text = other.nginx(place);
+        assert!(text.contains("sendfile off;") && text.contains("access_log /d/access.log;"));
+        assert!(text.contains("open_file_cache max=1000;"));
+        assert!(other.h2o(place).contains("access-log: /d/access.log"));
+        let many = Conf { vhosts: Some(Vhosts { count: 3, own_roots: true }), ..Conf::default() };
+        assert_eq!(many.nginx(place).matches("server_name ").count(), 4);
+        assert!(many.nginx(place).contains("root /r/host2.example.com;"));
+        assert_eq!(regex_locations(200).matches("location").count(), 200);
+    }
+}

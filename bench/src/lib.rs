@@ -1,0 +1,25 @@
+//! Benchmarks of whole servers: the results are in `docs/benchmarks.md`.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`parts`] | what is measured, and the targets |
+//! | [`rounds`] | interleaved measurements |
+//! | [`server`], [`conf`], [`lab`] | servers under test, their configurations, their files |
+//! | [`process`] | CPU and memory of a process tree |
+//! | [`stats`] | medians, intervals, paired ratios |
+//! | [`results`], [`markdown`], [`machine`] | what is written down |
+//! | [`floor`] | the cheapest thing that looks like a server |
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod conf;
+pub mod floor;
+pub mod lab;
+pub mod machine;
+pub mod markdown;
+pub mod parts;
+pub mod process;
+pub mod results;
+pub mod rounds;
+pub mod server;
+pub mod stats;

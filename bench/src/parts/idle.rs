@@ -1,0 +1,62 @@
+//! What an idle connection costs in memory.
+
+use std::io;
+use std::time::Duration;
+
+use brisk_load::engine;
+use brisk_load::plan::{Plan, Stop};
+
+use super::{Findings, absolute, brisk, nginx, plain_row};
+use crate::conf::Conf;
+use crate::lab::Lab;
+use crate::results::Target;
+use crate::rounds::{Request, plan};
+use crate::server::Spec;
+
+const CONNECTIONS: usize = 10_000;
+const UNIT: &str = "KiB/connection";
+/// How long the opening may take.
+const OPENING_MAX: Duration = Duration::from_mins(1);
+/// What a server gets to put its buffers away.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Brisk and nginx in turn; each round on a fresh server.
+pub fn run(lab: &Lab) -> io::Result<Findings> {
+    let specs = [brisk(Conf::default()), nginx(Conf::default())];
+    let mut growth = [const { Vec::new() }; 2];
+    for round in 1..=lab.options.rounds {
+        eprintln!("  round {round} of {}", lab.options.rounds);
+        for (spec, growth) in specs.iter().zip(&mut growth) {
+            growth.push(grow(lab, spec)?);
+        }
+    }
+    let [ours, peer] = growth;
+    Ok(Findings {
+        checks: vec![absolute("growth per idle connection", &ours, &peer, UNIT, Target::AtMost(0.75))],
+        rows: vec![
+            plain_row("10,000 idle connections", "brisk", &ours, UNIT),
+            plain_row("10,000 idle connections", "nginx", &peer, UNIT),
+        ],
+        ..Findings::default()
+    })
+}
+
+/// Growth of the proportional set size per connection, in KiB.
+fn grow(lab: &Lab, spec: &Spec) -> io::Result<f64> {
+    let server = spec.prepare(lab)?.start()?;
+    let empty = server.memory().pss;
+    let base = plan(&server, &[Request::path("/small.txt")], CONNECTIONS, Stop::Told);
+    let run = engine::start(Plan::idle(base.sites, CONNECTIONS))?;
+    let settled = run.wait_settled(OPENING_MAX);
+    std::thread::sleep(SETTLING);
+    let progress = run.progress();
+    let full = server.memory().pss;
+    run.stop();
+    let closed = run.join()?.stats.closes;
+    if !settled || progress.responses != CONNECTIONS as u64 || progress.errors + closed > 0 {
+        let what =
+            format!("{}: {progress:?}, {closed} closed: not {CONNECTIONS} idle connections", spec.name);
+        return Err(io::Error::other(what));
+    }
+    Ok((full - empty) / 1024.0 / CONNECTIONS as f64)
+}

@@ -1,0 +1,206 @@
+//! The parts of the benchmark: each brings up its servers, measures, and holds the figures
+//! against its targets. One line in [`ALL`] makes a part.
+//!
+//! HTTP/2 rows (with h2load) will be one more file and one more line here.
+
+mod http1;
+mod idle;
+mod large;
+mod memory;
+mod routing;
+mod spread;
+mod start;
+
+use std::io;
+
+use crate::conf::Conf;
+use crate::lab::Lab;
+use crate::results::{Check, Row, Target};
+use crate::rounds::{Samples, cpu, rates};
+use crate::server::{Program, Spec};
+use crate::stats::{Summary, median};
+
+/// A part of the benchmark.
+#[derive(Debug)]
+pub struct Definition {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One sentence on what it does.
+    pub about: &'static str,
+    /// How.
+    pub run: fn(&Lab) -> io::Result<Findings>,
+}
+
+/// What a part has found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Figures against targets.
+    pub checks: Vec<Check>,
+    /// All figures.
+    pub rows: Vec<Row>,
+    /// How long others kept server or generator waiting for a core, relative to the time measured:
+    /// the worst case's median.
+    pub waited_share: f64,
+}
+
+impl Findings {
+    /// Adds one server's samples in one case.
+    fn add(&mut self, case: &str, measured: &Measured) {
+        let waited = measured.samples.iter().map(|sample| sample.waited_share);
+        self.waited_share = self.waited_share.max(median(&mut waited.collect::<Vec<_>>()));
+        self.rows.push(measured.row(case));
+    }
+}
+
+/// Every part, in the order in which they run and are shown.
+pub const ALL: &[Definition] = &[
+    Definition {
+        name: "small",
+        about: "A file of 100 bytes over keep-alive connections, with the access log off and on (to a file).",
+        run: http1::small,
+    },
+    Definition {
+        name: "medium",
+        about: "A file of 10 KiB over 64 keep-alive connections.",
+        run: http1::medium,
+    },
+    Definition { name: "large", about: "A file of 10 MiB over 8 keep-alive connections.", run: large::run },
+    Definition {
+        name: "return",
+        about: "`return 200 \"ok\";` over 64 keep-alive connections.",
+        run: http1::returned,
+    },
+    Definition {
+        name: "idle",
+        about: "Memory that 10,000 keep-alive connections hold that have had one response each.",
+        run: idle::run,
+    },
+    Definition {
+        name: "memory",
+        about: "Memory of a server that has answered one request: with one site, and with 10,000 virtual hosts of two \
+                names each.",
+        run: memory::run,
+    },
+    Definition {
+        name: "start",
+        about: "From starting the process to its first answer, and `-t`, with one site and with 10,000 virtual hosts. \
+                The start of the process includes about 1 ms of the harness's own.",
+        run: start::run,
+    },
+    Definition {
+        name: "routing",
+        about: "A 100-byte file behind 200 regex locations that do not match, for one URI and for 5,000 in turn; and on a \
+                server among 10,000 named ones.",
+        run: routing::run,
+    },
+    Definition {
+        name: "spread",
+        about: "200 keep-alive connections on two workers that are free to move, 1,000 requests on each: CPU of the busiest \
+                worker relative to the mean.",
+        run: spread::run,
+    },
+];
+
+/// Unit of CPU figures.
+const CPU_UNIT: &str = "µs CPU/request";
+
+/// Brisk as it is meant to be used.
+fn brisk(conf: Conf) -> Spec {
+    Spec::new("brisk", Program::Brisk, conf)
+}
+
+/// nginx as most people use it.
+fn nginx(conf: Conf) -> Spec {
+    Spec::new("nginx usual", Program::Nginx, conf)
+}
+
+/// The four set-ups of nginx, the usual one first.
+fn nginx_setups(conf: &Conf) -> Vec<Spec> {
+    let setup = |name: &str, sendfile: bool, file_cache: bool| {
+        Spec::new(name, Program::Nginx, Conf { sendfile, file_cache, ..conf.clone() })
+    };
+    vec![
+        setup("nginx usual", true, false),
+        setup("nginx usual+cache", true, true),
+        setup("nginx off", false, false),
+        setup("nginx off+cache", false, true),
+    ]
+}
+
+/// The samples of one server in one case.
+struct Measured {
+    server: String,
+    samples: Samples,
+}
+
+impl Measured {
+    fn cpu(&self) -> Vec<f64> {
+        cpu(&self.samples)
+    }
+
+    fn row(&self, case: &str) -> Row {
+        Row {
+            case: case.to_owned(),
+            server: self.server.clone(),
+            figure: Summary::of(&self.cpu()),
+            unit: CPU_UNIT.to_owned(),
+            rate: Some(median(&mut rates(&self.samples))),
+        }
+    }
+}
+
+/// The cheapest of the servers whose name starts so.
+fn best<'a>(measured: &'a [Measured], prefix: &str) -> Option<&'a Measured> {
+    let candidates = measured.iter().filter(|one| one.server.starts_with(prefix));
+    candidates.min_by(|a, b| median(&mut a.cpu()).total_cmp(&median(&mut b.cpu())))
+}
+
+/// The server of exactly this name.
+fn named<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
+    measured.iter().find(|one| one.server == name)
+}
+
+/// `peer / ours` must be at least so much.
+fn peer_over_ours(what: String, ours: &Measured, peer: &Measured, at_least: f64) -> Check {
+    ratio_check(what, ours, peer, Summary::of_ratio(&peer.cpu(), &ours.cpu()), Target::AtLeast(at_least))
+}
+
+/// `ours / peer` must be at most so much.
+fn ours_over_peer(what: String, ours: &Measured, peer: &Measured, at_most: f64) -> Check {
+    ratio_check(what, ours, peer, Summary::of_ratio(&ours.cpu(), &peer.cpu()), Target::AtMost(at_most))
+}
+
+fn ratio_check(what: String, ours: &Measured, peer: &Measured, figure: Summary, target: Target) -> Check {
+    Check {
+        what,
+        ours: median(&mut ours.cpu()),
+        peer: Some(median(&mut peer.cpu())),
+        unit: CPU_UNIT.to_owned(),
+        figure,
+        target,
+    }
+}
+
+/// A figure with an absolute target, and a peer's beside it.
+fn absolute(what: &str, ours: &[f64], peer: &[f64], unit: &str, target: Target) -> Check {
+    let figure = Summary::of(ours);
+    Check {
+        what: what.to_owned(),
+        ours: figure.median,
+        peer: (!peer.is_empty()).then(|| median(&mut peer.to_vec())),
+        unit: unit.to_owned(),
+        figure,
+        target,
+    }
+}
+
+/// A figure without a rate.
+fn plain_row(case: &str, server: &str, values: &[f64], unit: &str) -> Row {
+    Row {
+        case: case.to_owned(),
+        server: server.to_owned(),
+        figure: Summary::of(values),
+        unit: unit.to_owned(),
+        rate: None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Where configuration text comes from: the disk, or what the master has read from it.
+//!
+//! A worker never reads the disk for its configuration: it may not be allowed to, and the files may be half edited.
+//! The master keeps every byte of the last accepted configuration as a [`Bundle`] and hands it over.
+
+use brisk_conf::Loader;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Everything a configuration was read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    pub files: BTreeMap<String, Arc<[u8]>>,
+    pub globs: BTreeMap<String, Vec<String>>,
+}
+
+/// Reads the disk and remembers what it read.
+pub struct DiskLoader {
+    conf_prefix: String,
+    seen: RefCell<Bundle>,
+}
+
+impl DiskLoader {
+    pub fn new(conf_prefix: &str) -> DiskLoader {
+        DiskLoader { conf_prefix: conf_prefix.to_string(), seen: RefCell::default() }
+    }
+
+    pub fn into_bundle(self) -> Bundle {
+        self.seen.into_inner()
+    }
+}
+
+fn resolve(conf_prefix: &str, path: &str) -> String {
+    if path.starts_with('/') { path.to_string() } else { format!("{conf_prefix}{path}") }
+}
+
+impl Loader for DiskLoader {
+    fn resolve(&self, path: &str) -> String {
+        resolve(&self.conf_prefix, path)
+    }
+
+    fn read(&self, path: &str) -> io::Result<Arc<[u8]>> {
+        if let Some(text) = self.seen.borrow().files.get(path) {
+            return Ok(text.clone());
+        }
+        let text: Arc<[u8]> = std::fs::read(path)?.into();
+        self.seen.borrow_mut().files.insert(path.to_string(), text.clone());
+        Ok(text)
+    }
+
+    fn glob(&self, pattern: &str) -> io::Result<Vec<String>> {
+        let invalid = |e: glob::PatternError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
+        // As glob(3): a leading dot must be written, and a slash separates.
+        let options = glob::MatchOptions {
+            require_literal_leading_dot: true,
+            require_literal_separator: true,
+            case_sensitive: true,
+        };
+        let paths = glob::glob_with(pattern, options).map_err(invalid)?;
+        let mut found: Vec<String> =
+            paths.filter_map(Result::ok).map(|p| p.to_string_lossy().into_owned()).collect();
+        found.sort();
+        self.seen.borrow_mut().globs.insert(pattern.to_string(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Answers from a bundle only.
+pub struct BundleLoader<'b> {
+    pub conf_prefix: &'b str,
+    pub bundle: &'b Bundle,
+}
+
+impl Loader for BundleLoader<'_> {
+    fn resolve(&self, path: &str) -> String {
+        resolve(self.conf_prefix, path)
+    }
+
+    fn read(&self, path: &str) -> io::Result<Arc<[u8]>> {
+        self.bundle.files.get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+    }
+
+    fn glob(&self, pattern: &str) -> io::Result<Vec<String>> {
+        Ok(self.bundle.globs.get(pattern).cloned().unwrap_or_default())
+    }
+}
+
+impl Bundle {
+    /// The bytes in which it is handed over.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, &(self.files.len() as u64).to_le_bytes());
+        for (name, text) in &self.files {
+            put(&mut out, name.as_bytes());
+            put(&mut out, text);
+        }
+        put(&mut out, &(self.globs.len() as u64).to_le_bytes());
+        for (pattern, names) in &self.globs {
+            put(&mut out, pattern.as_bytes());
+            put(&mut out, names.join("\0").as_bytes());
+        }
+        out
+    }
+
+    /// The reverse of [`Bundle::encode`]; `None` for bytes that are none.
+    pub fn decode(bytes: &[u8]) -> Option<Bundle> {
+        let mut rest = bytes;
+        let mut bundle = Bundle::default();
+        let count = |rest: &mut &[u8]| Some(u64::from_le_bytes(take(rest)?.try_into().ok()?));
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        for _ in 0..count(&mut rest)? {
+            let name = text(take(&mut rest)?)?;
+            bundle.files.insert(name, take(&mut rest)?.into());
+        }
+        for _ in 0..count(&mut rest)? {
+            let pattern = text(take(&mut rest)?)?;
+            let names = text(take(&mut rest)?)?;
+            let names = names.split('\0').filter(|n| !n.is_empty()).map(str::to_string).collect();
+            bundle.globs.insert(pattern, names);
+        }
+        rest.is_empty().then_some(bundle)
+    }
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, tail) = rest.split_first_chunk::<8>()?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+    let (bytes, tail) = tail.split_at_checked(len)?;
+    *rest = tail;
+    Some(bytes)
+}
+
+/// The folder of a file, with its slash.
+pub fn folder(path: &str) -> String {
+    match Path::new(path).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => format!("{}/", parent.display().to_string().trim_end_matches('/')),
+        _ => "./".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_survives_its_way() {
+        let mut bundle = Bundle::default();
+        bundle.files.insert("/etc/a.conf".into(), Arc::from(&b"include x/*;"[..]));
+        bundle.globs.insert("/etc/x/*".into(), vec!["/etc/x/1".into(), "/etc/x/2".into()]);
+        let bytes = bundle.encode();
+        assert_eq!(Bundle::decode(&bytes), Some(bundle));
+        for end in 0..bytes.len() {
+            assert_eq!(Bundle::decode(&bytes[..end]), None);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Messages between master and worker, with descriptors, over a private socket pair.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// Descriptors in one packet: the kernel allows 253.
+const FDS_MAX: usize = 200;
+
+/// One end of the pair.
+pub struct Channel(OwnedFd);
+
+/// A message.
+#[derive(Debug)]
+pub enum Message {
+    /// To the worker: serve this configuration. `payload` is the bundle; then come as many descriptors as the
+    /// configuration has new sockets and logs, in its order.
+    Configure { generation: u64, payload: Vec<u8>, fds: Vec<OwnedFd> },
+    /// To the worker: write to these from now on, in the order of its logs.
+    Reopen { fds: Vec<OwnedFd> },
+    /// To the worker: finish what runs, then end.
+    Quit,
+    /// To the worker: end now.
+    Stop,
+    /// From the worker: the last order is carried out.
+    Done { generation: u64 },
+    /// From the worker: the last order could not be carried out.
+    Failed { reason: String },
+}
+
+impl Channel {
+    pub fn pair() -> io::Result<(Channel, Channel)> {
+        let (a, b) = net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Channel(a), Channel(b)))
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    pub fn send(&self, message: &Message) -> io::Result<()> {
+        let (kind, number, payload, fds): (u8, u64, &[u8], &[OwnedFd]) = match message {
+            Message::Configure { generation, payload, fds } => (b'c', *generation, payload, fds),
+            Message::Reopen { fds } => (b'r', 0, b"", fds),
+            Message::Quit => (b'q', 0, b"", &[]),
+            Message::Stop => (b's', 0, b"", &[]),
+            Message::Done { generation } => (b'd', *generation, b"", &[]),
+            Message::Failed { reason } => (b'f', 0, reason.as_bytes(), &[]),
+        };
+        let mut head = vec![kind];
+        head.extend_from_slice(&number.to_le_bytes());
+        head.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        head.extend_from_slice(&(fds.len() as u64).to_le_bytes());
+        // The payload may be larger than any packet: it travels as a file in memory.
+        let memory = memory_file(payload)?;
+        self.packet(&head, &[memory.as_fd()])?;
+        for chunk in fds.chunks(FDS_MAX) {
+            let borrowed: Vec<_> = chunk.iter().map(AsFd::as_fd).collect();
+            self.packet(b"+", &borrowed)?;
+        }
+        Ok(())
+    }
+
+    fn packet(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        loop {
+            match net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn receive_packet(&self, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut slices = [IoSliceMut::new(bytes)];
+            match net::recvmsg(&self.0, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => break received.bytes,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        Ok((received, fds))
+    }
+
+    /// Waits for a message; `None` when the other side is gone.
+    pub fn receive(&self) -> io::Result<Option<Message>> {
+        let mut head = [0u8; 25];
+        let (count, memory) = self.receive_packet(&mut head)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let malformed = || io::Error::other("malformed message between master and worker");
+        if count != head.len() {
+            return Err(malformed());
+        }
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        let (value, length, fd_count) = (number(1), number(9) as usize, number(17) as usize);
+        let payload = read_memory(memory.first().ok_or_else(malformed)?, length)?;
+        let mut fds = Vec::new();
+        while fds.len() < fd_count {
+            let (count, more) = self.receive_packet(&mut [0u8; 1])?;
+            if count == 0 || more.is_empty() {
+                return Err(malformed());
+            }
+            fds.extend(more);
+        }
+        Ok(Some(match head[0] {
+            b'c' => Message::Configure { generation: value, payload, fds },
+            b'r' => Message::Reopen { fds },
+            b'q' => Message::Quit,
+            b's' => Message::Stop,
+            b'd' => Message::Done { generation: value },
+            b'f' => Message::Failed { reason: String::from_utf8_lossy(&payload).into_owned() },
+            _ => return Err(malformed()),
+        }))
+    }
+}
+
+fn memory_file(payload: &[u8]) -> io::Result<OwnedFd> {
+    let fd = memfd_create("brisk", MemfdFlags::CLOEXEC)?;
+    let mut at = 0;
+    while at < payload.len() {
+        at += rustix::io::pwrite(&fd, &payload[at..], at as u64)?;
+    }
+    Ok(fd)
+}
+
+fn read_memory(fd: &OwnedFd, length: usize) -> io::Result<Vec<u8>> {
+    let mut out = vec![0; length];
+    let mut at = 0;
+    while at < length {
+        match rustix::io::pread(fd, &mut out[at..], at as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => at += count,
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_descriptors_and_bytes_arrive() {
+        let (a, b) = Channel::pair().unwrap();
+        let fds: Vec<OwnedFd> = (0..450).map(|_| memory_file(b"x").unwrap()).collect();
+        let payload = vec![7u8; 3 << 20];
+        a.send(&Message::Configure { generation: 9, payload: payload.clone(), fds }).unwrap();
+        let Some(Message::Configure { generation: 9, payload: got, fds }) = b.receive().unwrap() else { panic!() };
+        assert!(got == payload && fds.len() == 450);
+        drop(a);
+        assert!(b.receive().unwrap().is_none());
+    }
+}

@@ -1,0 +1,194 @@
+//! Loading a configuration, and `-t`.
+
+use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
+use crate::cli::Options;
+use crate::sockets;
+use brisk_conf::{Diag, Level, Loader, SourceMap};
+use brisk_modules::MODULES;
+use brisk_net::sys;
+use brisk_server::conf::{Environment, LogTarget, Snapshot};
+use brisk_server::log::LogFile;
+use std::sync::Arc;
+
+/// The prefix where none is given.
+pub const PREFIX: &str = "/etc/brisk/";
+
+/// What the command line says about files.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    pub env: Environment,
+    pub conf: String,
+    /// `-g`.
+    pub globals: String,
+    /// The configuration's text itself, where there is no file (`brisk serve`).
+    pub inline: Option<String>,
+}
+
+impl Paths {
+    pub fn new(options: &Options) -> Paths {
+        let with_slash = |text: &str| format!("{}/", text.trim_end_matches('/'));
+        let prefix = with_slash(options.prefix.as_deref().unwrap_or(PREFIX));
+        let full = |path: &str| if path.starts_with('/') { path.to_string() } else { format!("{prefix}{path}") };
+        let conf = match &options.conf {
+            Some(conf) => full(conf),
+            None => {
+                let own = full("brisk.conf");
+                if std::path::Path::new(&own).exists() { own } else { full("nginx.conf") }
+            }
+        };
+        let error_log = match options.error_log.as_deref() {
+            None => String::from("stderr"),
+            Some("stderr") => String::from("stderr"),
+            Some(path) => full(path),
+        };
+        let env = Environment {
+            conf_prefix: folder(&conf),
+            prefix,
+            error_log,
+            hostname: sys::hostname().to_ascii_lowercase(),
+            test: options.test,
+        };
+        Paths { env, conf, globals: options.globals.clone(), inline: None }
+    }
+
+    pub fn error_target(&self) -> LogTarget {
+        match self.env.error_log.as_str() {
+            "stderr" => LogTarget::Stderr,
+            path => LogTarget::File(path.to_string()),
+        }
+    }
+}
+
+/// A loaded configuration.
+pub struct Loaded {
+    pub snap: Snapshot,
+    pub bundle: Bundle,
+}
+
+/// What came of loading: messages always, a configuration if there is no error among them.
+pub struct Outcome {
+    pub loaded: Option<Loaded>,
+    pub diags: Vec<Diag>,
+    pub sources: SourceMap,
+}
+
+impl Outcome {
+    /// Every message as it is shown to a person.
+    pub fn messages(&self) -> impl Iterator<Item = (Level, String)> {
+        self.diags.iter().map(|d| (d.level, d.render(&self.sources)))
+    }
+}
+
+/// Reads and builds the configuration from the disk.
+pub fn load(paths: &Paths) -> Outcome {
+    let loader = DiskLoader::new(&paths.env.conf_prefix);
+    let (snap, diags, sources) = build(paths, &loader);
+    let loaded = snap.map(|snap| Loaded { snap, bundle: loader.into_bundle() });
+    Outcome { loaded, diags, sources }
+}
+
+/// Builds the configuration from a bundle.
+pub fn load_bundle(paths: &Paths, bundle: &Bundle) -> Option<Snapshot> {
+    let loader = BundleLoader { conf_prefix: &paths.env.conf_prefix, bundle };
+    build(paths, &loader).0
+}
+
+fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
+    let mut sources = SourceMap::default();
+    let mut diags = Vec::new();
+    let mut tree = Vec::new();
+    let text: std::io::Result<Arc<[u8]>> = match &paths.inline {
+        Some(text) => Ok(text.as_bytes().into()),
+        None => loader.read(&paths.conf),
+    };
+    match text {
+        Ok(text) => {
+            let file = sources.add(paths.conf.clone(), text);
+            let parsed = brisk_conf::parse(&mut sources, file, loader, &mut diags);
+            if !paths.globals.is_empty() {
+                let globals = paths.globals.trim_end();
+                let end = if globals.ends_with([';', '}']) { "" } else { ";" };
+                let file = sources.add("command line", format!("{globals}{end}").into_bytes());
+                tree.extend(brisk_conf::parse(&mut sources, file, loader, &mut diags));
+            }
+            tree.extend(parsed);
+        }
+        Err(error) => {
+            let why = brisk_conf::os_text(&error);
+            diags.push(
+                Diag::global(format!("open() \"{}\" failed ({why})", paths.conf))
+                    .help("give the configuration file with -c, or its folder with -p"),
+            );
+        }
+    }
+    // Syntax errors make what follows from them look wrong too: but the rest of the file is still worth checking.
+    let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
+    let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
+    if let Some(snap) = &mut snap {
+        if !snap.main.has_events && paths.inline.is_none() {
+            diags.push(
+                Diag::global("no \"events\" section in configuration").help("add: events { }"),
+            );
+        }
+    }
+    let snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
+    diags.sort_by_key(|d| d.span.map_or((u32::MAX, 0), |s| (s.file.0, s.start)));
+    (snap, diags, sources)
+}
+
+/// `-t` and `-T`; gives the exit code.
+pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
+    let outcome = load(paths);
+    for (level, text) in outcome.messages() {
+        if !quiet || level <= Level::Warn {
+            eprintln!("brisk: {text}");
+        }
+    }
+    let failed = || {
+        eprintln!("brisk: configuration file {} test failed", paths.conf);
+        1
+    };
+    let Some(loaded) = &outcome.loaded else { return failed() };
+    if !quiet {
+        eprintln!("brisk: the configuration file {} syntax is ok", paths.conf);
+    }
+    if let Err(message) = try_out(&loaded.snap) {
+        eprintln!("brisk: [emerg] {message}");
+        return failed();
+    }
+    if !quiet {
+        eprintln!("brisk: configuration file {} test is successful", paths.conf);
+    }
+    if dump {
+        dump_files(&outcome.sources);
+    }
+    0
+}
+
+/// What only the running system can tell: logs and sockets can be opened, the user exists.
+fn try_out(snap: &Snapshot) -> Result<(), String> {
+    for target in &snap.logs {
+        LogFile::open(target).map_err(|error| {
+            let name = match target {
+                LogTarget::File(path) => path.as_str(),
+                LogTarget::Stderr => "stderr",
+            };
+            format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error))
+        })?;
+    }
+    sockets::try_bind(snap)?;
+    crate::host::check_user(snap)
+}
+
+fn dump_files(sources: &SourceMap) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    let mut shown = std::collections::HashSet::new();
+    for file in sources.files() {
+        if shown.insert(file.name.clone()) && file.name != "command line" {
+            let _ = writeln!(out, "# configuration file {}:", file.name);
+            let _ = out.write_all(&file.text);
+            let _ = writeln!(out);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `-s`: orders to a running master, over the socket beside its pid file, or by signal.
+
+use crate::config::{self, Paths};
+use crate::launch::pid_file;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+/// What may be asked over the control socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Reload,
+    Reopen,
+    /// Which configuration is live.
+    Generation,
+}
+
+/// A stranger at the socket (root, or our user) must not hold the master up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub fn socket_path(pid_path: &str) -> String {
+    format!("{pid_path}.sock")
+}
+
+/// The master's end.
+pub struct Control {
+    listener: UnixListener,
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Control {
+    /// Opens the socket, mode 0600. Without it (the path is too long, the folder is not writable) signals still work.
+    pub fn open(pid_path: &str) -> Option<Control> {
+        let path = socket_path(pid_path);
+        let _ = std::fs::remove_file(&path);
+        let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(&path);
+        rustix::process::umask(mask);
+        let listener = bound.ok()?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).ok()?;
+        listener.set_nonblocking(true).ok()?;
+        Some(Control { listener })
+    }
+
+    pub fn accept(&self) -> Option<Call> {
+        let (stream, _) = self.listener.accept().ok()?;
+        stream.set_nonblocking(false).ok()?;
+        stream.set_read_timeout(Some(CALL_TIMEOUT)).ok()?;
+        stream.set_write_timeout(Some(CALL_TIMEOUT)).ok()?;
+        Some(Call { stream })
+    }
+}
+
+/// One caller.
+pub struct Call {
+    stream: UnixStream,
+}
+
+impl Call {
+    pub fn order(&mut self) -> Option<Order> {
+        let mut line = Vec::new();
+        let mut byte = [0u8; 1];
+        while line.len() < 64 && self.stream.read(&mut byte).ok()? == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        match line.as_slice() {
+            b"reload" => Some(Order::Reload),
+            b"reopen" => Some(Order::Reopen),
+            b"generation" => Some(Order::Generation),
+            _ => None,
+        }
+    }
+
+    pub fn answer(&mut self, answer: &Result<String, String>) {
+        let text = match answer {
+            Ok(text) => format!("ok {text}\n"),
+            Err(text) => format!("error {text}\n"),
+        };
+        let _ = self.stream.write_all(text.as_bytes());
+    }
+}
+
+/// `-s SIGNAL`; gives the exit code.
+pub fn send(paths: &Paths, signal: &str) -> i32 {
+    // The pid file's place is in the configuration; a broken one must not keep us from stopping the server.
+    let outcome = config::load(paths);
+    let pid_path = match &outcome.loaded {
+        Some(loaded) => pid_file(paths, &loaded.snap),
+        None => match broken_pid_file(paths) {
+            Some(path) => path,
+            None => format!("{}logs/brisk.pid", paths.env.prefix),
+        },
+    };
+    if matches!(signal, "reload" | "reopen")
+        && let Ok(stream) = UnixStream::connect(socket_path(&pid_path))
+    {
+        return ask(stream, signal);
+    }
+    by_signal(&pid_path, signal)
+}
+
+/// The `pid` directive of a configuration that has errors elsewhere.
+fn broken_pid_file(paths: &Paths) -> Option<String> {
+    let text = std::fs::read_to_string(&paths.conf).ok()?;
+    let from = |text: &str| {
+        text.lines().find_map(|line| {
+            let rest = line.trim().strip_prefix("pid")?;
+            let value = rest.strip_prefix([' ', '\t'])?.trim().strip_suffix(';')?.trim_matches('"');
+            Some(paths.env.full(value))
+        })
+    };
+    let globals = paths.globals.replace(';', ";\n");
+    from(&globals).or_else(|| from(&text))
+}
+
+fn ask(mut stream: UnixStream, order: &str) -> i32 {
+    let mut answer = String::new();
+    let done = stream.write_all(format!("{order}\n").as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    if let Err(error) = done {
+        eprintln!("brisk: [error] no answer from the master ({error})");
+        return 1;
+    }
+    match answer.trim_end().split_once(' ') {
+        Some(("ok", text)) => {
+            eprintln!("brisk: {order} done ({text})");
+            0
+        }
+        Some(("error", text)) => {
+            for line in text.lines() {
+                eprintln!("brisk: {line}");
+            }
+            eprintln!("brisk: [error] {order} failed; the old configuration stays live");
+            1
+        }
+        _ => {
+            eprintln!("brisk: [error] the master ended while it carried out \"{order}\"");
+            1
+        }
+    }
+}
+
+fn by_signal(pid_path: &str, name: &str) -> i32 {
+    let text = match std::fs::read_to_string(pid_path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("brisk: [error] open() \"{pid_path}\" failed ({})", brisk_conf::os_text(&error));
+            return 1;
+        }
+    };
+    let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else {
+        eprintln!("brisk: [error] invalid PID number \"{}\" in \"{pid_path}\"", text.trim());
+        return 1;
+    };
+    let signal = match name {
+        "stop" => Signal::TERM,
+        "quit" => Signal::QUIT,
+        "reopen" => Signal::USR1,
+        _ => Signal::HUP,
+    };
+    match kill_process(pid, signal) {
+        Ok(()) => 0,
+        Err(error) => {
+            let why = brisk_conf::os_text(&error.into());
+            eprintln!("brisk: [alert] kill({}, {}) failed ({why})", pid.as_raw_nonzero(), signal.as_raw());
+            1
+        }
+    }
+}

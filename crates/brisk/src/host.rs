@@ -1,0 +1,170 @@
+//! What a worker process takes from the machine: user, limits, environment, cores.
+
+use brisk_net::sys;
+use brisk_server::conf::Snapshot;
+use brisk_server::core::{CpuAffinity, MainConf, Processes};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The user that workers run as; `None` where we are not root and cannot change.
+pub struct Identity {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+/// The user of the configuration, `nobody` by default.
+pub fn identity(main: &MainConf) -> Result<Option<Identity>, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let (name, group) = main.user.clone().unwrap_or(("nobody".into(), None));
+    let user = sys::user(&name).ok_or_else(|| format!("getpwnam(\"{name}\") failed"))?;
+    let gid = match group {
+        Some(group) => sys::group(&group).ok_or_else(|| format!("getgrnam(\"{group}\") failed"))?,
+        // As nginx: the group of the same name if there is one, else the user's own.
+        None => sys::group(&name).unwrap_or(user.gid),
+    };
+    Ok(Some(Identity { name, uid: user.uid, gid }))
+}
+
+/// For `-t`.
+pub fn check_user(snap: &Snapshot) -> Result<(), String> {
+    identity(&snap.main).map(drop)
+}
+
+/// Makes this process a worker: environment, limits, priority, user, folder.
+pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
+    let fail = |what: &str, error: &dyn std::fmt::Display| Err(format!("{what} failed ({error})"));
+    sys::set_environment(&environment(main));
+    if main.priority != 0
+        && let Err(error) = sys::set_priority(main.priority)
+    {
+        return fail("setpriority()", &error);
+    }
+    limits(main);
+    if let Some(id) = identity
+        && let Err(error) = sys::drop_privileges(&id.name, id.uid, id.gid)
+    {
+        return fail(&format!("changing to user \"{}\"", id.name), &error);
+    }
+    if main.rlimit_core.is_some() {
+        sys::set_dumpable();
+    }
+    if let Some(folder) = &main.working_directory
+        && let Err(error) = rustix::process::chdir(folder.as_str())
+    {
+        return fail(&format!("chdir(\"{folder}\")"), &error);
+    }
+    Ok(())
+}
+
+/// Open files: what the configuration says per thread, else enough for its connections as far as we may.
+fn limits(main: &MainConf) {
+    let threads = threads(main) as u64;
+    let current = getrlimit(Resource::Nofile);
+    let wanted = match main.rlimit_nofile {
+        Some(count) => count.saturating_mul(threads),
+        // A connection may need a second descriptor (its file, its back end).
+        None => main.connections.saturating_mul(threads).saturating_mul(2).saturating_add(512),
+    };
+    if current.current.is_none_or(|have| have >= wanted) && main.rlimit_nofile.is_none() {
+        return;
+    }
+    let maximum = current.maximum.map_or(wanted, |max| max.max(wanted));
+    let raised = Rlimit { current: Some(wanted), maximum: Some(maximum) };
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        // Not ours to raise beyond the hard limit: take all there is.
+        let all = Rlimit { current: current.maximum, maximum: current.maximum };
+        let _ = setrlimit(Resource::Nofile, all);
+    }
+    if let Some(bytes) = main.rlimit_core {
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(bytes), maximum: Some(bytes) });
+    }
+}
+
+/// The number of event-loop threads.
+pub fn threads(main: &MainConf) -> usize {
+    match main.processes {
+        Processes::Count(count) => count,
+        Processes::Auto => affinity_cores().len().min(quota_cores()).max(1),
+    }
+}
+
+/// Cores that this process may run on.
+fn affinity_cores() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => vec![0],
+    }
+}
+
+/// Cores' worth of time that the cgroup grants, rounded up; no quota is no limit.
+fn quota_cores() -> usize {
+    let parse = |text: &str| {
+        let (quota, period) = text.trim().split_once(' ')?;
+        let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
+        (period > 0).then(|| quota.div_ceil(period) as usize)
+    };
+    let version2 = || {
+        let cgroup = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+        // The tightest limit on the way to the root counts.
+        let mut at = std::path::PathBuf::from(format!("/sys/fs/cgroup{path}"));
+        let mut least = None;
+        while at.starts_with("/sys/fs/cgroup") {
+            let here = std::fs::read_to_string(at.join("cpu.max")).ok().and_then(|text| parse(&text));
+            least = [least, here].into_iter().flatten().min();
+            if !at.pop() {
+                break;
+            }
+        }
+        least
+    };
+    let version1 = || {
+        let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/cpu/{name}")).ok();
+        parse(&format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
+    };
+    version2().or_else(version1).unwrap_or(usize::MAX)
+}
+
+/// Binds the calling thread to the cores that `worker_cpu_affinity` gives thread `index`.
+pub fn pin(affinity: &CpuAffinity, index: usize) {
+    let cores = match affinity {
+        CpuAffinity::None => return,
+        CpuAffinity::Auto(mask) => {
+            let all = affinity_cores();
+            let usable: Vec<usize> = match mask {
+                Some(mask) => all.into_iter().filter(|cpu| mask.contains(cpu)).collect(),
+                None => all,
+            };
+            match usable.get(index % usable.len().max(1)) {
+                Some(&cpu) => vec![cpu],
+                None => return,
+            }
+        }
+        CpuAffinity::Masks(masks) => match masks.get(index).or(masks.last()) {
+            Some(cores) => cores.clone(),
+            None => return,
+        },
+    };
+    let mut set = CpuSet::new();
+    cores.into_iter().filter(|&cpu| cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    // A core that does not exist here is no reason not to serve.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// The environment of workers: only what `env` names, and TZ.
+fn environment(main: &MainConf) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut names: Vec<(&str, Option<&str>)> = vec![("TZ", None)];
+    names.extend(main.env.iter().map(|(name, value)| (name.as_str(), value.as_deref())));
+    for (name, value) in names {
+        let value = value.map(str::to_string).or_else(|| std::env::var(name).ok());
+        if let Some(value) = value {
+            out.retain(|(have, _): &(String, String)| have != name);
+            out.push((name.to_string(), value));
+        }
+    }
+    out
+}

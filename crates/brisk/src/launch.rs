@@ -1,0 +1,172 @@
+//! From the command line to a running server: load, open, bind, go into the background, supervise.
+
+use crate::config::{self, Loaded, Outcome, Paths};
+use crate::process::{self, Start, report};
+use crate::sockets::{self, Sockets};
+use crate::{control, host, master, systemd};
+use brisk_net::sys;
+use brisk_server::conf::Snapshot;
+use brisk_server::core::LogLevel;
+use brisk_server::log::LogFile;
+use brisk_server::thread::open_logs;
+use rustix::fd::AsFd as _;
+use std::io;
+use std::sync::Arc;
+
+/// Runs the server; gives the exit code when it has ended.
+pub fn run(paths: &Paths) -> i32 {
+    sys::load_time_zone();
+    sys::ignore_signal(libc::SIGPIPE);
+    let outcome = config::load(paths);
+    show(paths, &outcome);
+    let Some(loaded) = outcome.loaded else { return 1 };
+    match begin(paths, loaded) {
+        Ok(code) => code,
+        Err(message) => {
+            complain(paths, &message);
+            1
+        }
+    }
+}
+
+/// Messages go to the terminal and to the early error log.
+fn show(paths: &Paths, outcome: &Outcome) {
+    for (level, text) in outcome.messages() {
+        eprintln!("brisk: {text}");
+        if level <= brisk_conf::Level::Error {
+            early(paths, &text);
+        }
+    }
+}
+
+fn complain(paths: &Paths, message: &str) {
+    eprintln!("brisk: [emerg] {message}");
+    early(paths, &format!("[emerg] {message}"));
+}
+
+fn early(paths: &Paths, text: &str) {
+    let target = paths.error_target();
+    if matches!(target, brisk_server::conf::LogTarget::Stderr) {
+        return;
+    }
+    if let Ok(fd) = LogFile::open(&target) {
+        let secs = brisk_net::clock::refresh().unix_secs;
+        let pid = rustix::process::getpid().as_raw_nonzero();
+        let stamp = brisk_server::log::stamp(secs);
+        let first = text.lines().next().unwrap_or_default();
+        let (level, message) = first.split_once("] ").unwrap_or(("[emerg", first));
+        LogFile::new(target, fd).write(format!("{stamp} {level}] {pid}#{pid}: {message}\n").as_bytes());
+    }
+}
+
+/// Opens all logs of a configuration.
+pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
+    open_logs(&snap.logs, LogFile::open).map_err(|(target, error)| {
+        let name = match &target {
+            brisk_server::conf::LogTarget::File(path) => path.as_str(),
+            brisk_server::conf::LogTarget::Stderr => "stderr",
+        };
+        format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error))
+    })
+}
+
+fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
+    let Loaded { snap, bundle } = loaded;
+    // nginx has this file from the start, whatever the configuration names.
+    if let target @ brisk_server::conf::LogTarget::File(_) = paths.error_target() {
+        LogFile::open(&target)
+            .map_err(|e| format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e)))?;
+    }
+    if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
+        );
+    }
+    host::check_user(&snap)?;
+    let logs = logs_of(&snap)?;
+    let mut open = Sockets::default();
+    let upgraded = std::env::var("NGINX").ok();
+    if let Some(numbers) = &upgraded {
+        open.inherit(sockets::inherited(numbers));
+    }
+    open.inherit(systemd::sockets());
+    let fresh = open.prepare(&snap)?;
+    open.commit(&snap, fresh);
+    if snap.main.daemon && upgraded.is_none() && paths.inline.is_none() {
+        go_into_background()?;
+    }
+    if snap.main.master_process {
+        master::run(paths, snap, bundle, logs, open)
+    } else {
+        Ok(alone(paths, snap, logs, &open))
+    }
+}
+
+fn go_into_background() -> Result<(), String> {
+    let fail = |error: io::Error| format!("going into the background failed ({error})");
+    if let sys::Fork::Parent(_) = sys::fork().map_err(fail)? {
+        sys::exit_now(0);
+    }
+    sys::new_session().map_err(fail)?;
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null").map_err(fail)?;
+    for stream in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
+        sys::replace_fd(null.as_fd(), stream).map_err(fail)?;
+        let _ = sys::set_cloexec(stream, false);
+    }
+    Ok(())
+}
+
+/// The pid file's path.
+pub fn pid_file(paths: &Paths, snap: &Snapshot) -> String {
+    if snap.main.pid.is_empty() { format!("{}logs/brisk.pid", paths.env.prefix) } else { snap.main.pid.clone() }
+}
+
+pub fn write_pid(path: &str) -> Result<(), String> {
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    std::fs::write(path, format!("{pid}\n"))
+        .map_err(|error| format!("open() \"{path}\" failed ({})", brisk_conf::os_text(&error)))
+}
+
+/// `master_process off`: everything in one process, signals obeyed by its main thread.
+fn alone(paths: &Paths, snap: Snapshot, logs: Vec<Arc<LogFile>>, open: &Sockets) -> i32 {
+    let pid_path = pid_file(paths, &snap);
+    let snap = Arc::new(snap);
+    let fail = |message: &str| {
+        report(&snap, &logs, LogLevel::Emerg, message);
+        eprintln!("brisk: [emerg] {message}");
+        1
+    };
+    let Ok(signals) = sys::signal_fd(&[libc::SIGTERM, libc::SIGINT, libc::SIGQUIT]) else {
+        return fail("signalfd() failed");
+    };
+    let sockets = match open.all() {
+        Ok(sockets) => sockets,
+        Err(error) => return fail(&format!("dup() failed ({error})")),
+    };
+    let start = Start { paths: paths.clone(), snap: snap.clone(), logs: logs.clone(), sockets, generation: 1 };
+    let worker = match process::start(start) {
+        Ok(worker) => worker,
+        Err(message) => return fail(&message),
+    };
+    if let Err(message) = write_pid(&pid_path) {
+        return fail(&message);
+    }
+    systemd::ready(1);
+    let signal = loop {
+        let mut waits = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
+        if rustix::event::poll(&mut waits, None).is_ok()
+            && let Some(signal) = sys::read_signal(signals.as_fd())
+        {
+            break signal;
+        }
+    };
+    if signal == libc::SIGQUIT {
+        worker.drain(snap.main.shutdown_timeout);
+    } else {
+        worker.flush_logs();
+    }
+    let _ = std::fs::remove_file(&pid_path);
+    let _ = std::fs::remove_file(control::socket_path(&pid_path));
+    open.unlink();
+    0
+}

@@ -1,0 +1,77 @@
+//! `brisk serve [DIR]`: a folder on the web without a configuration.
+
+use crate::cli::Options;
+use crate::config::Paths;
+use crate::launch;
+
+const HELP: &str = "\
+Usage: brisk serve [DIR] [--listen ADDR]
+
+Serves a folder (the current one by default): index.html, or a listing of the files.
+A line per request is written to the terminal. Ends with Ctrl-C.
+
+  --listen ADDR : address, port or unix:PATH (default: 127.0.0.1:8080)
+";
+
+/// Runs it; gives the exit code.
+pub fn main(args: &[String]) -> i32 {
+    let mut folder = None;
+    let mut listen = String::from("127.0.0.1:8080");
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-h" | "--help" => {
+                print!("{HELP}");
+                return 0;
+            }
+            "--listen" | "-l" => match args.next() {
+                Some(address) => listen.clone_from(address),
+                None => return complain("option \"--listen\" requires an address"),
+            },
+            text if text.starts_with("--listen=") => listen = text["--listen=".len()..].to_string(),
+            text if text.starts_with('-') => return complain(&format!("unknown option \"{text}\"")),
+            text if folder.is_none() => folder = Some(text.to_string()),
+            text => return complain(&format!("one folder at a time; what is \"{text}\"?")),
+        }
+    }
+    let folder = folder.unwrap_or_else(|| ".".into());
+    let path = match std::fs::canonicalize(&folder) {
+        Ok(path) if path.is_dir() => path,
+        Ok(_) => return complain(&format!("\"{folder}\" is not a folder")),
+        Err(error) => return complain(&format!("\"{folder}\": {}", brisk_conf::os_text(&error))),
+    };
+    let Some(path) = path.to_str() else { return complain("the folder's name is not valid UTF-8") };
+    let mut paths = Paths::new(&Options { prefix: Some(path.to_string()), ..Options::default() });
+    paths.conf = "brisk serve".into();
+    paths.inline = Some(configuration(path, &listen));
+    let shown = if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
+    eprintln!("serving {path} on http://{shown} (Ctrl-C ends)");
+    launch::run(&paths)
+}
+
+fn complain(message: &str) -> i32 {
+    eprintln!("brisk serve: {message}\n{HELP}");
+    1
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "${brisk_dollar}"))
+}
+
+fn configuration(folder: &str, listen: &str) -> String {
+    let root = quote(folder);
+    let listen = quote(listen);
+    let types = include_str!("mime.types");
+    format!(
+        "daemon off; worker_processes auto; error_log stderr warn;\n\
+         events {{ worker_connections 10240; }}\n\
+         http {{\n\
+         geo $brisk_dollar {{ default \"$\"; }}\n\
+         {types}\n\
+         default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
+         log_format terminal '$time_local  $status  $request_method $request_uri  $body_bytes_sent B  $request_time s';\n\
+         access_log stderr terminal;\n\
+         server {{ listen {listen}; root {root}; index index.html index.htm; autoindex on; autoindex_exact_size off; }}\n\
+         }}\n"
+    )
+}

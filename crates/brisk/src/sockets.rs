@@ -1,0 +1,145 @@
+//! Listening sockets of the master: bound once, kept across reloads, workers and upgrades.
+
+use brisk_net::listen::{self, Address};
+use brisk_net::sys;
+use brisk_server::conf::Snapshot;
+use brisk_server::worker::Socket;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// nginx tries five times when an address is in use, half a second apart: a server that just ends lets go of it.
+const BIND_TRIES: usize = 5;
+
+/// The master's sockets by address.
+#[derive(Default)]
+pub struct Sockets {
+    open: BTreeMap<Address, OwnedFd>,
+}
+
+impl Sockets {
+    /// Takes sockets over from the process before (an upgrade, systemd).
+    pub fn inherit(&mut self, fds: Vec<OwnedFd>) {
+        for fd in fds {
+            if let Some(address) = address_of(&fd) {
+                let _ = rustix::io::ioctl_fionbio(&fd, true);
+                self.open.insert(address, fd);
+            }
+        }
+    }
+
+    /// Binds what `snap` wants and is not open yet; gives the new addresses. On failure nothing has changed.
+    pub fn prepare(&self, snap: &Snapshot) -> Result<Vec<Socket>, String> {
+        let mut fresh = Vec::new();
+        for want in &snap.listens {
+            match self.open.get(&want.address) {
+                Some(fd) => {
+                    listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
+                }
+                None => fresh.push((want.address.clone(), bind_patiently(&want.address, &want.options)?)),
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Adopts prepared sockets and closes those that `snap` no longer has.
+    pub fn commit(&mut self, snap: &Snapshot, fresh: Vec<Socket>) {
+        self.open.extend(fresh);
+        let gone: Vec<Address> = self
+            .open
+            .keys()
+            .filter(|address| !snap.listens.iter().any(|l| l.address == **address))
+            .cloned()
+            .collect();
+        for address in gone {
+            self.open.remove(&address);
+            if let Address::Unix(path) = &address {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Copies of all sockets, for a worker.
+    pub fn all(&self) -> io::Result<Vec<Socket>> {
+        let copy = |(address, fd): (&Address, &OwnedFd)| {
+            Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3)?))
+        };
+        self.open.iter().map(copy).collect()
+    }
+
+    pub fn fds(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.open.values()
+    }
+
+    /// Removes the files of unix sockets: nobody listens there any more.
+    pub fn unlink(&self) {
+        for address in self.open.keys() {
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn failed(call: &str, address: &Address, error: &io::Error) -> String {
+    format!("{call}() to {address} failed ({})", brisk_conf::os_text(error))
+}
+
+fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedFd, String> {
+    let mut tries = 0;
+    loop {
+        match listen::bind(address, options) {
+            Ok(fd) => return Ok(fd),
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
+                tries += 1;
+                if tries >= BIND_TRIES {
+                    return Err(failed("bind", address, &error));
+                }
+                eprintln!("brisk: [emerg] {}", failed("bind", address, &error));
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            Err(error) => return Err(failed("bind", address, &error)),
+        }
+    }
+}
+
+/// `-t`: whether the addresses could be bound; one that is in use (by the running server) is fine.
+pub fn try_bind(snap: &Snapshot) -> Result<(), String> {
+    for want in &snap.listens {
+        let existed = matches!(&want.address, Address::Unix(path) if path.exists());
+        match listen::bind(&want.address, &want.options) {
+            Ok(_) => {
+                if let (Address::Unix(path), false) = (&want.address, existed) {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+            Err(error) => return Err(failed("bind", &want.address, &error)),
+        }
+    }
+    Ok(())
+}
+
+fn address_of(fd: &OwnedFd) -> Option<Address> {
+    if let Some(ip) = listen::local_ip(fd) {
+        return Some(Address::Ip(ip));
+    }
+    let any = rustix::net::getsockname(fd).ok()?;
+    let unix = rustix::net::SocketAddrUnix::try_from(any).ok()?;
+    let path = unix.path()?;
+    Some(Address::Unix(std::path::PathBuf::from(path.to_string_lossy().into_owned())))
+}
+
+/// Sockets named by number in a variable such as `NGINX=5;6;`.
+pub fn inherited(numbers: &str) -> Vec<OwnedFd> {
+    numbers
+        .split(';')
+        .filter_map(|text| text.trim().parse::<i32>().ok())
+        .filter(|&fd| fd > 2)
+        .filter_map(|fd| sys::inherited(fd).ok())
+        .inspect(|fd| {
+            let _ = sys::set_cloexec(fd.as_fd(), true);
+        })
+        .collect()
+}

@@ -1,0 +1,179 @@
+//! A log-linear histogram of durations, in the manner of HdrHistogram.
+//!
+//! Each power of two is cut into [`STEPS`] equal buckets, so a value is known to within 1/128 of
+//! itself whatever its size, and recording is a shift and an increment.
+
+/// Buckets per power of two, as a power of two.
+const STEP_BITS: u32 = 7;
+/// Buckets per power of two; the relative error of a value is at most `1 / STEPS`.
+pub const STEPS: u64 = 1 << STEP_BITS;
+/// Buckets in all: exact ones below [`STEPS`], then [`STEPS`] for each higher power of two.
+const BUCKETS: usize = ((64 - STEP_BITS + 1) as usize) << STEP_BITS;
+
+/// Counts of `u64` values (nanoseconds, here) with a bounded relative error.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    total: u64,
+    sum: u128,
+    max: u64,
+    min: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: vec![0; BUCKETS].into(), total: 0, sum: 0, max: 0, min: u64::MAX }
+    }
+}
+
+impl Histogram {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.counts[bucket_of(value)] += 1;
+        self.total += 1;
+        self.sum += u128::from(value);
+        self.max = self.max.max(value);
+        self.min = self.min.min(value);
+    }
+
+    /// Adds all values of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.total += other.total;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        self.min = self.min.min(other.min);
+    }
+
+    /// How many values were recorded.
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// The largest value, exactly; 0 when empty.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The smallest value, exactly; 0 when empty.
+    pub fn min(&self) -> u64 {
+        if self.total == 0 { 0 } else { self.min }
+    }
+
+    /// The mean, exactly; 0 when empty.
+    pub fn mean(&self) -> f64 {
+        if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
+    }
+
+    /// The value below or at which `share` (0 to 1) of all values lie; 0 when empty.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let rank = ((share.clamp(0.0, 1.0) * self.total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return middle_of(bucket).clamp(self.min(), self.max);
+            }
+        }
+        self.max
+    }
+}
+
+/// The bucket that counts `value`.
+#[inline]
+fn bucket_of(value: u64) -> usize {
+    if value < STEPS {
+        return value as usize;
+    }
+    let shift = value.ilog2() - STEP_BITS;
+    // `value >> shift` lies in STEPS..2·STEPS, so consecutive powers of two tile the index space.
+    (u64::from(shift) * STEPS + (value >> shift)) as usize
+}
+
+/// The middle of a bucket's range.
+fn middle_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * STEPS {
+        return bucket;
+    }
+    let shift = bucket / STEPS - 1;
+    let low = (bucket % STEPS + STEPS) << shift;
+    low + ((1u64 << shift) >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn every_value_is_within_the_relative_error() {
+        let mut rng = Rng::new(11);
+        let edges = (0..64).flat_map(|bit| {
+            let power = 1u64 << bit;
+            [power - 1, power, power + 1]
+        });
+        let random = (0..20_000).map(|_| rng.next_u64() >> (rng.next_u64() % 64));
+        for value in edges.chain(random).chain([0, u64::MAX]) {
+            let back = middle_of(bucket_of(value));
+            let error = back.abs_diff(value) as f64;
+            assert!(error <= value as f64 / STEPS as f64, "{value} is read as {back}");
+        }
+    }
+
+    #[test]
+    fn buckets_grow_with_values() {
+        let mut values: Vec<u64> = (0..10_000).chain((0..64).map(|bit| 1u64 << bit)).collect();
+        values.sort_unstable();
+        let buckets: Vec<usize> = values.iter().map(|&value| bucket_of(value)).collect();
+        assert!(buckets.is_sorted());
+        assert!(bucket_of(u64::MAX) == BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_follow_sorted_order() {
+        let mut rng = Rng::new(5);
+        let mut values: Vec<u64> = (0..9_999).map(|_| 1_000 + rng.next_u64() % 1_000_000).collect();
+        let mut histogram = Histogram::default();
+        for &value in &values {
+            histogram.record(value);
+        }
+        values.sort_unstable();
+        for share in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            let rank = ((share * values.len() as f64).ceil() as usize).max(1);
+            let exact = values[rank - 1] as f64;
+            let read = histogram.quantile(share) as f64;
+            assert!((read - exact).abs() <= exact / STEPS as f64, "{share}: {read} for {exact}");
+        }
+        assert_eq!(histogram.max(), values[values.len() - 1]);
+        assert_eq!(histogram.min(), values[0]);
+    }
+
+    #[test]
+    fn merging_equals_recording_together() {
+        let (mut left, mut right, mut both) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
+        for value in 0..2000u64 {
+            let value = value * value;
+            if value % 3 == 0 {
+                left.record(value);
+            } else {
+                right.record(value);
+            }
+            both.record(value);
+        }
+        left.merge(&right);
+        assert_eq!(left.count(), both.count());
+        assert_eq!(left.quantile(0.7), both.quantile(0.7));
+        assert!((left.mean() - both.mean()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_empty_histogram_reads_zero() {
+        let empty = Histogram::default();
+        assert_eq!((empty.quantile(0.5), empty.min(), empty.max()), (0, 0, 0));
+    }
+}

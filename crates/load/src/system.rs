@@ -1,0 +1,37 @@
+//! The few things asked of the operating system outside the loop: limits, CPU pinning, CPU time.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Raises the limit of open files to at least `files`, beyond the hard limit where allowed.
+pub fn raise_open_files(files: u64) -> io::Result<()> {
+    let now = getrlimit(Resource::Nofile);
+    if now.current.is_none_or(|current| current >= files) {
+        return Ok(());
+    }
+    let maximum = now.maximum.map(|maximum| maximum.max(files));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum });
+    raised.map_err(|error| {
+        io::Error::other(format!("cannot raise the limit of open files to {files}: {error}"))
+    })
+}
+
+/// Pins the calling thread, and whatever it starts later, to one CPU.
+pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("cannot pin to CPU {cpu}: {error}")))
+}
+
+/// CPU time of the calling thread in nanoseconds, by the scheduler's account; 0 when not known.
+pub fn thread_cpu_ns() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,198 @@
+//! The engine against a scripted server in this process.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use brisk_load::engine::{self, Outcome};
+use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
+use brisk_load::stats::ErrorKind;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+const LAST: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+const BROKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort";
+
+/// Serves one connection: the answer depends on the path; `/slow` never comes.
+fn serve(mut socket: impl Read + Write) {
+    let mut input = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        while let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") {
+            let request = String::from_utf8_lossy(&input[..end]).into_owned();
+            input.drain(..end + 4);
+            let (answer, close) = match request.split(' ').nth(1) {
+                Some("/ok") => (OK, false),
+                Some("/chunked") => (CHUNKED, false),
+                Some("/missing") => (MISSING, false),
+                Some("/last") => (LAST, true),
+                Some("/broken") => (BROKEN, true),
+                Some("/garbage") => ("SSH-2.0\r\n\r\n", true),
+                Some("/silent") => ("", true),
+                _ => ("", false),
+            };
+            // In two pieces, so that reads end in the middle of a response.
+            let (left, right) = answer.split_at(answer.len() / 2);
+            if socket.write_all(left.as_bytes()).is_err() || socket.write_all(right.as_bytes()).is_err() {
+                return;
+            }
+            if close {
+                return;
+            }
+        }
+        match socket.read(&mut buffer) {
+            Ok(count) if count > 0 => input.extend_from_slice(&buffer[..count]),
+            _ => return,
+        }
+    }
+}
+
+/// A server that lives as long as the test process.
+fn server() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&accepted);
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            counter.fetch_add(1, Ordering::Relaxed);
+            socket.set_nodelay(true).unwrap();
+            thread::spawn(move || serve(socket));
+        }
+    });
+    (address, accepted)
+}
+
+fn plan(address: SocketAddr, paths: &[&str], connections: usize, stop: Stop) -> Plan {
+    let urls: Vec<Url> =
+        paths.iter().map(|path| Url::parse(&format!("http://{address}{path}")).unwrap()).collect();
+    Plan::new(sites(&urls, &RequestOptions::default()), connections, stop)
+}
+
+fn errors(outcome: &Outcome) -> Vec<(ErrorKind, u64)> {
+    let all = ErrorKind::ALL.into_iter().map(|kind| (kind, outcome.stats.errors_of(kind)));
+    all.filter(|&(_, count)| count > 0).collect()
+}
+
+#[test]
+fn a_number_of_requests_is_kept_exactly() {
+    for (connections, threads, pipeline) in [(1, 1, 1), (7, 2, 1), (5, 3, 8), (200, 1, 1)] {
+        let (address, accepted) = server();
+        let plan = Plan {
+            threads,
+            pipeline,
+            ..plan(address, &["/ok", "/chunked", "/missing"], connections, Stop::Requests(100))
+        };
+        let outcome = engine::run(plan).unwrap();
+        assert_eq!(outcome.stats.responses(), 100);
+        assert!(
+            (25..=42).contains(&outcome.stats.non_2xx()),
+            "a third is missing: {}",
+            outcome.stats.non_2xx()
+        );
+        assert_eq!(errors(&outcome), []);
+        assert!(accepted.load(Ordering::Relaxed) <= connections);
+    }
+}
+
+#[test]
+fn each_connection_sends_its_share() {
+    let (address, _) = server();
+    let plan = Plan { threads: 2, ..plan(address, &["/ok"], 9, Stop::RequestsPerConnection(11)) };
+    let outcome = engine::run(plan).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.connects), (99, 9));
+    let answer = OK.len() as u64;
+    assert_eq!(outcome.stats.bytes, 99 * answer);
+}
+
+#[test]
+fn a_closing_server_is_reconnected_to() {
+    let (address, _) = server();
+    let outcome = engine::run(plan(address, &["/ok", "/last"], 2, Stop::Requests(40))).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.closes), (40, 20));
+    assert!(outcome.stats.connects >= 20);
+    assert_eq!(errors(&outcome), []);
+    let pipelined = Plan { pipeline: 4, ..plan(address, &["/last"], 1, Stop::Requests(6)) };
+    let outcome = engine::run(pipelined).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.connects), (6, 6), "what was behind is sent again");
+}
+
+#[test]
+fn errors_are_counted_by_kind() {
+    let check = |path: &str, want: ErrorKind| {
+        let (address, _) = server();
+        let plan = Plan {
+            timeout: Duration::from_millis(50),
+            ..plan(address, &[path], 2, Stop::RequestsPerConnection(3))
+        };
+        let outcome = engine::run(plan).unwrap();
+        assert_eq!(errors(&outcome), [(want, 6)], "{path}");
+        assert_eq!(outcome.stats.responses(), 0, "{path}");
+    };
+    check("/broken", ErrorKind::Truncated);
+    check("/garbage", ErrorKind::Protocol);
+    check("/silent", ErrorKind::Closed);
+    check("/slow", ErrorKind::Timeout);
+}
+
+#[test]
+fn a_refused_connection_is_an_error_and_no_busy_loop() {
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let outcome = engine::run(plan(refused, &["/"], 1, Stop::Requests(3))).unwrap();
+    assert_eq!(errors(&outcome), [(ErrorKind::Connect, 3)]);
+    assert!(outcome.elapsed >= Duration::from_millis(20));
+}
+
+#[test]
+fn idle_connections_are_held_until_told() {
+    let (address, accepted) = server();
+    let (urls, options) = ([Url::parse(&format!("http://{address}/ok")).unwrap()], RequestOptions::default());
+    let run = engine::start(Plan::idle(sites(&urls, &options), 300)).unwrap();
+    assert!(run.wait_settled(Duration::from_secs(10)));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(accepted.load(Ordering::Relaxed), 300);
+    assert_eq!((run.progress().responses, run.progress().errors), (300, 0));
+    run.stop();
+    assert_eq!(run.join().unwrap().stats.closes, 0);
+}
+
+#[test]
+fn duration_and_warmup_bound_a_run() {
+    let (address, _) = server();
+    let warmup = Duration::from_millis(100);
+    let plan = Plan {
+        warmup,
+        order: Order::Random,
+        ..plan(address, &["/ok", "/chunked"], 4, Stop::After(Duration::from_millis(200)))
+    };
+    let run = engine::start(plan).unwrap();
+    thread::sleep(warmup / 2);
+    let before = run.progress().responses;
+    let outcome = run.join().unwrap();
+    assert!(outcome.elapsed >= Duration::from_millis(200) && outcome.elapsed < Duration::from_secs(2));
+    assert!(before > 0 && outcome.stats.responses() > 0);
+    assert_eq!(errors(&outcome), []);
+}
+
+#[test]
+fn unix_sockets() {
+    let path = std::env::temp_dir().join(format!("brisk-load-test-{}.sock", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            thread::spawn(move || serve(socket));
+        }
+    });
+    let url = Url::parse(&format!("http://unix:{}:/ok", path.display())).unwrap();
+    let plan = Plan::new(sites(&[url], &RequestOptions::default()), 20, Stop::Requests(200));
+    let outcome = engine::run(plan);
+    std::fs::remove_file(&path).unwrap();
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.stats.responses(), 200);
+    assert_eq!(errors(&outcome), []);
+}

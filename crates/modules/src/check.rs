@@ -1,0 +1,60 @@
+//! Help for the tests of modules: a configuration from text.
+
+use brisk_conf::{Diag, NoFiles, SourceMap};
+use brisk_server::conf::{Environment, Snapshot, build};
+use brisk_server::module::Module;
+
+/// Builds a configuration whose `http` block holds `text`. The error is the first message, without its place.
+pub fn http(text: &str) -> Result<Snapshot, String> {
+    let (snap, diags) = build_with(crate::MODULES, text);
+    snap.ok_or_else(|| diags.into_iter().find(Diag::is_error).map_or_else(String::new, |diag| diag.message))
+}
+
+/// As [`http`], with all messages and chosen modules.
+pub fn build_with(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
+    let env = Environment {
+        prefix: "/p/".into(),
+        conf_prefix: "/p/conf/".into(),
+        error_log: "stderr".into(),
+        hostname: "host".into(),
+        test: true,
+    };
+    let mut sources = SourceMap::default();
+    let mut diags = Vec::new();
+    let file = sources.add("test.conf", format!("events {{}} http {{ {text} }}").into_bytes());
+    let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
+    let snap = build(modules.to_vec().leak(), &env, &mut sources, &NoFiles, &tree, &mut diags);
+    (snap, diags)
+}
+
+/// Asserts that an `http` block gives these messages, warnings included.
+#[track_caller]
+pub fn messages(text: &str, want: &[&str]) {
+    let (_, diags) = build_with(crate::MODULES, text);
+    assert_eq!(diags.into_iter().map(|diag| diag.message).collect::<Vec<_>>(), want, "{text}");
+}
+
+/// As [`messages`], for directives in a location.
+#[track_caller]
+pub fn messages_in_location(directives: &str, want: &[&str]) {
+    messages(&format!("server {{ location / {{ {directives} }} }}"), want);
+}
+
+/// Asserts that each text is refused with its message.
+pub fn refused(cases: &[(&str, &str)]) {
+    for (text, want) in cases {
+        match http(text) {
+            Ok(_) => panic!("accepted: {text}"),
+            Err(message) => assert_eq!(message, *want, "{text}"),
+        }
+    }
+}
+
+/// Asserts that each text is accepted.
+pub fn accepted(cases: &[&str]) {
+    for text in cases {
+        if let Err(message) = http(text) {
+            panic!("{message}: {text}");
+        }
+    }
+}

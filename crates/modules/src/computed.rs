@@ -1,0 +1,36 @@
+//! What `map`, `geo`, `split_clients` and `set` share: the variable that they define.
+
+use brisk_conf::{Diag, Directive, Token};
+use brisk_server::conf::Cx;
+use brisk_server::vars::{Eval, VarId};
+use std::sync::Arc;
+
+/// The name in `$name`.
+pub fn variable_name(token: &Token) -> Result<&str, Diag> {
+    let name = token.bytes().strip_prefix(b"$").and_then(|name| std::str::from_utf8(name).ok());
+    name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        Diag::emerg(token.span, format!("invalid variable name \"{}\"", token.text()))
+            .help("a variable's name begins with \"$\"")
+    })
+}
+
+/// The error for a variable that cannot be defined.
+pub fn taken(token: &Token, name: &str) -> Diag {
+    Diag::emerg(token.span, format!("the duplicate \"{name}\" variable"))
+        .help("this variable is built in and cannot be changed; choose another name")
+}
+
+/// Defines the variable that `token` names.
+pub fn define(cx: &mut Cx<'_, '_>, token: &Token, eval: Arc<dyn Eval>, volatile: bool) -> Result<VarId, Diag> {
+    let name = variable_name(token)?;
+    cx.global.vars.define_eval(name, eval, volatile).ok_or_else(|| taken(token, name))
+}
+
+/// The lines of a block that is data. Lines that open a block of their own are refused.
+pub fn lines<'d>(cx: &mut Cx<'_, '_>, d: &'d Directive) -> impl Iterator<Item = &'d Directive> + use<'d> {
+    let block = d.block.as_deref().unwrap_or_default();
+    for line in block.iter().filter(|line| line.block.is_some()) {
+        cx.warn(Diag::emerg(line.span, "unexpected \"{\"").help("a \";\" is expected here"));
+    }
+    block.iter().filter(|line| line.block.is_none())
+}

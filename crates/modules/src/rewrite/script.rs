@@ -1,0 +1,347 @@
+//! Running a script.
+
+use brisk_http::uri::{Escape, Unescape, escape, unescape};
+use brisk_net::file::Kind;
+use brisk_server::conf::LocationId;
+use brisk_server::files::{Found, reason};
+use brisk_server::flow::Flow;
+use brisk_server::path::{self, Mapped};
+use brisk_server::phases;
+use brisk_server::plan::Handler;
+use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::vars::{Part, Template, VarId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a block's rewrite directives have become.
+pub struct Script {
+    pub ops: Box<[Op]>,
+    /// `rewrite_log`.
+    pub log: bool,
+}
+
+/// One step.
+#[derive(Clone)]
+pub enum Op {
+    Rewrite(Arc<Rewrite>),
+    Return(Arc<Answer>),
+    Set { var: VarId, value: Arc<Template> },
+    Break,
+    /// `if`: goes on at `to` unless the test holds.
+    Unless { test: Test, to: usize },
+    /// The request is served by the block of an `if` from here on.
+    Enter(LocationId),
+}
+
+/// `rewrite`.
+pub struct Rewrite {
+    pub regex: Arc<Regex>,
+    pub target: Target,
+    /// The request's arguments are added to those of the replacement.
+    pub keeps_args: bool,
+    pub then: Then,
+}
+
+/// What a rewrite leads to.
+pub enum Target {
+    Uri { path: Template, args: Option<Template> },
+    Redirect { status: u16, url: Template, has_args: bool },
+}
+
+/// How the script goes on after a rewrite that matched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    GoOn,
+    /// `last`, and redirects.
+    End,
+    /// `break`: the location is kept.
+    Stay,
+}
+
+/// `return`.
+pub struct Answer {
+    status: u16,
+    text: Template,
+    /// Text without variables, ready to be sent.
+    constant: Option<Arc<[u8]>>,
+}
+
+/// The condition of an `if`.
+#[derive(Clone)]
+pub enum Test {
+    /// Neither empty nor `0`.
+    IsSet(VarId),
+    Equal { var: VarId, value: Arc<Template>, negate: bool },
+    Match { var: VarId, regex: Arc<Regex>, negate: bool },
+    File { kind: FileKind, path: Arc<Template>, negate: bool },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    Plain,
+    Directory,
+    Any,
+    Executable,
+}
+
+/// Where a script waits for news of a file.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    quote: bool,
+    location: LocationId,
+}
+
+/// The place in the request's slot; `None` while no script waits.
+#[derive(Default)]
+struct Waiting(Option<Place>);
+
+/// What a step decides.
+enum Step {
+    Next,
+    Jump(usize),
+    End(Flow),
+}
+
+impl Handler for Script {
+    fn handle(&self, r: &mut Request) -> Flow {
+        let start = Place { at: 0, quote: true, location: r.loc };
+        let waiting = r.slot_ref::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
+        let place = if waiting { r.slot::<Waiting>().0.take().unwrap_or(start) } else { start };
+        r.loc = place.location;
+        let mut run = Run { script: self, quote: place.quote };
+        let mut at = place.at;
+        while let Some(op) = self.ops.get(at) {
+            match run.step(r, op) {
+                Step::Next => at += 1,
+                Step::Jump(to) => at = to,
+                Step::End(flow @ Flow::Disk(..)) => {
+                    r.slot::<Waiting>().0 = Some(Place { at, quote: run.quote, location: r.loc });
+                    // It is this location's handler that is asked again.
+                    r.loc = start.location;
+                    return flow;
+                }
+                Step::End(flow) => return flow,
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// A script at work.
+struct Run<'s> {
+    script: &'s Script,
+    /// Captures in values are escaped if the URI came escaped. So it is until a rewrite has matched: nginx's rule.
+    quote: bool,
+}
+
+impl Run<'_> {
+    fn step(&mut self, r: &mut Request, op: &Op) -> Step {
+        match op {
+            Op::Rewrite(rewrite) => self.rewrite(r, rewrite),
+            Op::Return(answer) => Step::End(answer.give(r)),
+            Op::Set { var, value } => {
+                let value = eval(r, value, self.quote);
+                assign(r, *var, &value);
+                Step::Next
+            }
+            Op::Break => {
+                stay(r);
+                Step::End(Flow::Next)
+            }
+            Op::Unless { test, to } => match self.test(r, test) {
+                Ok(true) => Step::Next,
+                Ok(false) => Step::Jump(*to),
+                Err(flow) => Step::End(flow),
+            },
+            Op::Enter(location) => {
+                let live = r.live.clone();
+                phases::set_location(&live.snap, r, *location);
+                Step::Next
+            }
+        }
+    }
+
+    fn rewrite(&mut self, r: &mut Request, rewrite: &Rewrite) -> Step {
+        if !self.matches(r, &rewrite.regex, &r.uri) {
+            return Step::Next;
+        }
+        r.internal = true;
+        r.unparsed_uri_valid = false;
+        self.quote = false;
+        match &rewrite.target {
+            Target::Redirect { status, url, has_args } => {
+                self.redirect(r, rewrite.keeps_args, url, *has_args);
+                Step::End(Flow::Status(*status))
+            }
+            Target::Uri { path, args } => {
+                r.uri_changed = rewrite.then != Then::Stay;
+                r.location_valid &= rewrite.then != Then::Stay;
+                self.change(r, rewrite.keeps_args, path, args.as_ref());
+                if r.uri.is_empty() {
+                    brisk_server::rlog!(r, Error, "the rewritten URI has a zero length");
+                    return Step::End(Flow::Status(500));
+                }
+                if rewrite.then == Then::GoOn { Step::Next } else { Step::End(Flow::Next) }
+            }
+        }
+    }
+
+    fn redirect(&self, r: &mut Request, keeps_args: bool, url: &Template, has_args: bool) {
+        let raw = eval(r, url, true);
+        let mut location = Vec::with_capacity(raw.len() + r.args.len() + 1);
+        let read = unescape(Unescape::Redirect, &raw, &mut location);
+        location.extend_from_slice(&raw[read..]);
+        if keeps_args && !r.args.is_empty() {
+            location.push(if has_args { b'&' } else { b'?' });
+            location.extend_from_slice(&r.args);
+        }
+        if self.script.log {
+            brisk_server::rlog!(r, Notice, "rewritten redirect: \"{}\"", String::from_utf8_lossy(&location));
+        }
+        r.resp.location = Some(location.into());
+    }
+
+    fn change(&self, r: &mut Request, keeps_args: bool, path: &Template, args: Option<&Template>) {
+        let uri = eval(r, path, false);
+        match args {
+            Some(args) => {
+                let mut new = eval(r, args, true);
+                if keeps_args && !r.args.is_empty() {
+                    new.push(b'&');
+                    new.extend_from_slice(&r.args);
+                }
+                r.args = new;
+            }
+            None if !keeps_args => r.args.clear(),
+            None => {}
+        }
+        r.uri = uri;
+        if self.script.log {
+            let (uri, args) = (String::from_utf8_lossy(&r.uri), String::from_utf8_lossy(&r.args));
+            brisk_server::rlog!(r, Notice, "rewritten data: \"{uri}\", args: \"{args}\"");
+        }
+    }
+
+    /// Matches, and forgets the groups of an earlier match if it fails.
+    fn matches(&self, r: &Request, regex: &Regex, subject: &[u8]) -> bool {
+        let matched = regex.exec(r, subject);
+        if !matched {
+            r.captures.borrow_mut().clear();
+        }
+        if self.script.log {
+            let verb = if matched { "matches" } else { "does not match" };
+            let (pattern, subject) = (regex.pattern(), String::from_utf8_lossy(subject));
+            brisk_server::rlog!(r, Notice, "\"{pattern}\" {verb} \"{subject}\"");
+        }
+        matched
+    }
+
+    /// The error is what the handler returns: the test cannot be made yet.
+    fn test(&self, r: &mut Request, test: &Test) -> Result<bool, Flow> {
+        let value = |r: &Request, var| {
+            let mut out = Vec::new();
+            r.var(var, &mut out);
+            out
+        };
+        match test {
+            Test::IsSet(var) => Ok(!matches!(&*value(r, *var), b"" | b"0")),
+            Test::Equal { var, value: other, negate } => {
+                Ok((value(r, *var) == eval(r, other, self.quote)) != *negate)
+            }
+            Test::Match { var, regex, negate } => {
+                let subject = value(r, *var);
+                Ok(self.matches(r, regex, &subject) != *negate)
+            }
+            Test::File { kind, path, negate } => {
+                let bytes = eval(r, path, self.quote);
+                Ok(is_kind(r, bytes, *kind)? != *negate)
+            }
+        }
+    }
+}
+
+/// What is left of a changed URI is served here.
+fn stay(r: &mut Request) {
+    if r.uri_changed {
+        r.location_valid = false;
+        r.uri_changed = false;
+    }
+}
+
+fn assign(r: &mut Request, var: VarId, value: &[u8]) {
+    match r.snap().vars.get(var).assign {
+        Some(assign) => assign(r, value),
+        None => r.vars.set(var, Some(Rc::from(value))),
+    }
+}
+
+/// Fills in a template. With `quote`, captures are escaped as arguments if the client escaped anything in the URI:
+/// they were decoded with it.
+fn eval(r: &Request, template: &Template, quote: bool) -> Vec<u8> {
+    if !quote || !(r.target.quoted || r.target.plus) || !template.has_captures() {
+        return template.eval(r);
+    }
+    let mut out = Vec::new();
+    for part in template.parts() {
+        match part {
+            Part::Text(text) => out.extend_from_slice(text),
+            Part::Var(id) => {
+                r.var(*id, &mut out);
+            }
+            Part::Capture(group) => escape(Escape::Args, r.captures.borrow().group(*group), &mut out),
+        }
+    }
+    out
+}
+
+fn is_kind(r: &mut Request, bytes: Vec<u8>, kind: FileKind) -> Result<bool, Flow> {
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Ok(false);
+    }
+    let file = Mapped { bytes, root_len: 0 };
+    let symlinks = path::symlinks(r, &file);
+    let found = r.stat_file(file.path(), symlinks)?;
+    if let Found::Missing(error) = &found {
+        // ENOENT, ENOTDIR, ENAMETOOLONG are answers; others are worth a line.
+        if !matches!(error.raw_os_error(), Some(2 | 20 | 36)) {
+            brisk_server::rlog!(r, Crit, "stat() \"{}\" failed ({})", file.path().display(), reason(error));
+        }
+    }
+    let Some(info) = found.info() else { return Ok(false) };
+    Ok(match kind {
+        FileKind::Plain => info.kind == Kind::File,
+        FileKind::Directory => info.kind == Kind::Directory,
+        FileKind::Any => info.kind != Kind::Other,
+        FileKind::Executable => info.mode & 0o100 != 0,
+    })
+}
+
+impl Answer {
+    pub fn new(status: u16, text: Template) -> Answer {
+        let constant = text.as_literal().map(Arc::from);
+        Answer { status, text, constant }
+    }
+
+    fn give(&self, r: &mut Request) -> Flow {
+        let is_redirect = matches!(self.status, 301 | 302 | 303 | 307 | 308);
+        if self.status >= 400 && self.text.is_empty() {
+            return Flow::Status(self.status);
+        }
+        if is_redirect {
+            r.resp.location = Some(self.text.eval(r).into());
+            return Flow::Status(self.status);
+        }
+        let text = match &self.constant {
+            Some(text) => text.clone().into(),
+            None => brisk_server::text::Text::Owned(self.text.eval(r)),
+        };
+        if r.resp.content_type.is_none() {
+            r.set_content_type_by_extension();
+        }
+        let content_type = r.resp.content_type.take().unwrap_or_default();
+        r.resp.text(self.status, content_type, text);
+        Flow::Done
+    }
+}
