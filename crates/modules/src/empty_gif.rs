@@ -95,8 +95,7 @@ mod tests {
     fn inner_locations_have_their_own_handler() {
         messages_in_location("empty_gif;", &[]);
         messages_in_location("empty_gif on;", &["invalid number of arguments in \"empty_gif\" directive"]);
-        let text =
-            "events {} http { server { location /a { empty_gif; location /a/b { } limit_except GET { } } }";
+        let text = "server { location /a { empty_gif; location /a/b { } limit_except GET { } } }";
         let snapshot = http(text).unwrap();
         let owned: Vec<_> = snapshot.locations.iter().map(|l| l.plan.content.is_some()).collect();
         // The server, /a, /a/b, limit_except.
