@@ -6,6 +6,7 @@
 //! compares a directive with its row. Nothing here knows a module.
 #![forbid(unsafe_code)]
 
+pub mod cidr;
 pub mod diag;
 pub mod fuzz;
 mod include;
