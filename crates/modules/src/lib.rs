@@ -8,6 +8,7 @@ mod headers;
 mod index;
 mod log;
 mod map;
+pub mod reference;
 mod rewrite;
 mod static_files;
 #[cfg(test)]
