@@ -56,6 +56,8 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
        brisk directives [NAME]
+       brisk variables [NAME]
+       brisk coverage
 
 Options:
   -?,-h         : this help

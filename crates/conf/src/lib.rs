@@ -11,6 +11,7 @@ pub mod diag;
 pub mod fuzz;
 mod include;
 mod lexer;
+pub mod nginx;
 mod parser;
 pub mod row;
 pub mod source;

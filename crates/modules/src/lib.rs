@@ -18,6 +18,7 @@ mod map;
 mod referer;
 mod media_types;
 mod random_index;
+pub mod reference;
 mod rewrite;
 mod secure_link;
 mod split_clients;
