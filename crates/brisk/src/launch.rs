@@ -31,7 +31,8 @@ pub fn run(paths: &Paths) -> i32 {
 
 /// Messages go to the terminal and to the early error log.
 fn show(paths: &Paths, outcome: &Outcome) {
-    for (level, text) in outcome.messages() {
+    // What only does nothing is for `-t` to tell.
+    for (level, text) in outcome.messages().filter(|(level, _)| *level < brisk_conf::Level::Notice) {
         eprintln!("brisk: {text}");
         if level <= brisk_conf::Level::Error {
             early(paths, &text);

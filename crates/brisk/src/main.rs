@@ -21,6 +21,7 @@ mod version;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    brisk_net::sys::disable_huge_pages();
     let args: Vec<String> = std::env::args().skip(1).collect();
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),

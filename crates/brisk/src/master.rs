@@ -100,6 +100,7 @@ pub fn run(
     if !master.start_worker(Some(snap))? {
         return Ok(0);
     }
+    sys::release_free_memory();
     master.await_worker()?;
     if paths.inline.is_none() {
         write_pid(&master.pid_path)?;
@@ -312,6 +313,7 @@ impl Master {
     fn reload(&mut self) -> Result<(), String> {
         systemd::reloading();
         let result = self.try_reload();
+        sys::release_free_memory();
         systemd::ready(self.generation);
         match &result {
             Ok(()) => self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation)),

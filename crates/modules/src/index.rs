@@ -104,13 +104,13 @@ impl Index {
         match found {
             Found::Missing(error) => match error.raw_os_error() {
                 Some(13 | 40 | 31) => Some(Flow::Status(403)),
-                Some(2) => {
+                Some(2 | 20) => {
                     if !std::mem::replace(checked_directory, true) {
                         return self.directory(r, &mapped.bytes, name.len());
                     }
                     None
                 }
-                Some(20 | 36) => None,
+                Some(36) => None,
                 _ => {
                     brisk_server::rlog!(
                         r, Crit, "open() \"{}\" failed ({})", mapped.path().display(), reason(&error)

@@ -50,6 +50,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
         if server.name.is_empty() {
             server.name = match token.bytes() {
+                [b'~', ..] => token.bytes().into(),
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
                 text => text.to_ascii_lowercase().into(),
             };

@@ -41,11 +41,12 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     };
     target(r, listen)?;
-    r.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
     if r.method == Method::Connect || r.method == Method::Trace {
         crate::rlog!(r, Info, "client sent {} method", String::from_utf8_lossy(r.head.method_name.of(&r.buf)));
         return Err(405);
     }
+    // Only now: a request that is refused up to here ends its connection.
+    r.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
     Ok(())
 }
 
