@@ -280,7 +280,7 @@ mod tests {
             ("userid_flags secure x;", "invalid value \"x\""),
             ("userid_mark ab;", mark),
             ("userid_mark -;", mark),
-            ("userid_expires soon;", "invalid value"),
+            ("userid_expires soon;", "\"userid_expires\" directive invalid value"),
             ("userid_service x;", "invalid number"),
         ]);
         accepted(&[
