@@ -50,6 +50,7 @@ pub struct Connection {
     /// Requests so far, the present one included.
     pub requests: Cell<u64>,
     local: OnceCell<Option<SocketAddr>>,
+    delays: Cell<bool>,
 }
 
 impl Connection {
@@ -64,6 +65,14 @@ impl Connection {
             started,
             requests: Cell::new(0),
             local: OnceCell::new(),
+            delays: Cell::new(false),
+        }
+    }
+
+    /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
+    pub fn delay_small_packets(&self) {
+        if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
         }
     }
 
