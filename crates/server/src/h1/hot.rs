@@ -296,6 +296,7 @@ fn prepared(
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
+        r.target.clone_from(&answer.target);
         r.uri.extend_from_slice(&answer.uri);
         r.args.extend_from_slice(&answer.args);
         r.host.extend_from_slice(&answer.host);
@@ -348,6 +349,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         status,
         server: r.server,
         location: r.loc,
+        target: r.target.without_path(),
         uri: r.uri[..].into(),
         args: r.args[..].into(),
         host: r.host[..].into(),
