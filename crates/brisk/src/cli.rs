@@ -28,7 +28,11 @@ pub fn main(args: &[String]) -> i32 {
         }
     };
     if options.help || options.version || options.configuration {
-        return informed(&options);
+        inform(&options);
+        // As nginx: what was asked to be tested is still tested.
+        if !options.test {
+            return 0;
+        }
     }
     let paths = config::Paths::new(&options);
     if let Some(signal) = &options.signal {
@@ -40,7 +44,7 @@ pub fn main(args: &[String]) -> i32 {
     launch::run(&paths)
 }
 
-fn informed(options: &Options) -> i32 {
+fn inform(options: &Options) {
     if options.help {
         eprint!("{}\n{HELP}", version::short());
     } else if options.configuration {
@@ -48,7 +52,6 @@ fn informed(options: &Options) -> i32 {
     } else {
         eprint!("{}", version::short());
     }
-    0
 }
 
 const HELP: &str = "\
@@ -56,6 +59,8 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
        brisk directives [NAME]
+       brisk variables [NAME]
+       brisk coverage
 
 Options:
   -?,-h         : this help

@@ -1,130 +1,53 @@
-//! `brisk directives [NAME]`: the reference in the terminal, from the same rows as `docs/directives.md`.
+//! `brisk directives`, `brisk variables` and `brisk coverage`: the reference in the terminal, from the same rows as
+//! `docs/`.
 
-use brisk_conf::{Arity, Default, Inherit};
-use brisk_modules::MODULES;
-use brisk_server::module::{Module, Row, Set};
-use std::fmt::Write as _;
+use brisk_modules::reference::{coverage, directives, variables};
 
-/// Runs it; gives the exit code.
+/// `brisk directives`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
     match args {
-        [] => print!("{}", list()),
-        [flag] if flag == "--markdown" => print!("{}", markdown()),
-        [name] => {
-            let found: Vec<_> = all().filter(|(_, row)| row.name == name).collect();
-            if found.is_empty() {
-                let near = brisk_conf::diag::did_you_mean(name, all().map(|(_, row)| row.name));
-                let hint = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-                eprintln!("brisk: no directive \"{name}\"{hint}");
-                return 1;
-            }
-            for (module, row) in found {
-                print!("{}", one(module, row));
-            }
-        }
-        _ => {
-            eprintln!("Usage: brisk directives [NAME | --markdown]");
-            return 1;
-        }
+        [] => print!("{}", directives::list()),
+        [flag] if flag == "--markdown" => print!("{}", directives::markdown()),
+        [name] if !name.starts_with('-') => match directives::one(name) {
+            Some(text) => print!("{text}"),
+            None => return unknown("directive", name, directives::all().map(|(_, row)| row.name)),
+        },
+        _ => return usage("directives [NAME | --markdown]"),
     }
     0
 }
 
-fn all() -> impl Iterator<Item = (&'static Module, &'static Row)> {
-    MODULES.iter().flat_map(|module| module.rows.iter().map(move |row| (*module, row)))
-}
-
-fn list() -> String {
-    let mut rows: Vec<_> = all().collect();
-    rows.sort_by_key(|(_, row)| row.name);
-    let mut out = String::new();
-    for (_, row) in rows {
-        let _ = writeln!(out, "{:32} {}", row.name, first_sentence(row.doc));
+/// `brisk variables`; gives the exit code.
+pub fn variables(args: &[String]) -> i32 {
+    match args {
+        [] => print!("{}", variables::list()),
+        [flag] if flag == "--markdown" => print!("{}", variables::markdown()),
+        [name] if !name.starts_with('-') => match variables::one(name) {
+            Some(text) => print!("{text}"),
+            None => return unknown("variable", name, variables::all().map(|(_, row)| row.name)),
+        },
+        _ => return usage("variables [NAME | --markdown]"),
     }
-    out
+    0
 }
 
-fn first_sentence(doc: &str) -> &str {
-    doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
-}
-
-fn syntax(row: &Row) -> String {
-    let arguments = match row.arity {
-        Arity { min: 0, max: 0, .. } => String::new(),
-        Arity { min: 1, max: 1, .. } => " VALUE".into(),
-        Arity { min, max: u8::MAX, .. } => format!(" VALUE{}", if min == 0 { "*" } else { " …" }),
-        Arity { min, max, .. } if min == max => " VALUE".repeat(min.into()),
-        Arity { min, max, .. } => format!("{}{}", " VALUE".repeat(min.into()), " [VALUE]".repeat((max - min).into())),
-    };
-    let end = if row.arity.block { " { … }" } else { ";" };
-    format!("{}{arguments}{end}", row.name)
-}
-
-fn default(row: &Row) -> String {
-    match row.default {
-        Default::Value(text) => format!("{} {text};", row.name),
-        Default::Told(text) => text.to_string(),
-        Default::Nothing => "—".into(),
+/// `brisk coverage`: what becomes of each directive of nginx; gives the exit code.
+pub fn coverage(args: &[String]) -> i32 {
+    if !args.is_empty() {
+        return usage("coverage");
     }
+    print!("{}", coverage::tsv());
+    0
 }
 
-fn inheritance(row: &Row) -> &'static str {
-    match row.inherit {
-        Inherit::Replace if row.many => "as a whole, unless the inner block has any of its own",
-        Inherit::Replace => "unless the inner block says otherwise",
-        Inherit::No => "not inherited",
-        Inherit::Definition => "—",
-    }
+fn usage(text: &str) -> i32 {
+    eprintln!("Usage: brisk {text}");
+    1
 }
 
-fn note(row: &Row) -> Option<String> {
-    match row.set {
-        Set::Ignored(why) => Some(format!("Accepted without effect: {why}.")),
-        _ => None,
-    }
-}
-
-fn contexts(row: &Row) -> String {
-    if row.contexts.0 == u32::MAX { "any".into() } else { row.contexts.names() }
-}
-
-fn one(module: &Module, row: &Row) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "{}\n  {}", row.name, row.doc);
-    let _ = writeln!(out, "  syntax:    {}", syntax(row));
-    let _ = writeln!(out, "  default:   {}", default(row));
-    let _ = writeln!(out, "  context:   {}", contexts(row));
-    let _ = writeln!(out, "  inherited: {}", inheritance(row));
-    let _ = writeln!(out, "  module:    {}", module.name);
-    if let Some(note) = note(row) {
-        let _ = writeln!(out, "  note:      {note}");
-    }
-    out
-}
-
-fn markdown() -> String {
-    let mut out = String::from(
-        "# Directives\n\nGenerated from the directive rows by `brisk directives --markdown`; a test keeps it current.\n",
-    );
-    for module in MODULES.iter().filter(|m| !m.rows.is_empty()) {
-        let _ = writeln!(out, "\n## {}\n", module.name);
-        let _ = writeln!(out, "| directive | default | context | inherited | what it does |\n|---|---|---|---|---|");
-        for row in module.rows {
-            let cell = |text: &str| text.replace('|', "\\|");
-            let doc = match note(row) {
-                Some(note) => format!("{} {note}", row.doc),
-                None => row.doc.to_string(),
-            };
-            let _ = writeln!(
-                out,
-                "| `{}` | {} | {} | {} | {} |",
-                cell(&syntax(row)),
-                cell(&default(row)),
-                contexts(row),
-                inheritance(row),
-                cell(&doc)
-            );
-        }
-    }
-    out
+fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> i32 {
+    let near = brisk_conf::diag::did_you_mean(name, names);
+    let hint = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+    eprintln!("brisk: no {kind} \"{name}\"{hint}");
+    1
 }

@@ -26,6 +26,8 @@ fn main() {
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),
+        Some("variables") => directives::variables(&args[1..]),
+        Some("coverage") => directives::coverage(&args[1..]),
         _ => cli::main(&args),
     });
 }

@@ -37,17 +37,34 @@ pub struct Diag {
     pub help: Option<String>,
     /// nginx ends some messages with `:LINE`, others with nothing; true leaves the place out of the first line.
     bare: bool,
+    /// The message is a reason that follows the directive's name.
+    reason: bool,
 }
 
 impl Diag {
     /// An error that refuses the configuration.
     pub fn emerg(span: Span, message: impl Into<String>) -> Diag {
-        Diag { level: Level::Emerg, message: message.into(), span: Some(span), help: None, bare: false }
+        Diag { level: Level::Emerg, message: message.into(), span: Some(span), help: None, bare: false, reason: false }
+    }
+
+    /// A reason why a value is refused: nginx's generic setters give one (`invalid number`), and the headline is
+    /// `"NAME" directive REASON` once [`Diag::about`] has told the name.
+    pub fn reason(span: Span, reason: &str) -> Diag {
+        Diag { reason: true, ..Diag::emerg(span, reason) }
+    }
+
+    /// Tells which directive a [`Diag::reason`] is about.
+    #[must_use]
+    pub fn about(mut self, directive: &str) -> Diag {
+        if std::mem::take(&mut self.reason) {
+            self.message = format!("\"{directive}\" directive {}", self.message);
+        }
+        self
     }
 
     /// An error that belongs to no place in a file.
     pub fn global(message: impl Into<String>) -> Diag {
-        Diag { level: Level::Emerg, message: message.into(), span: None, help: None, bare: true }
+        Diag { level: Level::Emerg, message: message.into(), span: None, help: None, bare: true, reason: false }
     }
 
     /// Something that works but is probably not meant.

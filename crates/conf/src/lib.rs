@@ -6,10 +6,12 @@
 //! compares a directive with its row. Nothing here knows a module.
 #![forbid(unsafe_code)]
 
+pub mod cidr;
 pub mod diag;
 pub mod fuzz;
 mod include;
 mod lexer;
+pub mod nginx;
 mod parser;
 pub mod row;
 pub mod source;

@@ -1,6 +1,7 @@
 //! One row of data per directive, and the check of a directive against its row.
 
 use crate::diag::{Diag, did_you_mean};
+use crate::nginx;
 use crate::parser::Directive;
 
 /// A set of contexts in which a directive may stand.
@@ -165,6 +166,11 @@ pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result
 pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str>) -> Diag {
     let name = directive.name();
     let diag = Diag::emerg(directive.name.span, format!("unknown directive \"{name}\""));
+    let modules = nginx::modules_with(name);
+    if !modules.is_empty() {
+        let modules = modules.join(", ");
+        return diag.help(format!("nginx has it in {modules}; Brisk does not support it (yet): see `brisk coverage`"));
+    }
     match did_you_mean(name, names) {
         Some(near) => diag.help(format!("did you mean \"{near}\"?")),
         None => diag.help("`brisk directives` lists the directives that are supported"),
@@ -206,5 +212,18 @@ mod tests {
             "invalid number of arguments in \"root\" directive / it takes 1 parameter, 2 given; is the \";\" missing at the end of this line?"
         );
         assert!(message("root /x {}", Context::HTTP).starts_with("directive \"root\" is not terminated by \";\""));
+    }
+
+    #[test]
+    fn an_unknown_directive_is_nginxs_or_a_slip_of_the_keyboard() {
+        let help = |text: &str| {
+            let mut sources = SourceMap::default();
+            let file = sources.add("f", text.as_bytes().to_vec());
+            let tree = parse(&mut sources, file, &NoFiles, &mut Vec::new());
+            unknown(&tree[0], ["root", "listen"].into_iter()).help.unwrap_or_default()
+        };
+        assert!(help("gzip on;").starts_with("nginx has it in ngx_http_gzip_filter_module; Brisk does not"));
+        assert_eq!(help("rooot /x;"), "did you mean \"root\"?");
+        assert!(help("frobnicate;").contains("`brisk directives`"));
     }
 }

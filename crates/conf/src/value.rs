@@ -27,19 +27,19 @@ pub fn number(token: &Token) -> Result<u64, Diag> {
         .parse::<u64>()
         .ok()
         .filter(|_| token.bytes().iter().all(u8::is_ascii_digit))
-        .ok_or_else(|| Diag::emerg(token.span, "invalid number").help("a number without unit is expected"))
+        .ok_or_else(|| Diag::reason(token.span, "invalid number").help("a number without unit is expected"))
 }
 
 /// Bytes: a number with an optional `k` or `m`.
 pub fn size(token: &Token) -> Result<u64, Diag> {
     parse_size(token.bytes(), false)
-        .ok_or_else(|| Diag::emerg(token.span, "invalid value").help("a size such as 512, 8k or 1m is expected"))
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a size such as 512, 8k or 1m is expected"))
 }
 
 /// Bytes: a number with an optional `k`, `m` or `g` (nginx allows `g` only for offsets into files).
 pub fn offset(token: &Token) -> Result<u64, Diag> {
     parse_size(token.bytes(), true)
-        .ok_or_else(|| Diag::emerg(token.span, "invalid value").help("a size such as 8k, 1m or 2g is expected"))
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a size such as 8k, 1m or 2g is expected"))
 }
 
 fn parse_size(text: &[u8], giga: bool) -> Option<u64> {
@@ -66,13 +66,13 @@ fn digits_value(digits: &[u8]) -> Option<u64> {
 pub fn msec(token: &Token) -> Result<Duration, Diag> {
     parse_time(token.bytes(), false)
         .map(Duration::from_millis)
-        .ok_or_else(|| Diag::emerg(token.span, "invalid value").help("a time such as 500ms, 30s, 5m or 1h30m"))
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a time such as 500ms, 30s, 5m or 1h30m"))
 }
 
 /// A time in whole seconds: `30`, `5m`, `1d12h`, `1y`.
 pub fn seconds(token: &Token) -> Result<u64, Diag> {
     parse_time(token.bytes(), true)
-        .ok_or_else(|| Diag::emerg(token.span, "invalid value").help("a time such as 30, 5m, 1d12h or 1y"))
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a time such as 30, 5m, 1d12h or 1y"))
 }
 
 /// Parses nginx's time syntax: units in falling order, `y M w d h m s ms`; a last number without unit is seconds.

@@ -27,6 +27,19 @@ pub fn build_with(modules: &[&'static Module], text: &str) -> (Option<Snapshot>,
     (snap, diags)
 }
 
+/// Asserts that an `http` block gives these messages, warnings included.
+#[track_caller]
+pub fn messages(text: &str, want: &[&str]) {
+    let (_, diags) = build_with(crate::MODULES, text);
+    assert_eq!(diags.into_iter().map(|diag| diag.message).collect::<Vec<_>>(), want, "{text}");
+}
+
+/// As [`messages`], for directives in a location.
+#[track_caller]
+pub fn messages_in_location(directives: &str, want: &[&str]) {
+    messages(&format!("server {{ location / {{ {directives} }} }}"), want);
+}
+
 /// Asserts that each text is refused with its message.
 pub fn refused(cases: &[(&str, &str)]) {
     for (text, want) in cases {

@@ -1,22 +1,28 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
 
+mod access;
+mod autoindex;
+mod charset;
 #[cfg(test)]
 mod check;
 mod cidr;
 mod computed;
 mod geo;
+mod directory;
+mod empty_gif;
 mod headers;
 mod index;
 mod log;
 mod map;
 mod referer;
+mod media_types;
+mod random_index;
+pub mod reference;
 mod rewrite;
 mod secure_link;
 mod split_clients;
 mod static_files;
-#[cfg(test)]
-mod testing;
 mod try_files;
 mod userid;
 
@@ -27,11 +33,16 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &geo::MODULE,
+    &access::MODULE,
+    &autoindex::MODULE,
+    &charset::MODULE,
+    &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,
     &map::MODULE,
     &referer::MODULE,
+    &random_index::MODULE,
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,

@@ -217,20 +217,20 @@ fn take(r: &mut Request, name: &[u8], kind: Want) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
     use brisk_server::vars::Table;
 
     #[test]
     fn parameters_are_checked() {
-        check_location("try_files $uri $uri/ =404;", &[]);
-        check_location("try_files $uri /index.php?$args;", &[]);
-        check_location("try_files $uri @fallback;", &[]);
-        check_location("try_files $uri;", &["invalid number of arguments in \"try_files\" directive"]);
-        check_location("try_files a b; try_files c d;", &["\"try_files\" directive is duplicate"]);
+        messages_in_location("try_files $uri $uri/ =404;", &[]);
+        messages_in_location("try_files $uri /index.php?$args;", &[]);
+        messages_in_location("try_files $uri @fallback;", &[]);
+        messages_in_location("try_files $uri;", &["invalid number of arguments in \"try_files\" directive"]);
+        messages_in_location("try_files a b; try_files c d;", &["\"try_files\" directive is duplicate"]);
         for code in ["=", "=abc", "=1000", "=+40", "=99999999999"] {
-            check_location(&format!("try_files $uri {code};"), &[&format!("invalid code \"{code}\"")]);
+            messages_in_location(&format!("try_files $uri {code};"), &[&format!("invalid code \"{code}\"")]);
         }
-        check_location("try_files $nosuch =404;", &["unknown \"nosuch\" variable"]);
+        messages_in_location("try_files $nosuch =404;", &["unknown \"nosuch\" variable"]);
     }
 
     #[test]

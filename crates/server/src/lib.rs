@@ -8,6 +8,7 @@ pub mod files;
 mod filters;
 pub mod flow;
 pub mod h1;
+pub mod in_memory;
 pub mod limits;
 pub mod location;
 pub mod log;

@@ -11,15 +11,15 @@ pub const PIPELINE_MAX: usize = 64;
 /// A file up to this size is kept in memory while it is cached.
 pub const SMALL_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// All file contents that one thread keeps.
-pub const FILE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const FILE_MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Files (or facts about files) that one thread keeps.
-pub const FILE_ENTRIES_MAX: usize = 4096;
+pub const FILE_ENTRIES_MAX: usize = 16_384;
 /// Open descriptors among them.
 pub const FILE_DESCRIPTORS_MAX: usize = 512;
 /// Prepared answers that one thread keeps.
-pub const PREPARED_ENTRIES_MAX: usize = 4096;
+pub const PREPARED_ENTRIES_MAX: usize = 16_384;
 /// Their bytes, heads included.
-pub const PREPARED_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const PREPARED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// An answer up to this size is prepared as a whole.
 pub const PREPARED_ANSWER_BYTES_MAX: usize = 80 * 1024;
 /// Bytes of a large file handed to the kernel at a time, so that others have their turn.
@@ -36,3 +36,7 @@ pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
 pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
 /// Regular expression match attempts (PCRE): stops runaway backtracking.
 pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
+/// From this many regular expression locations in a block on, one pass over the URI tells whether any can match.
+pub const REGEX_SET_MIN: usize = 8;
+/// Compiled size of such a set; larger ones are not built.
+pub const REGEX_SET_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -2,10 +2,12 @@
 //! each level looking into its inner locations.
 
 use crate::conf::{Location, LocationId, Snapshot};
-use crate::regex::Regex;
+use crate::limits::REGEX_SET_MIN;
+use crate::regex::{Candidates, Regex, RegexSet};
 use crate::request::Request;
 use brisk_conf::{Diag, Token};
 use hashbrown::HashMap;
+use std::sync::OnceLock;
 
 /// A prefix or exact location.
 struct PrefixEntry {
@@ -26,6 +28,8 @@ pub struct LocationTree {
     /// Sorted by text.
     prefixes: Vec<PrefixEntry>,
     regexes: Vec<(Regex, LocationId)>,
+    /// All of `regexes` in one, built when it is first needed.
+    set: OnceLock<Option<RegexSet>>,
 }
 
 /// What was found for a URI.
@@ -46,6 +50,14 @@ enum Step {
 }
 
 impl LocationTree {
+    fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
+        if self.regexes.len() < REGEX_SET_MIN {
+            return None;
+        }
+        let set = self.set.get_or_init(|| RegexSet::new(self.regexes.iter().map(|(regex, _)| regex)));
+        set.as_ref().map(|set| set.candidates(uri))
+    }
+
     fn step(&self, uri: &[u8]) -> Step {
         // The greatest text that is not greater than the URI; its chain of shorter ones holds every prefix.
         let after = self.prefixes.partition_point(|entry| *entry.text <= *uri);
@@ -101,8 +113,9 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
         Step::None => {}
     }
     if !no_regex {
-        for (regex, id) in &tree.regexes {
-            if regex.exec(r, &r.uri) {
+        let candidates = tree.candidates(&r.uri);
+        for (index, (regex, id)) in tree.regexes.iter().enumerate() {
+            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.uri) {
                 let (inner, _) = search(snap, r, snap.location(*id));
                 return (if inner == Found::Nothing { Found::Location(*id) } else { inner }, true);
             }
@@ -183,7 +196,7 @@ impl Scope {
         let mut prefixes: Vec<PrefixEntry> = texts.into_values().collect();
         link(&mut prefixes);
         let empty = prefixes.is_empty() && regexes.is_empty();
-        ((!empty).then(|| Box::new(LocationTree { prefixes, regexes })), named)
+        ((!empty).then(|| Box::new(LocationTree { prefixes, regexes, set: OnceLock::new() })), named)
     }
 }
 

@@ -100,6 +100,9 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         Flow::Allowed => {
             let any = r.core().satisfy == Satisfy::Any;
             if r.cursor.phase == Phase::Access && any {
+                // Whoever refused before is overruled, his challenge included.
+                r.cursor.denied = 0;
+                r.resp.remove("WWW-Authenticate");
                 enter(r, Phase::PreContent);
             } else {
                 advance(r);

@@ -75,11 +75,22 @@ impl Prepared {
         None
     }
 
+    /// Drops what is outdated, and half of the rest: what is in use comes back with its next request.
+    fn make_room(&mut self) {
+        let mut turn = false;
+        let mut bytes = 0;
+        self.map.retain(|_, entry| {
+            turn = !turn;
+            let stay = turn && entry.answer.watches.iter().all(Watch::is_up);
+            bytes += if stay { entry.answer.bytes.len() } else { 0 };
+            stay
+        });
+        self.bytes = bytes;
+    }
+
     pub fn put(&mut self, listen: ListenId, host: &[u8], target: &[u8], answer: Answer) {
         if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.bytes.len() > PREPARED_BYTES_MAX {
-            // What is in use comes back with its next request.
-            self.map.clear();
-            self.bytes = 0;
+            self.make_room();
         }
         self.bytes += answer.bytes.len();
         let hash = self.hash(listen, host, target);

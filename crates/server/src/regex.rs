@@ -3,7 +3,7 @@
 //! What the linear-time engine can express runs on it; look-around and back-references go to PCRE2 with its JIT
 //! compiler and a match limit.
 
-use crate::limits::PCRE_MATCH_LIMIT;
+use crate::limits::{PCRE_MATCH_LIMIT, REGEX_SET_BYTES_MAX, REGEX_SET_MIN};
 use crate::request::Request;
 use crate::vars::{Table, VarId};
 use brisk_conf::{Diag, Token};
@@ -18,8 +18,60 @@ enum Engine {
 pub struct Regex {
     engine: Engine,
     pattern: Box<str>,
+    caseless: bool,
     named: Box<[(usize, VarId)]>,
     groups: usize,
+}
+
+/// Several expressions that are tried in one pass, to skip those that cannot match.
+pub struct RegexSet {
+    set: regex::bytes::RegexSet,
+    /// For each expression its place in the set; `None`: it runs on PCRE and is always tried.
+    places: Vec<Option<usize>>,
+}
+
+/// Which expressions of a [`RegexSet`] are worth trying on one subject.
+pub struct Candidates<'s> {
+    set: &'s RegexSet,
+    matches: Option<regex::bytes::SetMatches>,
+}
+
+impl RegexSet {
+    /// `None` if the set would be too large or too small to pay.
+    pub fn new<'r>(list: impl Iterator<Item = &'r Regex>) -> Option<RegexSet> {
+        let mut patterns = Vec::new();
+        let mut places = Vec::new();
+        for regex in list {
+            places.push(matches!(regex.engine, Engine::Linear(_)).then(|| {
+                let flags = if regex.caseless { "(?i-u:" } else { "(?-u:" };
+                patterns.push(format!("{flags}{})", regex.pattern));
+                patterns.len() - 1
+            }));
+        }
+        if patterns.len() < REGEX_SET_MIN {
+            return None;
+        }
+        let built = regex::bytes::RegexSetBuilder::new(&patterns)
+            .size_limit(REGEX_SET_BYTES_MAX)
+            .dfa_size_limit(REGEX_SET_BYTES_MAX)
+            .build();
+        built.ok().map(|set| RegexSet { set, places })
+    }
+
+    pub fn candidates(&self, subject: &[u8]) -> Candidates<'_> {
+        let matches = self.set.is_match(subject).then(|| self.set.matches(subject));
+        Candidates { set: self, matches }
+    }
+}
+
+impl Candidates<'_> {
+    /// Whether expression `index` can match.
+    pub fn has(&self, index: usize) -> bool {
+        match self.set.places[index] {
+            Some(place) => self.matches.as_ref().is_some_and(|m| m.matched(place)),
+            None => true,
+        }
+    }
 }
 
 /// The groups of the last match in a request.
@@ -73,7 +125,7 @@ impl Regex {
             })?;
             named.push((index, id));
         }
-        Ok(Regex { engine, pattern: pattern.into(), named: named.into(), groups })
+        Ok(Regex { engine, pattern: pattern.into(), caseless, named: named.into(), groups })
     }
 
     pub fn pattern(&self) -> &str {

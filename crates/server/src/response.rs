@@ -27,6 +27,16 @@ impl Piece {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The bytes, unless they are in a file that is not held in memory (or shorter than the piece says).
+    pub fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Piece::Bytes(text) => Some(text),
+            Piece::File { file, range } => {
+                file.content.as_ref()?.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+            }
+        }
+    }
 }
 
 /// What a stream gives when it is pulled.

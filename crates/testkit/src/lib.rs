@@ -1,1 +1,21 @@
-//! brisk-testkit
+//! What end-to-end tests share: a server under test in a folder of its own, a raw HTTP/1.1 client that trusts
+//! nothing, scenario files, load, and looks at processes.
+//!
+//! Tests never sleep for a fixed time: they [wait](wait::until) for a condition, with a deadline that only a broken
+//! server reaches. Everything is on 127.0.0.1, each server has ports and files of its own, so tests run in parallel.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod load;
+pub mod ports;
+pub mod process;
+pub mod response;
+pub mod scenario;
+pub mod server;
+pub mod temp;
+pub mod wait;
+
+pub use client::Client;
+pub use response::Response;
+pub use server::{Builder, Server};
+pub use temp::TempDir;

@@ -163,7 +163,7 @@ fn next_time_of_day(now: i64, time: i64, offset: impl Fn(i64) -> i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
 
     #[test]
     fn values_are_parsed() {
@@ -190,16 +190,16 @@ mod tests {
 
     #[test]
     fn messages() {
-        check_location("expires 24d; ", &[]);
-        check_location("expires modified +24h; ", &[]);
-        check_location("expires $arg_e; ", &[]);
-        check_location("expires never;", &["\"expires\" directive invalid value"]);
-        check_location("expires accessed 1h;", &["\"expires\" directive invalid value"]);
-        check_location(
+        messages_in_location("expires 24d; ", &[]);
+        messages_in_location("expires modified +24h; ", &[]);
+        messages_in_location("expires $arg_e; ", &[]);
+        messages_in_location("expires never;", &["\"expires\" directive invalid value"]);
+        messages_in_location("expires accessed 1h;", &["\"expires\" directive invalid value"]);
+        messages_in_location(
             "expires @25h;",
             &["\"expires\" directive daily time value must be less than 24 hours"],
         );
-        check_location("expires 1; expires 2;", &["\"expires\" directive is duplicate"]);
+        messages_in_location("expires 1; expires 2;", &["\"expires\" directive is duplicate"]);
     }
 
     #[test]

@@ -227,13 +227,12 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }
     // What values look at is noted when they are read.
     let purity = if trailers.is_empty() { conf.expires.purity() } else { Purity::Impure };
-    let filter =
-        Headers { headers: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
+    let filter = Headers { fields: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
     plan.add_filter(Stage::Headers, purity, Arc::new(filter));
 }
 
 struct Headers {
-    headers: Box<[Arc<Field>]>,
+    fields: Box<[Arc<Field>]>,
     trailers: Arc<[Arc<Field>]>,
     expires: Expires,
 }
@@ -249,7 +248,7 @@ impl Filter for Headers {
         if safe {
             self.expires.apply(r);
         }
-        for field in self.headers.iter().filter(|field| safe || field.always) {
+        for field in self.fields.iter().filter(|field| safe || field.always) {
             let value = field.value(r);
             match field.kind {
                 Kind::Add if value.is_empty() => {}
@@ -290,15 +289,18 @@ impl Trailers for AddTrailers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_location;
+    use crate::check::messages_in_location;
 
     #[test]
     fn parameters_are_checked() {
-        check_location("add_header X-A b; add_header X-A $uri always; add_trailer X ''; expires 1d;", &[]);
-        check_location("add_header_inherit merge; add_trailer_inherit off; add_header A '';", &[]);
-        check_location("add_header A b often;", &["invalid parameter \"often\""]);
-        check_location("add_header A;", &["invalid number of arguments in \"add_header\" directive"]);
-        check_location("add_header_inherit all;", &["invalid value \"all\""]);
+        messages_in_location(
+            "add_header X-A b; add_header X-A $uri always; add_trailer X ''; expires 1d;",
+            &[],
+        );
+        messages_in_location("add_header_inherit merge; add_trailer_inherit off; add_header A '';", &[]);
+        messages_in_location("add_header A b often;", &["invalid parameter \"often\""]);
+        messages_in_location("add_header A;", &["invalid number of arguments in \"add_header\" directive"]);
+        messages_in_location("add_header_inherit all;", &["invalid value \"all\""]);
     }
 
     #[test]

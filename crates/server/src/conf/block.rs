@@ -177,7 +177,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             }
         };
         if let Err(diag) = done {
-            cx.global.diags.push(diag);
+            cx.global.diags.push(diag.about(row.name));
         }
     }
     for (index, module) in cx.global.modules.iter().enumerate() {

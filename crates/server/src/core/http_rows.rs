@@ -167,7 +167,7 @@ pub static ROWS: &[Row] = &[
         Set::Simple(|cx, d| {
             let (number, size) = (value::number(d.arg(0))?, value::size(d.arg(1))?);
             if number == 0 || size == 0 {
-                return Err(Diag::emerg(d.span, "invalid value").help("both must be at least 1"));
+                return Err(Diag::reason(d.span, "invalid value").help("both must be at least 1"));
             }
             cx.conf::<CoreConf>().large_client_header_buffers = (number, size);
             Ok(())

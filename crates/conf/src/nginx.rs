@@ -1,0 +1,75 @@
+//! The names of nginx's directives, supported here or not: an unknown name is either nginx's or a mistake.
+
+use crate::row::Arity;
+
+/// Name, module, contexts, parameters; from nginx 1.31.5's sources.
+const TABLE: &str = include_str!("nginx-directives.tsv");
+
+/// One directive of nginx. A name that several modules have is listed once for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub name: &'static str,
+    /// As in nginx's sources: `ngx_http_core_module`.
+    pub module: &'static str,
+    /// Joined by commas: `main`, `http`, `http.server`, `http.location.if`, `stream`, …
+    pub contexts: &'static str,
+    /// nginx's word for the number of parameters: `TAKE12`, `1MORE`, `BLOCK,NOARGS`, …
+    args: &'static str,
+}
+
+impl Known {
+    /// How many parameters nginx takes here.
+    pub fn arity(&self) -> Arity {
+        let block = self.args.starts_with("BLOCK,");
+        let (mut min, mut max) = (u8::MAX, 0);
+        for word in self.args.split(',') {
+            let (low, high) = match word {
+                "BLOCK" => continue,
+                "NOARGS" => (0, 0),
+                "FLAG" => (1, 1),
+                "1MORE" => (1, u8::MAX),
+                "2MORE" => (2, u8::MAX),
+                // TAKE123: the digits are the numbers that are allowed.
+                word => (word.as_bytes()[4] - b'0', word.as_bytes()[word.len() - 1] - b'0'),
+            };
+            (min, max) = (min.min(low), max.max(high));
+        }
+        Arity { min, max, block }
+    }
+}
+
+/// All of them.
+pub fn directives() -> impl Iterator<Item = Known> {
+    TABLE.lines().skip(1).map(|line| {
+        let mut fields = line.split('\t');
+        let mut next = || fields.next().unwrap_or_default();
+        Known { name: next(), module: next(), contexts: next(), args: next() }
+    })
+}
+
+/// The modules that have a directive of this name.
+pub fn modules_with(name: &str) -> Vec<&'static str> {
+    directives().filter(|known| known.name == name).map(|known| known.module).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        assert!(directives().count() > 700);
+        assert!(directives().all(|known| known.module.starts_with("ngx_") && !known.contexts.is_empty()));
+        assert_eq!(modules_with("gzip"), ["ngx_http_gzip_filter_module"]);
+        assert_eq!(modules_with("no_such"), [""; 0]);
+    }
+
+    #[test]
+    fn parameters_are_counted() {
+        let arity = |name: &str| directives().find(|known| known.name == name).unwrap().arity();
+        assert_eq!(arity("user"), Arity::between(1, 2));
+        assert_eq!(arity("listen"), Arity::SOME);
+        assert_eq!(arity("map"), Arity::TWO.block());
+        assert!(directives().all(|known| known.arity().min <= known.arity().max));
+    }
+}

@@ -1,0 +1,210 @@
+//! `ngx_http_access_module`: who may come in, by address.
+
+use brisk_conf::cidr::Cidr;
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::Satisfy;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::row;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "access",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
+
+static ROWS: &[Row] = &[
+    row!(
+        "allow",
+        CONTEXTS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "Lets clients with this address or network in: IPv4, IPv6, unix: or all. The first of allow and deny that matches decides.",
+        Set::Simple(|cx, d| add(cx, d, Verdict::Allow))
+    ),
+    row!(
+        "deny",
+        CONTEXTS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "Answers clients with this address or network with 403: IPv4, IPv6, unix: or all.",
+        Set::Simple(|cx, d| add(cx, d, Verdict::Deny))
+    ),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Deny,
+}
+
+/// Whom a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    All,
+    Unix,
+    Net(Cidr),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    who: Who,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Default)]
+struct Conf {
+    rules: Vec<Rule>,
+    /// The rules are this block's own, not the outer one's.
+    own: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        self.own
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.own = false;
+        true
+    }
+}
+
+fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let who = match token.bytes() {
+        b"all" => Who::All,
+        b"unix:" => Who::Unix,
+        _ => {
+            let parsed = Cidr::parse(token.str()).ok_or_else(|| {
+                invalid_parameter(token).help("write an address, a network such as 10.0.0.0/8, unix: or all")
+            })?;
+            if parsed.is_rough {
+                let text = format!("low address bits of {} are meaningless", token.text());
+                cx.warn(Diag::warn(token.span, text));
+            }
+            Who::Net(parsed.cidr)
+        }
+    };
+    let conf = cx.conf::<Conf>();
+    if !std::mem::replace(&mut conf.own, true) {
+        conf.rules.clear();
+    }
+    conf.rules.push(Rule { who, verdict });
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if !conf.rules.is_empty() {
+        plan.note(Purity::Impure);
+        plan.access.push(Arc::new(Access { rules: conf.rules.as_slice().into() }));
+    }
+}
+
+struct Access {
+    rules: Box<[Rule]>,
+}
+
+impl Handler for Access {
+    fn handle(&self, r: &mut Request) -> Flow {
+        match verdict(&self.rules, r.conn().peer.ip()) {
+            None => Flow::Next,
+            Some(Verdict::Allow) => Flow::Allowed,
+            Some(Verdict::Deny) => {
+                if r.core().satisfy == Satisfy::All {
+                    brisk_server::rlog!(r, Error, "access forbidden by rule");
+                }
+                Flow::Status(403)
+            }
+        }
+    }
+}
+
+/// The first rule that matches an address; `None` is a unix socket.
+fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
+    // An IPv4 client of an IPv6 socket is an IPv4 client, as far as there are rules for such.
+    let has_v4 = rules.iter().any(|rule| matches!(rule.who, Who::All | Who::Net(Cidr::V4 { .. })));
+    let address = address.map(|ip| if has_v4 { ip.to_canonical() } else { ip });
+    let matches = |who: Who| match (who, address) {
+        (Who::All, _) | (Who::Unix, None) => true,
+        (Who::Net(net), Some(ip)) => net.contains(ip),
+        (Who::Unix, Some(_)) | (Who::Net(_), None) => false,
+    };
+    rules.iter().find(|rule| matches(rule.who)).map(|rule| rule.verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{http, messages_in_location};
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location("allow 10.0.0.0/8; allow ::1; allow unix:; deny all;", &[]);
+        messages_in_location("allow 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
+        messages_in_location("deny ALL;", &["invalid parameter \"ALL\""]);
+        messages_in_location("allow localhost;", &["invalid parameter \"localhost\""]);
+        messages_in_location("deny 10.0.0.0/33;", &["invalid parameter \"10.0.0.0/33\""]);
+        messages_in_location("limit_except GET { deny all; }", &[]);
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let check = |text: &str, address: Option<&str>, want: Option<Verdict>| {
+            let rules: Vec<Rule> = text
+                .split(' ')
+                .map(|word| {
+                    let (sign, who) = word.split_at(1);
+                    let verdict = if sign == "+" { Verdict::Allow } else { Verdict::Deny };
+                    let who = match who {
+                        "all" => Who::All,
+                        "unix:" => Who::Unix,
+                        net => Who::Net(Cidr::parse(net).unwrap().cidr),
+                    };
+                    Rule { who, verdict }
+                })
+                .collect();
+            assert_eq!(verdict(&rules, address.map(|a| a.parse().unwrap())), want, "{text}: {address:?}");
+        };
+        let (allow, deny) = (Some(Verdict::Allow), Some(Verdict::Deny));
+        check("-10.0.0.1 +10.0.0.0/8 -all", Some("10.0.0.1"), deny);
+        check("-10.0.0.1 +10.0.0.0/8 -all", Some("10.0.0.2"), allow);
+        check("-10.0.0.1 +10.0.0.0/8 -all", Some("11.0.0.2"), deny);
+        check("-10.0.0.1 +10.0.0.0/8 -all", Some("::1"), deny);
+        check("-10.0.0.1 +10.0.0.0/8 -all", None, deny);
+        check("+unix:", None, allow);
+        check("+unix:", Some("10.0.0.1"), None);
+        check("+10.0.0.0/8", Some("::ffff:10.1.1.1"), allow);
+        check("-::/0", Some("::ffff:10.1.1.1"), deny);
+        check("-::/0", Some("10.1.1.1"), None);
+        check("-::/0 +10.0.0.0/8", Some("::ffff:10.1.1.1"), allow);
+    }
+
+    #[test]
+    fn own_rules_replace_those_of_the_outer_block() {
+        let text = "deny all; server { location /a { } location /b { allow 10.0.0.1; deny 10.0.0.2; } \
+                    location /c { allow unix:; location /c/d { deny all; allow unix:; } } }";
+        let snapshot = http(text).unwrap();
+        let counts: Vec<_> = snapshot.locations.iter().map(|l| l.plan.access.len()).collect();
+        assert_eq!(counts, [1, 1, 1, 1, 1]);
+        assert!(snapshot.locations.iter().all(|l| l.plan.purity == Purity::Impure));
+    }
+}

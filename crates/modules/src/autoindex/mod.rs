@@ -1,0 +1,277 @@
+//! `ngx_http_autoindex_module`: listings of directories.
+
+mod render;
+
+use crate::charset;
+use crate::directory::{self, Failure};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_http::Method;
+use brisk_net::clock;
+use brisk_net::sys::local_time;
+use brisk_server::conf::Cx;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::path;
+use brisk_server::plan::{Handler, Plan};
+use brisk_server::request::Request;
+use brisk_server::text::Text;
+use brisk_server::vars::{Template, builtin};
+use brisk_server::{row, simple};
+use render::{Entry, Html, Kind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "autoindex",
+    rows: ROWS,
+    conf: || Arc::new(Conf { on: false, format: Format::Html, local_time: false, exact_size: true }),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    simple!(
+        Conf,
+        flag,
+        "autoindex",
+        on,
+        Context::HSL,
+        "off",
+        "Whether directories without an index file are listed. Names that begin with a dot are left out."
+    ),
+    row!(
+        "autoindex_format",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("html"),
+        Replace,
+        false,
+        "The form of a listing: html, xml, json, or jsonp with the function's name in the argument callback.",
+        Set::Simple(format)
+    ),
+    simple!(
+        Conf,
+        flag,
+        "autoindex_localtime",
+        local_time,
+        Context::HSL,
+        "off",
+        "Whether times of an HTML listing are in the local zone instead of UTC."
+    ),
+    simple!(
+        Conf,
+        flag,
+        "autoindex_exact_size",
+        exact_size,
+        Context::HSL,
+        "on",
+        "Whether sizes of an HTML listing are in bytes; off rounds them to K, M and G."
+    ),
+];
+
+/// `autoindex_format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Html,
+    Json,
+    Jsonp,
+    Xml,
+}
+
+#[derive(Clone)]
+struct Conf {
+    on: bool,
+    format: Format,
+    local_time: bool,
+    exact_size: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    cx.conf::<Conf>().format = match token.bytes() {
+        b"html" => Format::Html,
+        b"json" => Format::Json,
+        b"jsonp" => Format::Jsonp,
+        b"xml" => Format::Xml,
+        _ => {
+            return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+                .help("it must be html, json, jsonp or xml"));
+        }
+    };
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if conf.on {
+        let charset = charset::of_type(cx, b"text/html");
+        plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset }));
+    }
+}
+
+struct Autoindex {
+    conf: Conf,
+    /// The charset that an HTML listing will have, if any.
+    charset: Option<Template>,
+}
+
+/// What is to be made of a directory.
+enum Output {
+    Html(Html),
+    Xml,
+    Json { callback: Option<Vec<u8>> },
+}
+
+impl Handler for Autoindex {
+    fn handle(&self, r: &mut Request) -> Flow {
+        if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head) {
+            return Flow::Next;
+        }
+        let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+        let path = directory::named_by(mapped.path());
+        let output = match self.output(r) {
+            Ok(output) => output,
+            Err(status) => return Flow::Status(status),
+        };
+        let uri = r.uri.clone();
+        Flow::Wait(Box::new(move |r| {
+            Box::pin(async move {
+                let media = output.media_type();
+                let job = move |path: &Path| {
+                    let mut listing = list(path)?;
+                    listing.body = output.render(&uri, &listing.entries);
+                    Ok(listing)
+                };
+                match directory::on_pool(path, job).await {
+                    Ok(listing) => {
+                        listing.denied.iter().for_each(|failure| {
+                            failure.report(r);
+                        });
+                        respond(r, media, listing.body)
+                    }
+                    Err(failure) => Flow::Status(failure.report(r)),
+                }
+            })
+        }))
+    }
+}
+
+impl Autoindex {
+    fn output(&self, r: &Request) -> Result<Output, u16> {
+        Ok(match self.conf.format {
+            Format::Html => {
+                let charset = self.charset.as_ref().map(|template| template.eval(r));
+                let zone =
+                    if self.conf.local_time { local_time(clock::now().unix_secs).offset_minutes } else { 0 };
+                Output::Html(Html {
+                    utf8: charset.is_some_and(|name| name.eq_ignore_ascii_case(b"utf-8")),
+                    exact_size: self.conf.exact_size,
+                    utc_offset: i64::from(zone) * 60,
+                })
+            }
+            Format::Xml => Output::Xml,
+            Format::Json => Output::Json { callback: None },
+            Format::Jsonp => Output::Json { callback: callback(r)? },
+        })
+    }
+}
+
+/// The name of the function that a JSONP listing calls; an error is the status.
+fn callback(r: &Request) -> Result<Option<Vec<u8>>, u16> {
+    const LENGTH_MAX: usize = 128;
+    let Some(name) = builtin::find_arg(&r.args, b"callback").filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let shown = String::from_utf8_lossy(name);
+    if name.len() > LENGTH_MAX {
+        brisk_server::rlog!(r, Info, "client sent too long callback name: \"{shown}\"");
+        return Err(400);
+    }
+    if !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')) {
+        brisk_server::rlog!(r, Info, "client sent invalid callback name: \"{shown}\"");
+        return Err(400);
+    }
+    Ok(Some(name.to_vec()))
+}
+
+/// A directory's entries, and what they look like.
+#[derive(Default)]
+struct Listing {
+    entries: Vec<Entry>,
+    /// Entries that could not be looked at.
+    denied: Vec<Failure>,
+    body: Vec<u8>,
+}
+
+fn list(path: &Path) -> Result<Listing, Failure> {
+    let mut listing = Listing::default();
+    directory::each(path, |entry| {
+        let metadata = match directory::metadata(entry) {
+            Ok(metadata) => metadata,
+            Err(failure) if failure.is_denied() => {
+                listing.denied.push(failure);
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let kind = match () {
+            () if metadata.is_dir() => Kind::Directory,
+            () if metadata.is_file() => Kind::File,
+            () => Kind::Other,
+        };
+        let name = entry.file_name().as_bytes().to_vec();
+        listing.entries.push(Entry { name, kind, modified: metadata.mtime(), size: metadata.len() });
+        Ok(())
+    })?;
+    listing.entries.sort_unstable_by(Entry::order);
+    Ok(listing)
+}
+
+impl Output {
+    fn media_type(&self) -> &'static str {
+        match self {
+            Output::Html(_) => "text/html",
+            Output::Xml => "text/xml",
+            Output::Json { callback: None } => "application/json",
+            Output::Json { callback: Some(_) } => "application/javascript",
+        }
+    }
+
+    fn render(&self, uri: &[u8], entries: &[Entry]) -> Vec<u8> {
+        match self {
+            Output::Html(html) => html.render(uri, entries),
+            Output::Xml => render::xml(entries),
+            Output::Json { callback } => render::json(entries, callback.as_deref()),
+        }
+    }
+}
+
+fn respond(r: &mut Request, media: &'static str, body: Vec<u8>) -> Flow {
+    r.resp.text(200, media, body);
+    if media == "text/xml" {
+        r.resp.charset = Some(Text::from("utf-8"));
+    }
+    Flow::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::messages_in_location;
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location(
+            "autoindex on; autoindex_format jsonp; autoindex_localtime on; autoindex_exact_size off;",
+            &[],
+        );
+        messages_in_location("autoindex_format text;", &["invalid value \"text\""]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Recoding bodies with a `charset_map`.
+
+use super::map::{Direction, Map, Tables};
+use brisk_server::in_memory::InMemory;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece, Response};
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Recodes a text that comes in pieces.
+pub struct Recoder {
+    map: Arc<Map>,
+    direction: Direction,
+    /// The beginning of a UTF-8 character whose end is in the next piece.
+    partial: Vec<u8>,
+}
+
+impl Recoder {
+    /// A recoder between two charsets, if there is a map.
+    pub fn find(maps: &[Arc<Map>], from: &[u8], to: &[u8]) -> Option<Recoder> {
+        maps.iter().find_map(|map| {
+            let direction = map.connects(from, to)?;
+            Some(Recoder { map: map.clone(), direction, partial: Vec::new() })
+        })
+    }
+
+    /// Whether a text stays as long as it is.
+    fn keeps_length(&self) -> bool {
+        matches!(self.map.tables, Tables::Bytes { .. })
+    }
+
+    fn recode(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        match (&self.map.tables, self.direction) {
+            (Tables::Bytes { forth, .. }, Direction::Forth) => {
+                out.extend(input.iter().map(|&b| forth[usize::from(b)]));
+            }
+            (Tables::Bytes { back, .. }, Direction::Back) => {
+                out.extend(input.iter().map(|&b| back[usize::from(b)]));
+            }
+            (Tables::Utf8 { encode, .. }, Direction::Forth) => {
+                out.extend(input.iter().flat_map(|&b| encode[usize::from(b)].bytes()));
+            }
+            (Tables::Utf8 { .. }, Direction::Back) => self.decode(input, out),
+        }
+    }
+
+    /// Characters that the charset lacks become numeric references, as in nginx: most of what is recoded is HTML.
+    fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let Tables::Utf8 { decode, .. } = &self.map.tables else { return };
+        let joined;
+        let mut rest = input;
+        if !self.partial.is_empty() {
+            joined = [&*std::mem::take(&mut self.partial), input].concat();
+            rest = &joined;
+        }
+        loop {
+            let (text, broken) = match std::str::from_utf8(rest) {
+                Ok(text) => (text, None),
+                Err(error) => {
+                    let (valid, after) = rest.split_at(error.valid_up_to());
+                    (std::str::from_utf8(valid).unwrap_or_default(), Some((after, error.error_len())))
+                }
+            };
+            for character in text.chars() {
+                match decode.get(&character) {
+                    _ if character.is_ascii() => out.push(character as u8),
+                    Some(&byte) => out.push(byte),
+                    None => {
+                        let _ = write!(out, "&#{};", u32::from(character));
+                    }
+                }
+            }
+            match broken {
+                None => return,
+                Some((after, Some(length))) => {
+                    out.push(b'?');
+                    rest = &after[length..];
+                }
+                Some((after, None)) => {
+                    self.partial = after.to_vec();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The text is at its end.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::take(&mut self.partial).is_empty() {
+            out.push(b'?');
+        }
+    }
+}
+
+/// Recodes a response's body.
+pub fn apply(resp: &mut Response, mut recoder: Recoder) {
+    let body = std::mem::take(&mut resp.body);
+    if let Some(pieces) = in_memory(&body) {
+        let mut out = Vec::new();
+        for bytes in pieces {
+            recoder.recode(bytes, &mut out);
+        }
+        recoder.finish(&mut out);
+        resp.allow_ranges &= recoder.keeps_length();
+        if resp.content_length.is_some() {
+            resp.content_length = Some(out.len() as u64);
+        }
+        resp.body = if out.is_empty() { Body::Empty } else { Body::bytes(out) };
+        return;
+    }
+    // Ranges are cut from a stream in their order only; a client may ask in any.
+    resp.allow_ranges = false;
+    if !recoder.keeps_length() {
+        resp.content_length = None;
+    }
+    resp.body = Body::Stream(Box::new(Recoded { inner: InMemory::new(body), recoder }));
+}
+
+/// The body's bytes, if all of them are in memory.
+fn in_memory(body: &Body) -> Option<Vec<&[u8]>> {
+    match body {
+        Body::Empty => Some(Vec::new()),
+        Body::One(piece) => Some(vec![piece.in_memory()?]),
+        Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
+        Body::Stream(_) => None,
+    }
+}
+
+/// A body that is recoded while it is sent.
+struct Recoded {
+    inner: InMemory,
+    recoder: Recoder,
+}
+
+impl BodyStream for Recoded {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            let mut out = Vec::new();
+            let chunk = ready!(self.inner.poll_chunk(cx));
+            match &chunk {
+                Some(Ok(Chunk::Piece(piece))) => {
+                    self.recoder.recode(piece.in_memory().unwrap_or_default(), &mut out);
+                    if out.is_empty() {
+                        continue;
+                    }
+                }
+                None => self.recoder.finish(&mut out),
+                Some(_) => {}
+            }
+            return Poll::Ready(if out.is_empty() {
+                chunk
+            } else {
+                Some(Ok(Chunk::Piece(Piece::Bytes(out.into()))))
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::tests::map;
+    use super::*;
+
+    /// Recodes `text` cut at every place: the result must not depend on the cut.
+    fn check(charset_map: &str, (from, to): (&str, &str), text: &[u8], want: &[u8]) {
+        let maps = [Arc::new(map(charset_map).unwrap())];
+        for cut in 0..=text.len() {
+            let mut recoder = Recoder::find(&maps, from.as_bytes(), to.as_bytes()).unwrap();
+            let mut out = Vec::new();
+            recoder.recode(&text[..cut], &mut out);
+            recoder.recode(&text[cut..], &mut out);
+            recoder.finish(&mut out);
+            assert_eq!(out, want, "cut at {cut}: {}", String::from_utf8_lossy(&out));
+        }
+    }
+
+    #[test]
+    fn bytes_to_bytes() {
+        check("charset_map B A { 58 59; E1 F1; }", ("b", "a"), b"aX\xe1\xe2", b"aY\xf1?");
+        check("charset_map B A { 58 59; E1 F1; }", ("a", "b"), b"aY\xf1\xe2", b"aX\xe1?");
+    }
+
+    #[test]
+    fn to_and_from_utf8() {
+        const KOI: &str = "charset_map koi8-r utf-8 { 80 E282AC; C1 D0B0; }";
+        check(KOI, ("koi8-r", "utf-8"), b"x\xc1\x80\xc2", "x\u{430}\u{20ac}?".as_bytes());
+        check(KOI, ("utf-8", "koi8-r"), "x\u{430}\u{20ac}y".as_bytes(), b"x\xc1\x80y");
+        check(KOI, ("utf-8", "koi8-r"), "\u{431}\u{1f600}".as_bytes(), b"&#1073;&#128512;");
+        check(KOI, ("utf-8", "koi8-r"), b"a\xff<\xd0<\xd0\xb0", b"a?<?<\xc1");
+        check(KOI, ("utf-8", "koi8-r"), b"a\xe2\x82", b"a?");
+    }
+
+    #[test]
+    fn lengths_follow_the_text() {
+        let maps = [Arc::new(map("charset_map a utf-8 { C1 D0B0; }").unwrap())];
+        let mut resp = Response { content_length: Some(2), allow_ranges: true, ..Response::default() };
+        resp.body = Body::bytes(&b"\xc1x"[..]);
+        apply(&mut resp, Recoder::find(&maps, b"a", b"utf-8").unwrap());
+        assert_eq!((resp.content_length, resp.allow_ranges), (Some(3), false));
+        assert_eq!(resp.body.len(), Some(3));
+    }
+}

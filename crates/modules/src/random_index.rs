@@ -1,0 +1,118 @@
+//! `ngx_http_random_index_module`: any file of a directory as its index.
+
+use crate::directory::{self, Failure};
+use brisk_conf::Context;
+use brisk_http::Method;
+use brisk_server::conf::Cx;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::path;
+use brisk_server::plan::Plan;
+use brisk_server::request::Request;
+use brisk_server::simple;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "random_index",
+    rows: ROWS,
+    conf: || Arc::new(Conf { on: false }),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[simple!(
+    Conf,
+    flag,
+    "random_index",
+    on,
+    Context::LOCATION,
+    "off",
+    "Whether a file of the directory, picked anew for each request, stands for it. Files whose names begin with a dot are left out."
+)];
+
+#[derive(Clone)]
+struct Conf {
+    on: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    if cx.conf_of::<Conf>().on {
+        plan.add_content(10, Arc::new(handle));
+    }
+}
+
+fn handle(r: &mut Request) -> Flow {
+    if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+        return Flow::Next;
+    }
+    let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+    let path = directory::named_by(mapped.path());
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            match directory::on_pool(path, files).await {
+                Ok(names) => pick(&names).map_or(Flow::Next, |name| {
+                    let uri = [&*r.uri, name].concat();
+                    Flow::Redirect { uri, args: None }
+                }),
+                Err(failure) => Flow::Status(failure.report(r)),
+            }
+        })
+    }))
+}
+
+/// Names of the regular files in a directory, links to such included.
+fn files(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut names = Vec::new();
+    directory::each(path, |entry| {
+        let is_file = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_file(),
+            _ => directory::metadata(entry)?.is_file(),
+        };
+        if is_file {
+            names.push(entry.file_name().as_bytes().to_vec());
+        }
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// One of them, all equally likely. Nothing secret hangs on it: the standard hasher's random keys are enough.
+fn pick(names: &[Vec<u8>]) -> Option<&[u8]> {
+    let random = RandomState::new().build_hasher().finish();
+    let index = (u128::from(random) * names.len() as u128) >> 64;
+    names.get(index as usize).map(Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::messages_in_location;
+
+    #[test]
+    fn every_name_can_be_picked() {
+        assert_eq!(pick(&[]), None);
+        let names = [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
+        for name in &names {
+            assert!((0..1000).any(|_| pick(&names) == Some(name)));
+        }
+    }
+
+    #[test]
+    fn only_on_or_off() {
+        messages_in_location("random_index on;", &[]);
+        messages_in_location(
+            "random_index yes;",
+            &["invalid value \"yes\" in \"random_index\" directive, it must be \"on\" or \"off\""],
+        );
+    }
+}

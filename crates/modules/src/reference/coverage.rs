@@ -1,0 +1,157 @@
+//! What becomes of each directive of nginx: it works, is accepted without effect, or is refused with which message.
+
+use super::directives;
+use brisk_conf::Context;
+use brisk_conf::nginx::{self, Known};
+use brisk_server::module::{Row, Set};
+use std::fmt::Write as _;
+
+/// Modules of nginx whose directives are for other systems than Linux.
+const ELSEWHERE: &[&str] = &["ngx_devpoll_module", "ngx_eventport_module", "ngx_kqueue_module", "ngx_iocp_module"];
+
+/// What Brisk does with a directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Works,
+    /// Works, but not in these contexts.
+    WorksExceptIn(String),
+    /// Why it has no effect.
+    Accepted(&'static str),
+    /// The message.
+    Refused(String),
+}
+
+/// What Brisk does with a directive of nginx.
+pub fn state(known: &Known) -> State {
+    let contexts: Vec<_> = known.contexts.split(',').map(|name| (name, context(name))).collect();
+    let rows: Vec<&Row> = directives::all().map(|(_, row)| row).filter(|row| row.name == known.name).collect();
+    let has = |context: Option<Context>| context.is_some_and(|c| rows.iter().any(|row| row.contexts.has(c)));
+    let missing: Vec<&str> = contexts.iter().filter(|(_, context)| !has(*context)).map(|(name, _)| *name).collect();
+    if missing.len() == contexts.len() {
+        return State::Refused(message(known, !rows.is_empty()));
+    }
+    match rows.iter().find_map(|row| if let Set::Ignored(why) = row.set { Some(why) } else { None }) {
+        Some(why) => State::Accepted(why),
+        None if missing.is_empty() => State::Works,
+        None => State::WorksExceptIn(missing.join(", ")),
+    }
+}
+
+/// `docs/nginx-coverage.tsv`.
+pub fn tsv() -> String {
+    let mut out = String::from("directive\tnginx module\tcontexts\tin Brisk\tdetail\n");
+    for known in nginx::directives() {
+        let (state, detail) = match state(&known) {
+            State::Works => ("works", String::new()),
+            State::WorksExceptIn(contexts) => ("works", format!("not in {contexts}")),
+            State::Accepted(why) => ("accepted without effect", why.to_string()),
+            State::Refused(message) if ELSEWHERE.contains(&known.module) => {
+                ("refused", format!("{message} (as by nginx on Linux)"))
+            }
+            State::Refused(message) => ("refused", message),
+        };
+        let _ = writeln!(out, "{}\t{}\t{}\t{state}\t{detail}", known.name, known.module, known.contexts);
+    }
+    out
+}
+
+/// Our context for nginx's name of it; `None` where Brisk has no such block.
+fn context(name: &str) -> Option<Context> {
+    Some(match name {
+        "any" => Context(u32::MAX),
+        "main" => Context::MAIN,
+        "events" => Context::EVENTS,
+        "http" => Context::HTTP,
+        "http.server" => Context::SERVER,
+        "http.location" => Context::LOCATION,
+        "http.server.if" => Context::SERVER_IF,
+        "http.location.if" => Context::LOCATION_IF,
+        "http.limit_except" => Context::LIMIT_EXCEPT,
+        "http.upstream" => Context::UPSTREAM,
+        _ => return None,
+    })
+}
+
+/// What the user reads: inside `stream` and `mail` it is that block which is refused.
+fn message(known: &Known, name_is_known: bool) -> String {
+    let outer = known.contexts.split(['.', ',']).next().unwrap_or_default();
+    if matches!(outer, "stream" | "mail") {
+        format!("unknown directive \"{outer}\"")
+    } else if name_is_known {
+        format!("\"{}\" directive is not allowed here", known.name)
+    } else {
+        format!("unknown directive \"{}\"", known.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    /// A statement of this name in each of its contexts of `http` and above.
+    fn places(known: &Known) -> impl Iterator<Item = String> {
+        let name = known.name;
+        known.contexts.split(',').filter_map(move |context| {
+            Some(match context {
+                "main" => format!("{name} x; events {{}} http {{}}"),
+                "events" => format!("events {{ {name} x; }} http {{}}"),
+                "http" => format!("events {{}} http {{ {name} x; }}"),
+                "http.server" => format!("events {{}} http {{ server {{ {name} x; }} }}"),
+                "http.location" => format!("events {{}} http {{ server {{ location / {{ {name} x; }} }} }}"),
+                _ => return None,
+            })
+        })
+    }
+
+    #[test]
+    fn what_is_refused_is_refused_with_the_message_of_the_list() {
+        for known in nginx::directives() {
+            let State::Refused(message) = state(&known) else { continue };
+            for text in places(&known) {
+                let (snapshot, messages) = config(&text);
+                assert!(snapshot.is_none(), "accepted: {text}");
+                assert!(messages.iter().any(|m| m.contains(&message)), "{text}: {messages:?}, not {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn directives_of_the_core_modules_are_known() {
+        const CORE: &[&str] = &[
+            "ngx_conf_module",
+            "ngx_core_module",
+            "ngx_epoll_module",
+            "ngx_errlog_module",
+            "ngx_event_core_module",
+            "ngx_events_module",
+            "ngx_http_core_module",
+            "ngx_http_module",
+            "ngx_regex_module",
+            "ngx_thread_pool_module",
+        ];
+        /// Directives of the core that serve only modules which are not here yet.
+        const LATER: &[&str] =
+            &["gzip_disable", "gzip_http_version", "gzip_proxied", "gzip_vary", "resolver", "resolver_timeout"];
+        let refused: Vec<_> = nginx::directives()
+            .filter(|known| CORE.contains(&known.module))
+            .filter(|known| !matches!(state(known), State::Works | State::Accepted(_)))
+            .map(|known| known.name)
+            .collect();
+        assert_eq!(refused, LATER);
+    }
+
+    #[test]
+    fn parameters_are_counted_as_nginx_counts_them() {
+        for known in nginx::directives().filter(|known| !matches!(state(known), State::Refused(_))) {
+            let rows: Vec<_> = directives::all().filter(|(_, row)| row.name == known.name).collect();
+            assert!(
+                rows.iter().any(|(_, row)| row.arity == known.arity()),
+                "{}: {:?}, nginx {:?}",
+                known.name,
+                rows[0].1.arity,
+                known.arity()
+            );
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The reference, rendered from the rows: one definition serves the parser, the terminal and `docs/`.
+//!
+//! `brisk directives`, `brisk variables` and `brisk coverage` print it, `make docs` writes it to `docs/`, and a test
+//! compares the two.
+
+pub mod coverage;
+pub mod directives;
+pub mod variables;
+
+/// The first sentence of a row's doc, for lists.
+fn first_sentence(doc: &str) -> &str {
+    doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
+}
+
+/// Text inside a cell of a Markdown table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,106 @@
+//! Looks at processes through `/proc`, and signals to them.
+
+use crate::wait;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::PathBuf;
+
+/// Sends a signal; a process that is gone already is fine.
+///
+/// # Panics
+/// If `pid` is no process number.
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a process number");
+    let _ = kill_process(pid, signal);
+}
+
+/// Whether it runs (a zombie does not).
+pub fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state != 'Z')
+}
+
+/// Waits until a process has ended.
+pub fn wait_gone(pid: u32) {
+    wait::holds(&format!("the end of process {pid}"), || !is_alive(pid));
+}
+
+struct Stat {
+    state: char,
+    parent: u32,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything.
+    let mut rest = text.rsplit_once(')')?.1.split_whitespace();
+    Some(Stat { state: rest.next()?.chars().next()?, parent: rest.next()?.parse().ok()? })
+}
+
+/// Running children of a process, oldest first.
+pub fn children(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<u32> =
+        numbers.filter(|&child| stat(child).is_some_and(|s| s.parent == pid && s.state != 'Z')).collect();
+    found.sort_unstable();
+    found
+}
+
+/// A process and all below it.
+pub fn tree(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(children(all[at]));
+        at += 1;
+    }
+    all
+}
+
+/// A field in KiB of `/proc/PID/FILE`, such as `VmRSS` of `status`.
+fn kib(pid: u32, file: &str, field: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Resident memory of one process.
+pub fn rss_kib(pid: u32) -> u64 {
+    kib(pid, "status", "VmRSS")
+}
+
+/// Resident memory of a process and all below it; what they share is counted once.
+pub fn tree_pss_kib(pid: u32) -> u64 {
+    tree(pid).into_iter().map(|pid| kib(pid, "smaps_rollup", "Pss")).sum()
+}
+
+/// A thread's name and the processor time it has used, from the scheduler's own accounting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadTime {
+    pub name: String,
+    pub cpu_ns: u64,
+    /// How often it was put on a processor.
+    pub runs: u64,
+}
+
+pub fn threads(pid: u32) -> Vec<ThreadTime> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let read = |task: PathBuf| {
+        let times = fs::read_to_string(task.join("schedstat")).ok()?;
+        let mut times = times.split_whitespace().map(|n| n.parse().unwrap_or(0));
+        let (cpu_ns, _waiting, runs) = (times.next()?, times.next()?, times.next()?);
+        let name = fs::read_to_string(task.join("comm")).ok()?.trim_end().to_string();
+        Some(ThreadTime { name, cpu_ns, runs })
+    };
+    tasks.filter_map(|task| read(task.path())).collect()
+}
+
+/// Open descriptors of a process.
+pub fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Whether the tests run as root, as they do in CI: some of what is tested needs it.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

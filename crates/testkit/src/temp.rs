@@ -1,0 +1,57 @@
+//! Folders that go with their owner.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A fresh folder that everyone may enter (workers run as `nobody` where tests run as root).
+#[derive(Debug)]
+pub struct TempDir {
+    path: PathBuf,
+}
+
+impl TempDir {
+    /// # Panics
+    /// If it cannot be made.
+    pub fn new() -> TempDir {
+        use std::os::unix::fs::PermissionsExt as _;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("brisk-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("our own folder");
+        TempDir { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file below it, with the folders on the way; gives its path.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path.join(name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        }
+        std::fs::write(&path, content).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        path
+    }
+}
+
+impl Default for TempDir {
+    fn default() -> TempDir {
+        TempDir::new()
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // What is left of a failed test is for its author to look at.
+        if std::env::var_os("BRISK_TEST_KEEP").is_none() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
