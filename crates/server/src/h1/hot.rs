@@ -175,6 +175,7 @@ fn request(
     out: &mut Vec<u8>,
     keepalive_ms: &mut u64,
 ) -> Stand {
+    conn.pipelined.set(*at > 0);
     let mut r = thread.take_request();
     let options = &live.head_options[listen.0 as usize];
     let parsed = parse_request(&input[*at..], options, &mut r.head);

@@ -64,7 +64,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("msec", msec, "The present time in seconds with milliseconds."),
     fixed("nginx_version", |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()), "The version of this server."),
     fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
-    fixed("pipe", |r, out| put(out, if r.conn().requests.get() > 1 && !r.conn().input.borrow().is_empty() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
+    fixed("pipe", |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
     fixed("remote_addr", |r, out| put(out, &r.conn().peer_text), "The client's address."),
     fixed("remote_port", remote_port, "The client's port."),
