@@ -12,6 +12,16 @@ pub fn http(text: &str) -> Result<Snapshot, String> {
 
 /// As [`http`], with all messages and chosen modules.
 pub fn build_with(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
+    whole(modules, &format!("events {{}} http {{ {text} }}"))
+}
+
+/// A whole configuration and its messages.
+pub fn config(text: &str) -> (Option<Snapshot>, Vec<String>) {
+    let (snap, diags) = whole(crate::MODULES, text);
+    (snap, diags.into_iter().map(|diag| diag.message).collect())
+}
+
+fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
     let env = Environment {
         prefix: "/p/".into(),
         conf_prefix: "/p/conf/".into(),
@@ -21,7 +31,7 @@ pub fn build_with(modules: &[&'static Module], text: &str) -> (Option<Snapshot>,
     };
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
-    let file = sources.add("test.conf", format!("events {{}} http {{ {text} }}").into_bytes());
+    let file = sources.add("test.conf", text.as_bytes().to_vec());
     let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
     let snap = build(modules.to_vec().leak(), &env, &mut sources, &NoFiles, &tree, &mut diags);
     (snap, diags)

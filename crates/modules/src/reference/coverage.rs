@@ -87,7 +87,7 @@ fn message(known: &Known, name_is_known: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::config;
+    use crate::check::config;
 
     /// A statement of this name in each of its contexts of `http` and above.
     fn places(known: &Known) -> impl Iterator<Item = String> {

@@ -280,8 +280,8 @@ mod tests {
             ("userid_flags secure x;", "invalid value \"x\""),
             ("userid_mark ab;", mark),
             ("userid_mark -;", mark),
-            ("userid_expires soon;", "invalid value"),
-            ("userid_service x;", "invalid number"),
+            ("userid_expires soon;", "\"userid_expires\" directive invalid value"),
+            ("userid_service x;", "\"userid_service\" directive invalid number"),
         ]);
         accepted(&[
             "userid on; userid_mark =; userid_expires 1d; userid_p3p none; server { location / { set $uid_reset 1; } }",
