@@ -49,6 +49,8 @@ pub struct Connection {
     pub started: Now,
     /// Requests so far, the present one included.
     pub requests: Cell<u64>,
+    /// The present request came in together with the one before it.
+    pub pipelined: Cell<bool>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -64,6 +66,7 @@ impl Connection {
             listener,
             started,
             requests: Cell::new(0),
+            pipelined: Cell::new(false),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }

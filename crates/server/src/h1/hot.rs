@@ -176,6 +176,7 @@ fn request(
     out: &mut Vec<u8>,
     keepalive_ms: &mut u64,
 ) -> Stand {
+    conn.pipelined.set(*at > 0);
     let mut r = thread.take_request();
     let options = &live.head_options[listen.0 as usize];
     let parsed = parse_request(&input[*at..], options, &mut r.head);
@@ -298,6 +299,7 @@ fn prepared(
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
+        r.target.clone_from(&answer.target);
         r.uri.extend_from_slice(&answer.uri);
         r.args.extend_from_slice(&answer.args);
         r.host.extend_from_slice(&answer.host);
@@ -350,6 +352,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         status,
         server: r.server,
         location: r.loc,
+        target: r.target.without_path(),
         uri: r.uri[..].into(),
         args: r.args[..].into(),
         host: r.host[..].into(),

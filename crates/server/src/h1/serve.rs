@@ -79,12 +79,16 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
     loop {
+        if std::mem::replace(&mut after_another, true) {
+            conn.pipelined.set(!conn.input.borrow().is_empty());
+        }
         match next {
             Next::Read => match read_head(&thread, &conn).await {
                 Head::Idle => {
