@@ -52,6 +52,7 @@ pub struct Connection {
     /// The present request came in together with the one before it.
     pub pipelined: Cell<bool>,
     local: OnceCell<Option<SocketAddr>>,
+    delays: Cell<bool>,
 }
 
 impl Connection {
@@ -67,6 +68,14 @@ impl Connection {
             requests: Cell::new(0),
             pipelined: Cell::new(false),
             local: OnceCell::new(),
+            delays: Cell::new(false),
+        }
+    }
+
+    /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
+    pub fn delay_small_packets(&self) {
+        if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
         }
     }
 

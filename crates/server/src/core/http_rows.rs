@@ -281,6 +281,7 @@ pub static ROWS: &[Row] = &[
     ignored!("aio_write", HSL, Arity::ONE, "Asynchronous writing of temporary files.", "temporary files are always written by a pool of threads"),
     ignored!("directio_alignment", HSL, Arity::ONE, "Alignment for directio.", "files are not read directly"),
     ignored!("read_ahead", HSL, Arity::ONE, "Read-ahead of the kernel.", "the kernel decides"),
+    ignored!("output_buffers", HSL, Arity::TWO, "Buffers for reading files.", "files are read as they are sent, at most 64k at a time"),
     ignored!("postpone_output", HSL, Arity::ONE, "Bytes collected before a response is sent.", "small responses leave in one write"),
     ignored!("send_lowat", HSL, Arity::ONE, "A socket option of another system.", "Linux does not have it"),
     ignored!("connection_pool_size", HS, Arity::ONE, "Memory per connection.", "memory is allocated as needed"),
