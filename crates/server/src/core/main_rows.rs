@@ -137,7 +137,8 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let value = if d.arg(0).str() == "auto" {
         Processes::Auto
     } else {
-        match value::number(d.arg(0))? {
+        let count = value::number(d.arg(0));
+        match count.map_err(|_| Diag::reason(d.arg(0).span, "invalid value").help("write a number, or auto"))? {
             0 => return Err(invalid_value(d, d.arg(0), "at least 1")),
             // More threads than this are a slip of the keyboard.
             count => Processes::Count(count.min(512) as usize),
