@@ -247,7 +247,7 @@ impl Format {
         match self.escape {
             Escape::None => {}
             Escape::Default => {
-                if !found || value.is_empty() {
+                if !found {
                     out.truncate(start);
                     out.push(b'-');
                 } else if value.iter().any(|&b| b < b' ' || b >= 0x7f || b == b'"' || b == b'\\') {

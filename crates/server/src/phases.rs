@@ -80,6 +80,22 @@ pub fn fail(r: &mut Request, status: u16) -> Run {
     }
 }
 
+/// Starts over at a URI or named location, after the response.
+pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
+    r.err_status = 0;
+    r.error_page = false;
+    let flow = if target.starts_with(b"@") {
+        Flow::Named(target.to_vec())
+    } else {
+        let (uri, args) = match memchr::memchr(b'?', target) {
+            Some(at) => (&target[..at], target[at + 1..].to_vec()),
+            None => (target, Vec::new()),
+        };
+        Flow::Redirect { uri: uri.to_vec(), args: Some(args) }
+    };
+    resume(r, flow)
+}
+
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
     match r.cursor.phase {

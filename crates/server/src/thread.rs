@@ -4,7 +4,7 @@ use crate::conf::{ListenId, LogTarget, Snapshot};
 use crate::connection::{Connection, Peer};
 use crate::files::Files;
 use crate::h1;
-use crate::limits::{ACCEPT_BATCH_MAX, ARENA_BYTES};
+use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ARENA_BYTES};
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
 use crate::request::Request;
@@ -277,7 +277,8 @@ impl Thread {
 
     fn accept(self: &Rc<Self>, listener: &Rc<Listener>) {
         let live = self.live();
-        for _ in 0..ACCEPT_BATCH_MAX {
+        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        for _ in 0..batch {
             match listen::accept(listener.io.fd()) {
                 Ok(Some((fd, peer))) => {
                     let peer = match peer.as_ref().and_then(listen::ip_of) {
@@ -384,9 +385,6 @@ impl Thread {
             }
             None => std::time::Duration::ZERO,
         };
-        if matches!(peer, Peer::Ip(_)) {
-            let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), true);
-        }
         let conn = Rc::new(Connection::new(io, id, peer, listener, now));
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };

@@ -98,12 +98,8 @@ pub static ROWS: &[Row] = &[
         })),
     simple!(MainConf, flag, "multi_accept", multi_accept, EVENTS, "off",
         "Takes all waiting connections at a wake-up instead of a few."),
-    row!("debug_connection", EVENTS, Arity::ONE, D::Nothing, Replace, true,
-        "Logs connections from this address, network or unix: at debug level.",
-        Set::Simple(|cx, d| {
-            cx.conf::<MainConf>().debug_connections.push(d.arg(0).str().to_string());
-            Ok(())
-        })),
+    ignored!("debug_connection", EVENTS, Arity::ONE, "Addresses whose connections are logged at debug level.",
+        "error_log with level debug logs those of a location"),
     ignored!("use", EVENTS, Arity::ONE, "The connection processing method.", "Brisk always uses epoll"),
     ignored!("accept_mutex", EVENTS, Arity::ONE, "Whether workers take turns in accepting.", "threads share connections evenly by themselves"),
     ignored!("accept_mutex_delay", EVENTS, Arity::ONE, "How long to wait for the accept mutex.", "there is no accept mutex"),

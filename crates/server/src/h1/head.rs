@@ -33,6 +33,9 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         r.resp.content_length = None;
     }
     persistence(r, delimiting);
+    if !r.core().tcp_nodelay {
+        r.conn().delay_small_packets();
+    }
     if r.head.version == Version::Http09 {
         return Written { delimiting, date_at: None };
     }
