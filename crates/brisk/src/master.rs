@@ -78,6 +78,8 @@ struct Master {
     kill_at: Option<Instant>,
     /// The new binary's master during an upgrade.
     successor: Option<Pid>,
+    /// The old binary's master, if this one was started by it.
+    predecessor: Option<Pid>,
 }
 
 /// Runs the master until it is told to end; gives the exit code.
@@ -111,6 +113,7 @@ pub fn run(
         restart_at: None,
         kill_at: None,
         successor: None,
+        predecessor: upgrade::predecessor(),
     };
     let logs = master.current.logs.clone();
     let sockets = master.sockets.all().map_err(|e| format!("dup() failed ({e})"))?;
@@ -158,8 +161,6 @@ impl Master {
         // What belongs to the master alone must not live on here. Signals stay blocked: the worker reads its own.
         self.control = None;
         self.workers.clear();
-        // A worker without its master has nobody to tell it anything.
-        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
         let fresh = match fresh {
             Some(fresh) => fresh,
             None => {
@@ -265,8 +266,14 @@ impl Master {
         self.ending = true;
         self.restart_at = None;
         // Whoever comes now is refused, or served by the new binary.
-        self.sockets.close(self.successor.is_none());
+        self.close_sockets();
         self.tell_all(how);
+    }
+
+    /// The files of unix sockets go too, unless another binary's master still listens there.
+    fn close_sockets(&mut self) {
+        let is_old_there = self.predecessor.is_some() && rustix::process::getppid() == self.predecessor;
+        self.sockets.close(self.successor.is_none() && !is_old_there);
     }
 
     fn kill_all(&mut self) {
@@ -508,7 +515,7 @@ impl Master {
             let _ = std::fs::remove_file(&self.pid_path);
             let _ = std::fs::remove_file(crate::control::socket_path(&self.pid_path));
         }
-        self.sockets.close(true);
+        self.close_sockets();
     }
 }
 

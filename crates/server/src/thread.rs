@@ -1,6 +1,6 @@
 //! One event-loop thread: its connections, caches and present configuration.
 
-use crate::conf::{ListenId, LogTarget, Snapshot};
+use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
 use crate::connection::{Connection, Cut};
 use crate::files::Files;
@@ -49,6 +49,17 @@ impl Live {
             })
             .collect();
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+
+    /// See [`Snapshot::reduced`].
+    fn reduced(&self, server: ServerId, location: LocationId) -> Live {
+        Live {
+            snap: Arc::new(self.snap.reduced(server, location)),
+            logs: self.logs.clone(),
+            generation: self.generation,
+            prepared: RefCell::default(),
+            head_options: Vec::new(),
+        }
     }
 }
 
@@ -178,14 +189,18 @@ impl Thread {
 
     pub(crate) fn put_request(&self, mut r: Box<Request>) {
         r.clear();
-        // A kept request must not keep an old configuration.
-        if !Rc::ptr_eq(&r.live, &self.live.borrow()) {
-            return;
-        }
         let mut pool = self.requests.borrow_mut();
-        if pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
+        // A pooled request must not keep an old configuration alive.
+        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());
+        if is_current && pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
             pool.push(r);
         }
+    }
+
+    /// Lets go of all of the configuration but what the end of a response needs.
+    pub(crate) fn reduce(&self, r: &mut Request) {
+        r.live = Rc::new(r.live.reduced(r.server, r.loc));
+        (r.server, r.loc) = (ServerId(0), LocationId(0));
     }
 
     pub(crate) fn find_listen(&self, address: &Address) -> Option<ListenId> {

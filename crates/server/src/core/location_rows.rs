@@ -6,7 +6,7 @@ use crate::conf::{Cx, LogTarget, Server, ServerId, invalid_value};
 use crate::location::Pattern;
 use crate::server_name::Name;
 use crate::vars::Template;
-use brisk_conf::{Context, Diag, Directive, Token};
+use brisk_conf::{Context, Diag, Directive, Token, value};
 use std::sync::Arc;
 
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.
@@ -263,13 +263,10 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let mut list = Vec::new();
     for token in codes {
-        let code = token.str().parse::<u16>().ok();
-        match code {
-            Some(499) => {
-                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-                    .help("there is nobody to send a page to"));
-            }
-            Some(code @ 300..=599) => list.push(code),
+        let invalid = || Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()));
+        match value::number(token).map_err(|_| invalid().help("write status codes from 300 to 599"))? {
+            499 => return Err(invalid().help("there is nobody to send a page to")),
+            code @ 300..=599 => list.push(code as u16),
             _ => {
                 return Err(Diag::emerg(
                     token.span,

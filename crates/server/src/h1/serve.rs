@@ -356,6 +356,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     let mut bytes = Vec::with_capacity(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
+    if r.core().post_action.is_none() {
+        r.thread.clone().reduce(r);
+    }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
     let mut next = match &result {
