@@ -121,10 +121,10 @@ impl Loop {
             if u64::from(slot.generation) != data >> 32 {
                 return;
             }
-            self.free.borrow_mut().push(index);
             slot.source.take()
         };
         if let Some(source) = source {
+            self.free.borrow_mut().push(index);
             // The descriptor may live on elsewhere (a forked child, a clone): closing alone would leave it in the set.
             let _ = epoll::delete(&self.epoll, source_fd(&source));
         }
