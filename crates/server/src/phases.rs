@@ -2,9 +2,10 @@
 
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
+use crate::files;
 use crate::flow::{Flow, Waiter};
 use crate::location::{self, Found};
-use crate::plan::{Handler, Purity};
+use crate::plan::{Handler, Purity, Stage};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
@@ -69,6 +70,24 @@ pub fn resume(r: &mut Request, flow: Flow) -> Run {
     match act(r, flow) {
         Some(run) => run,
         None => run(r),
+    }
+}
+
+/// Runs a request until it has its response or is given up, whatever it must wait for.
+pub async fn drive(r: &mut Request, mut run: Run) -> Run {
+    loop {
+        match run {
+            Run::Respond | Run::Close => return run,
+            Run::Disk(path, symlinks) => {
+                let found = files::fetch(path.clone(), symlinks).await;
+                r.fetched.push((path, found));
+                run = self::run(r);
+            }
+            Run::Wait(waiter) => {
+                let flow = waiter(r).await;
+                run = resume(r, flow);
+            }
+        }
     }
 }
 
@@ -411,8 +430,11 @@ fn finish(r: &mut Request) {
     }
     absolute_location(r);
     let live = r.live.clone();
-    for (_, filter) in &live.snap.location(r.loc).plan.filters {
-        filter.filter(r);
+    for (stage, filter) in &live.snap.location(r.loc).plan.filters {
+        // What a subrequest gives becomes part of another response, which has its own headers.
+        if r.depth == 0 || matches!(stage, Stage::Content | Stage::Charset) {
+            filter.filter(r);
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub static ROWS: &[Row] = &[
             Ok(())
         })),
     row!("thread_pool", MAIN, Arity::between(2, 3), D::Told("default threads=32 max_queue=65536"), Definition, true,
-        "Names a pool of threads for blocking reads. Brisk has one pool with nginx's default size; others share it.",
+        "Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.",
         Set::Simple(thread_pool)),
     row!("events", MAIN, Arity::NONE.block(), D::Nothing, Definition, false,
         "Holds the directives about connections.",

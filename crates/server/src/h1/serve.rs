@@ -4,7 +4,6 @@ use super::body::RequestBody;
 use super::{head, hot, intake, send};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LingeringClose, Rate};
-use crate::files;
 use crate::phases::{self, Run};
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
@@ -250,7 +249,7 @@ async fn handle(
     mut run: Run,
     keepalive: &mut Duration,
 ) -> Next {
-    run = drive(&mut r, run).await;
+    run = phases::drive(&mut r, run).await;
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => Next::Drop,
@@ -262,31 +261,13 @@ async fn handle(
     next
 }
 
-/// Runs a request until it has its response or is given up, whatever it must wait for.
-async fn drive(r: &mut Request, mut run: Run) -> Run {
-    loop {
-        match run {
-            Run::Respond | Run::Close => return run,
-            Run::Disk(path, symlinks) => {
-                let found = files::fetch(path.clone(), symlinks).await;
-                r.fetched.push((path, found));
-                run = phases::run(r);
-            }
-            Run::Wait(waiter) => {
-                let flow = waiter(r).await;
-                run = phases::resume(r, flow);
-            }
-        }
-    }
-}
-
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
 async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.sent);
     r.resp.clear();
     let run = phases::post_action(r, &target);
-    drive(r, run).await;
+    phases::drive(r, run).await;
     r.resp.clear();
     (r.resp.status, r.sent) = (status, sent);
 }
@@ -299,6 +280,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     let mut bytes = Vec::with_capacity(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
+    if r.core().post_action.is_none() {
+        r.thread.clone().reduce(r);
+    }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
     let mut next = match &result {

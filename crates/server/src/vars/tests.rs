@@ -94,7 +94,7 @@ fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>) {
     let mut snap = snap.unwrap_or_else(|| panic!("{diags:?}"));
     let parsed = templates.iter().map(|text| {
         let token = Token { value: text.as_bytes().into(), span: tree[0].span, quoted: false };
-        Template::parse(&mut snap.vars, &token).unwrap()
+        Template::parse(Arc::get_mut(&mut snap.vars).unwrap(), &token).unwrap()
     });
     let parsed = parsed.collect();
     let open = |target: &LogTarget| Arc::new(LogFile::new(target.clone(), LogFile::open(target).unwrap()));
