@@ -37,7 +37,9 @@ pub static ROWS: &[Row] = &[
         "Scheduling priority of the worker as nice(1) counts it, -20 to 20.",
         Set::Simple(|cx, d| {
             let parsed = d.arg(0).str().parse::<i32>().ok().filter(|n| (-20..=20).contains(n));
-            let value = parsed.ok_or_else(|| invalid_value(d, d.arg(0), "a number from -20 to 20"))?;
+            let value = parsed.ok_or_else(|| {
+                Diag::emerg(d.arg(0).span, "\"worker_priority\" directive invalid number").help("it is from -20 to 20")
+            })?;
             cx.conf::<MainConf>().priority = value;
             Ok(())
         })),
@@ -135,7 +137,10 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let value = if d.arg(0).str() == "auto" {
         Processes::Auto
     } else {
-        match value::number(d.arg(0))? {
+        let bad = |_| {
+            Diag::emerg(d.arg(0).span, "\"worker_processes\" directive invalid value").help("it is a number or auto")
+        };
+        match value::number(d.arg(0)).map_err(bad)? {
             0 => return Err(invalid_value(d, d.arg(0), "at least 1")),
             // More threads than this are a slip of the keyboard.
             count => Processes::Count(count.min(512) as usize),
