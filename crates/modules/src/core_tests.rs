@@ -273,9 +273,9 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ("satisfy some;", r#"invalid value "some""#),
             ("limit_rate x;", r#""limit_rate" directive invalid value"#),
             ("limit_rate_after x;", r#""limit_rate_after" directive invalid value"#),
-            ("aio x;", r#"invalid value "x""#),
+            ("aio x;", r#""aio" directive invalid value"#),
             ("directio x;", r#""directio" directive invalid value"#),
-            ("disable_symlinks x;", r#"invalid value "x""#),
+            ("disable_symlinks x;", r#"invalid parameter "x""#),
             ("open_file_cache_valid x;", r#""open_file_cache_valid" directive invalid value"#),
             ("open_file_cache_min_uses x;", r#""open_file_cache_min_uses" directive invalid number"#),
             (
