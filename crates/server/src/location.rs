@@ -141,6 +141,9 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
     (best, false)
 }
 
+/// Named locations by name.
+pub type NamedLocations = HashMap<Box<[u8]>, LocationId>;
+
 /// How a location is written.
 pub enum Pattern {
     Exact(Box<[u8]>),
@@ -173,10 +176,7 @@ impl Scope {
     }
 
     /// The finished tree and the named locations.
-    pub(crate) fn finish(
-        self,
-        global: &crate::conf::Global<'_>,
-    ) -> (Option<Box<LocationTree>>, HashMap<Box<[u8]>, LocationId>) {
+    pub(crate) fn finish(self, global: &crate::conf::Global<'_>) -> (Option<Box<LocationTree>>, NamedLocations) {
         let mut named = HashMap::new();
         let mut regexes = Vec::new();
         let mut texts: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> = std::collections::BTreeMap::new();
