@@ -182,6 +182,5 @@ fn disabled_for_browser(r: &Request) -> bool {
         matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')
     }) && !has(b"Opera");
     let safari = has(b"Mac OS X") && has(b"Safari/") && !has(b"Chrome");
-    (core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post && msie6)
-        || (core.keepalive_disable_safari && safari)
+    (msie6_matters && msie6) || (core.keepalive_disable_safari && safari)
 }
