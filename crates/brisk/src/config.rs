@@ -7,6 +7,7 @@ use brisk_conf::{Diag, Level, Loader, SourceMap};
 use brisk_modules::MODULES;
 use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Snapshot};
+use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
 use std::sync::Arc;
 
@@ -85,6 +86,25 @@ pub fn load(paths: &Paths) -> Outcome {
     let (snap, diags, sources) = build(paths, &loader);
     let loaded = snap.map(|snap| Loaded { snap, bundle: loader.into_bundle() });
     Outcome { loaded, diags, sources }
+}
+
+/// Reads the configuration again, for a running server; warnings go to `log`. The error has every reason why it is
+/// refused, in full.
+pub fn reload(paths: &Paths, log: impl Fn(LogLevel, &str)) -> Result<Loaded, String> {
+    let outcome = load(paths);
+    for (_, text) in outcome.messages().filter(|(level, _)| *level == Level::Warn) {
+        let first = text.lines().next().unwrap_or_default();
+        log(LogLevel::Warn, first.split_once("] ").map_or(first, |(_, rest)| rest));
+    }
+    let errors = outcome.diags.iter().filter(|d| d.is_error()).map(|d| d.render(&outcome.sources));
+    let errors = errors.collect::<Vec<String>>().join("\n");
+    outcome.loaded.ok_or(errors)
+}
+
+/// The first lines of the messages in such an error, without their excerpts and remedies: what belongs in a log.
+pub fn headlines(error: &str) -> Vec<&str> {
+    let lines: Vec<&str> = error.lines().filter_map(|line| line.strip_prefix("[emerg] ")).collect();
+    if lines.is_empty() { vec![error] } else { lines }
 }
 
 /// Builds the configuration from a bundle.
@@ -168,13 +188,8 @@ pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
 /// What only the running system can tell: logs and sockets can be opened, the user exists.
 fn try_out(snap: &Snapshot) -> Result<(), String> {
     for target in &snap.logs {
-        LogFile::open(target).map_err(|error| {
-            let name = match target {
-                LogTarget::File(path) => path.as_str(),
-                LogTarget::Stderr => "stderr",
-            };
-            format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error))
-        })?;
+        LogFile::open(target)
+            .map_err(|error| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))?;
     }
     sockets::try_bind(snap)?;
     crate::host::check_user(snap)

@@ -5,6 +5,7 @@
 //! old one takes it all back.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::process::Pid;
 use std::io;
 use std::process::Command;
 
@@ -48,6 +49,11 @@ pub fn retire(pid_path: &str) {
     let old = old_path(pid_path);
     let _ = std::fs::remove_file(&old);
     let _ = std::fs::remove_file(crate::control::socket_path(&old));
+}
+
+/// In the new binary: the old one's master, which may outlive us.
+pub fn predecessor() -> Option<Pid> {
+    std::env::var_os("NGINX").and_then(|_| rustix::process::getppid())
 }
 
 /// In the new binary: systemd is told who the main process is now.

@@ -8,6 +8,8 @@ mod charset;
 mod check;
 mod cidr;
 mod computed;
+#[cfg(test)]
+mod core_tests;
 mod geo;
 mod directory;
 mod empty_gif;

@@ -92,7 +92,7 @@ impl Loop {
         &self.mailbox
     }
 
-    pub(crate) fn register(&self, source: &Rc<Source>) -> io::Result<()> {
+    pub(crate) fn register(&self, source: &Rc<Source>, flags: epoll::EventFlags) -> io::Result<()> {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(Slot { generation: 0, source: None });
@@ -103,10 +103,7 @@ impl Loop {
         slot.source = Some(source.clone());
         let data = u64::from(slot.generation) << 32 | u64::from(index);
         source.slot.set(data);
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
+        let flags = flags | epoll::EventFlags::ET;
         let added = epoll::add(&self.epoll, source_fd(source), epoll::EventData::new_u64(data), flags);
         if let Err(error) = added {
             slot.source = None;

@@ -6,6 +6,7 @@
 //! owned by a task wakes the task.
 
 use crate::event_loop::Loop;
+use rustix::event::epoll::EventFlags;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -73,6 +74,15 @@ pub struct Io {
 impl Io {
     /// Registers `fd`, which must be non-blocking, with this thread's loop.
     pub fn new(fd: OwnedFd) -> io::Result<Io> {
+        Io::register(fd, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP)
+    }
+
+    /// Registers a listening socket that other threads' loops watch too: a connection wakes one of them, not all.
+    pub fn listener(fd: OwnedFd) -> io::Result<Io> {
+        Io::register(fd, EventFlags::IN | EventFlags::EXCLUSIVE)
+    }
+
+    fn register(fd: OwnedFd, flags: EventFlags) -> io::Result<Io> {
         let source = Rc::new(Source {
             fd,
             ready: Cell::new(0),
@@ -80,7 +90,7 @@ impl Io {
             wakers: RefCell::default(),
             slot: Cell::new(0),
         });
-        Loop::current().register(&source)?;
+        Loop::current().register(&source, flags)?;
         Ok(Io { source })
     }
 

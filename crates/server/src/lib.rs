@@ -1,6 +1,7 @@
 //! The server: configuration, connections, requests and their phases. It names no module; modules name it.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod common;
 pub mod conf;
 pub mod connection;

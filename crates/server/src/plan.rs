@@ -60,6 +60,8 @@ pub struct Plan {
     pub precontent: Vec<Arc<dyn Handler>>,
     /// The one handler that owns the location, e.g. a proxy; `None`: the chain below.
     pub content: Option<Arc<dyn Handler>>,
+    /// The handler's URIs lie below the location: `/x` is redirected to `/x/` if that is the location (proxies).
+    pub auto_redirect: bool,
     /// Asked in order when nobody owns the location.
     pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,
@@ -77,6 +79,7 @@ impl Default for Plan {
             access: Vec::new(),
             precontent: Vec::new(),
             content: None,
+            auto_redirect: false,
             content_chain: Vec::new(),
             filters: Vec::new(),
             log: Vec::new(),

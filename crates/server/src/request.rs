@@ -94,6 +94,9 @@ pub struct Request {
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
+    /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
+    /// impure, only short-lived.
+    pub same_until: i64,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
@@ -143,6 +146,7 @@ impl Request {
             common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
+            same_until: i64::MAX,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
@@ -188,6 +192,7 @@ impl Request {
         self.depth = 0;
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
+        self.same_until = i64::MAX;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();

@@ -134,11 +134,8 @@ impl<'a> Cx<'_, 'a> {
 
 /// The error for a value that is none of the allowed ones.
 pub fn invalid_value(directive: &Directive, token: &Token, allowed: &str) -> Diag {
-    Diag::emerg(
-        token.span,
-        format!("invalid value \"{}\" in \"{}\" directive", token.text(), directive.name()),
-    )
-    .help(format!("it must be {allowed}"))
+    Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+        .help(format!("\"{}\" must be {allowed}", directive.name()))
 }
 
 /// The error for a parameter nobody knows.

@@ -35,6 +35,15 @@ pub enum LogTarget {
     Stderr,
 }
 
+impl std::fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            LogTarget::File(path) => path,
+            LogTarget::Stderr => "stderr",
+        })
+    }
+}
+
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefix {
