@@ -15,6 +15,9 @@ mod directory;
 mod empty_gif;
 mod headers;
 mod index;
+mod limit_conn;
+mod limit_req;
+mod limits;
 mod log;
 mod map;
 mod referer;
@@ -30,7 +33,8 @@ mod userid;
 
 use brisk_server::module::Module;
 
-/// All modules, core first. The order is that of documentation; what runs when is decided by phases and stages.
+/// All modules, core first. What runs when is decided by phases and stages, and within a phase by this order: as in
+/// nginx, requests are counted (`limit_req`) before they take a place (`limit_conn`).
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
@@ -41,6 +45,8 @@ pub static MODULES: &[&Module] = &[
     &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &limit_req::MODULE,
+    &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
     &referer::MODULE,

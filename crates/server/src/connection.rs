@@ -5,9 +5,11 @@ use brisk_net::Io;
 use brisk_net::clock::Now;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 /// The other side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,23 @@ impl Connection {
         if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
             let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
         }
+    }
+
+    /// Whether the client goes away before `wait` is over.
+    pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if wait.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            if self.io.is_closed() {
+                return Poll::Ready(true);
+            }
+            // Data that comes meanwhile is a next request: it wakes us once and waits in the socket.
+            let _ = self.io.poll_readable(cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;
@@ -29,3 +30,4 @@ pub mod text;
 pub mod thread;
 pub mod vars;
 pub mod worker;
+pub mod zone;

@@ -1,5 +1,6 @@
 //! A request on its way through the phases.
 
+use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
@@ -88,6 +89,8 @@ pub struct Request {
     pub resp: Response,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
+    /// Likewise.
+    pub(crate) common: Rc<Common>,
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
@@ -140,6 +143,7 @@ impl Request {
             limit_rate: None,
             resp: Response::default(),
             vars: Rc::default(),
+            common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
             same_until: i64::MAX,
@@ -180,6 +184,10 @@ impl Request {
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
+        }
+        match Rc::get_mut(&mut self.common) {
+            Some(common) => common.clear(),
+            None => self.common = Rc::default(),
         }
         self.depth = 0;
         self.captures.get_mut().clear();

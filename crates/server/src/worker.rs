@@ -122,6 +122,7 @@ impl Worker {
         generation: u64,
     ) -> io::Result<()> {
         self.generation = generation;
+        crate::zone::inherit(&snap.zones, &self.snap.zones);
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
         let mut copies = Vec::new();

@@ -83,7 +83,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 impl Geo {
     fn address(&self, r: &Request) -> Option<IpAddr> {
         let start = match self.source {
-            None => r.conn().peer.ip()?,
+            None => r.client_addr().ip()?,
             Some(source) => {
                 let mut text = Vec::new();
                 r.var(source, &mut text);

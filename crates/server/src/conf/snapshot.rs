@@ -6,6 +6,7 @@ use crate::location::LocationTree;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::vars::Table;
+use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    pub zones: Vec<Arc<Zone>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
 }
@@ -112,6 +114,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
         }
