@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod auth_basic;
+mod auth_request;
 mod autoindex;
 mod charset;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod media_types;
 mod random_index;
 pub mod reference;
 mod rewrite;
+mod secret;
 mod secure_link;
 mod split_clients;
 mod static_files;
@@ -40,6 +43,8 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &auth_basic::MODULE,
+    &auth_request::MODULE,
     &autoindex::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,

@@ -321,6 +321,11 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
+    if r.depth > 0 {
+        // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
+        enter(r, Phase::PreContent);
+        return listed(r, |p| &p.precontent);
+    }
     let live = r.live.clone();
     if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
         return handler.handle(r);
