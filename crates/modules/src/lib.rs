@@ -22,6 +22,7 @@ mod limit_req;
 mod limits;
 mod log;
 mod map;
+mod realip;
 mod referer;
 mod media_types;
 mod random_index;
@@ -37,7 +38,8 @@ mod userid;
 use brisk_server::module::Module;
 
 /// All modules, core first. What runs when is decided by phases and stages, and within a phase by this order: as in
-/// nginx, requests are counted (`limit_req`) before they take a place (`limit_conn`).
+/// nginx, the client's address is found (`realip`) before its requests are counted (`limit_req`), and counted before
+/// they take a place (`limit_conn`).
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
@@ -50,6 +52,7 @@ pub static MODULES: &[&Module] = &[
     &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,
