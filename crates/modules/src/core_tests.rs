@@ -172,6 +172,8 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "connection_pool_size 512;",
             "request_pool_size 4k;",
             "subrequest_output_buffer_size 4k;",
+            "output_buffers 2 32k;",
+            "open_log_file_cache max=10;",
             "server_names_hash_bucket_size 64;",
             "server_names_hash_max_size 512;",
             "types_hash_bucket_size 64;",
@@ -182,6 +184,7 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "msie_refresh on;",
         ],
     ),
+    ("location", &["referer_hash_bucket_size 64;"]),
 ];
 
 const REFUSED: &[(&str, &[(&str, &str)])] = &[

@@ -124,8 +124,10 @@ impl Loop {
             self.free.borrow_mut().push(index);
             slot.source.take()
         };
-        if let Some(source) = source {
-            // The descriptor may live on elsewhere (a forked child, a clone): closing alone would leave it in the set.
+        // Closing the only descriptor of a socket ends its registration: a call less for each connection.
+        if let Some(source) = source
+            && source.shared
+        {
             let _ = epoll::delete(&self.epoll, source_fd(&source));
         }
     }

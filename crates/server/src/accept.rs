@@ -144,13 +144,10 @@ impl Thread {
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let io = match Io::new(fd) {
-            Ok(io) => io,
-            Err(_) => {
-                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-                self.maybe_stop();
-                return;
-            }
+        let Ok(io) = Io::new(fd) else {
+            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+            self.maybe_stop();
+            return;
         };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         let now = clock::now();

@@ -6,7 +6,7 @@ use crate::limits::REGEX_SET_MIN;
 use crate::regex::{Candidates, Regex, RegexSet};
 use crate::request::Request;
 use brisk_conf::{Diag, Token};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 /// A prefix or exact location.
@@ -141,6 +141,9 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
     (best, false)
 }
 
+/// Named locations by name.
+pub type NamedLocations = HashMap<Box<[u8]>, LocationId>;
+
 /// How a location is written.
 pub enum Pattern {
     Exact(Box<[u8]>),
@@ -153,18 +156,21 @@ pub enum Pattern {
 #[derive(Default)]
 pub struct Scope {
     patterns: Vec<(Pattern, LocationId)>,
+    /// What must be unique: how it is written, with the kind of match in front.
+    seen: HashSet<(u8, Box<[u8]>)>,
 }
 
 impl Scope {
     /// Adds a location; two of the same are an error.
     pub fn add(&mut self, pattern: Pattern, id: LocationId, token: &Token) -> Result<(), Diag> {
-        let same = |have: &Pattern| match (have, &pattern) {
-            (Pattern::Exact(a), Pattern::Exact(b)) | (Pattern::Named(a), Pattern::Named(b)) => a == b,
-            (Pattern::Prefix { text: a, .. }, Pattern::Prefix { text: b, .. }) => a == b,
-            _ => false,
+        // Regular expressions may repeat.
+        let key = match &pattern {
+            Pattern::Exact(text) => Some((b'=', text.clone())),
+            Pattern::Prefix { text, .. } => Some((b' ', text.clone())),
+            Pattern::Named(text) => Some((b'@', text.clone())),
+            Pattern::Regex(_) => None,
         };
-        // Regular expressions may repeat, and blocks with thousands of locations must not take quadratic time.
-        if !matches!(pattern, Pattern::Regex(_)) && self.patterns.iter().any(|(have, _)| same(have)) {
+        if key.is_some_and(|key| !self.seen.insert(key)) {
             return Err(Diag::emerg(token.span, format!("duplicate location \"{}\"", token.text()))
                 .help("a location may be defined once in a block; merge the two"));
         }
@@ -173,10 +179,7 @@ impl Scope {
     }
 
     /// The finished tree and the named locations.
-    pub(crate) fn finish(
-        self,
-        global: &crate::conf::Global<'_>,
-    ) -> (Option<Box<LocationTree>>, HashMap<Box<[u8]>, LocationId>) {
+    pub(crate) fn finish(self, global: &crate::conf::Global<'_>) -> (Option<Box<LocationTree>>, NamedLocations) {
         let mut named = HashMap::new();
         let mut regexes = Vec::new();
         let mut texts: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> = std::collections::BTreeMap::new();

@@ -117,6 +117,8 @@ pub struct Thread {
     pub(crate) listeners: RefCell<Vec<Rc<Listener>>>,
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
     free: RefCell<Vec<u32>>,
+    // Boxed: they are handed around between the table, tasks and subrequests.
+    #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Request>>>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,

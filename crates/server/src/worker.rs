@@ -170,7 +170,7 @@ impl Worker {
     /// No new connections; the threads end when the last one is done.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
-        self.tell_each(|thread| thread.drain());
+        self.tell_each(super::thread::Thread::drain);
     }
 
     /// Ends whatever is still being served.

@@ -102,6 +102,7 @@ impl Snapshot {
     ///
     /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
     /// in the result, so it is not for requests that may still be redirected.
+    #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };

@@ -65,7 +65,10 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         let turn = AssertUnwindSafe(|| match &mut this.future {
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
-            _ => (Poll::Ready(drop(this.future.take())), true),
+            _ => ({
+                drop(this.future.take());
+                Poll::Ready(())
+            }, true),
         });
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
