@@ -123,10 +123,7 @@ impl Thread {
             return;
         }
         let address = listener.address.clone();
-        let Some(mailbox) = self.shared.mailboxes[target].get() else {
-            loads[target].fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
+        let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         let shared = self.shared.clone();
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
