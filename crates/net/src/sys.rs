@@ -23,6 +23,39 @@ pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result
     .map(drop)
 }
 
+/// What the kernel knows of a TCP connection, as far as variables show it. Times are in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpInfo {
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_cwnd: u32,
+    pub rcv_space: u32,
+}
+
+/// `TCP_INFO`; an error for other kinds of sockets.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    // SAFETY: the struct is plain numbers, so zeroes are valid. The kernel writes at most `len` bytes, which is the
+    // struct's size; an older kernel writes fewer.
+    let info = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        check(libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        ))?;
+        info
+    };
+    Ok(TcpInfo {
+        rtt: info.tcpi_rtt,
+        rttvar: info.tcpi_rttvar,
+        snd_cwnd: info.tcpi_snd_cwnd,
+        rcv_space: info.tcpi_rcv_space,
+    })
+}
+
 /// Which side of a fork one is on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fork {

@@ -94,6 +94,8 @@ pub struct Request {
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The whole response has been sent.
+    pub completed: bool,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -139,6 +141,7 @@ impl Request {
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            completed: false,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -175,6 +178,7 @@ impl Request {
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.completed = false;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

@@ -7,6 +7,7 @@ use crate::h1;
 use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ARENA_BYTES};
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
+use crate::proxy_protocol;
 use crate::request::Request;
 use brisk_http::HeadOptions;
 use brisk_net::listen::{self, Address};
@@ -17,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A listening socket as a thread sees it. Connections keep it to know where they came in.
 pub struct Listener {
@@ -56,6 +58,13 @@ impl Live {
             })
             .collect();
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        let Some(id) = listener.id.get() else { return Duration::ZERO };
+        let server = self.snap.server(self.snap.listen(id).default_server);
+        self.snap.location(server.root).core.client_header_timeout
     }
 
     /// See [`Snapshot::reduced`].
@@ -334,7 +343,7 @@ impl Thread {
         }
         let this = self.clone();
         brisk_net::spawn(async move {
-            brisk_net::sleep(std::time::Duration::from_millis(500)).await;
+            brisk_net::sleep(Duration::from_millis(500)).await;
             this.accept_paused.set(false);
             let listeners = this.listeners.borrow().clone();
             for listener in listeners {
@@ -398,14 +407,9 @@ impl Thread {
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         let now = clock::now();
         let live = self.live();
-        let timeout = match listener.id.get() {
-            Some(id) => {
-                let server = live.snap.server(live.snap.listen(id).default_server);
-                live.snap.location(server.root).core.client_header_timeout
-            }
-            None => std::time::Duration::ZERO,
-        };
+        let timeout = live.header_timeout(&listener);
         let conn = Rc::new(Connection::new(io, id, peer, listener, now));
+        proxy_protocol::adopted(&live, &conn);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = {
@@ -534,6 +538,9 @@ impl Driver for ThreadDriver {
             }
         };
         if expired {
+            if let Some((_, conn)) = self.0.connection(key) {
+                proxy_protocol::timed_out(&self.0.live(), &conn);
+            }
             self.0.release(index);
         }
     }
