@@ -103,6 +103,8 @@ pub struct Request {
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The whole response has been sent.
+    pub completed: bool,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -151,6 +153,7 @@ impl Request {
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            completed: false,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -196,6 +199,7 @@ impl Request {
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.completed = false;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

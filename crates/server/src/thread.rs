@@ -8,6 +8,7 @@ use crate::h1;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
+use crate::proxy_protocol;
 use crate::request::Request;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
@@ -18,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live {
@@ -49,6 +51,13 @@ impl Live {
             })
             .collect();
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        let Some(id) = listener.id.get() else { return Duration::ZERO };
+        let server = self.snap.server(self.snap.listen(id).default_server);
+        self.snap.location(server.root).core.client_header_timeout
     }
 
     /// See [`Snapshot::reduced`].
@@ -419,6 +428,9 @@ impl Driver for ThreadDriver {
             }
         };
         if expired {
+            if let Some((_, conn)) = self.0.connection(key) {
+                proxy_protocol::timed_out(&self.0.live(), &conn);
+            }
             self.0.release(index);
         }
     }
