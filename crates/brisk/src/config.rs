@@ -144,13 +144,12 @@ fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, So
     // Syntax errors make what follows from them look wrong too: but the rest of the file is still worth checking.
     let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
     let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
-    if let Some(snap) = &mut snap {
-        if !snap.main.has_events && paths.inline.is_none() {
+    if let Some(snap) = &mut snap
+        && !snap.main.has_events && paths.inline.is_none() {
             diags.push(
                 Diag::global("no \"events\" section in configuration").help("add: events { }"),
             );
         }
-    }
     let snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
     diags.sort_by_key(|d| d.span.map_or((u32::MAX, 0), |s| (s.file.0, s.start)));
     (snap, diags, sources)

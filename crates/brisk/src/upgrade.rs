@@ -6,6 +6,7 @@
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::process::Pid;
+use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -22,7 +23,7 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
     let mut opened = Vec::new();
     for fd in sockets {
         brisk_net::sys::set_cloexec(fd.as_fd(), false)?;
-        numbers.push_str(&format!("{};", fd.as_raw_fd()));
+        let _ = write!(numbers, "{};", fd.as_raw_fd());
         opened.push(fd);
     }
     let mut args = std::env::args_os();

@@ -125,8 +125,10 @@ impl Loop {
         };
         if let Some(source) = source {
             self.free.borrow_mut().push(index);
-            // The descriptor may live on elsewhere (a forked child, a clone): closing alone would leave it in the set.
-            let _ = epoll::delete(&self.epoll, source_fd(&source));
+            // Closing the only descriptor of a socket ends its registration: a call less for each connection.
+            if source.shared {
+                let _ = epoll::delete(&self.epoll, source_fd(&source));
+            }
         }
     }
 

@@ -23,6 +23,39 @@ pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result
     .map(drop)
 }
 
+/// What the kernel knows of a TCP connection, as far as variables show it. Times are in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpInfo {
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_cwnd: u32,
+    pub rcv_space: u32,
+}
+
+/// `TCP_INFO`; an error for other kinds of sockets.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    // SAFETY: the struct is plain numbers, so zeroes are valid. The kernel writes at most `len` bytes, which is the
+    // struct's size; an older kernel writes fewer.
+    let info = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        check(libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        ))?;
+        info
+    };
+    Ok(TcpInfo {
+        rtt: info.tcpi_rtt,
+        rttvar: info.tcpi_rttvar,
+        snd_cwnd: info.tcpi_snd_cwnd,
+        rcv_space: info.tcpi_rcv_space,
+    })
+}
+
 /// Which side of a fork one is on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fork {
@@ -210,6 +243,19 @@ pub fn local_time(unix_secs: i64) -> LocalTime {
         second: tm.tm_sec as u32,
         offset_minutes: (tm.tm_gmtoff / 60) as i32,
     }
+}
+
+/// The abbreviation of the local zone at this time: `CET`, `CEST`, `UTC`, …
+pub fn time_zone(unix_secs: i64) -> String {
+    let mut name = [0u8; 32];
+    // SAFETY: as in `local_time`; strftime writes at most the buffer's length and reads `tm`, whose zone points to a
+    // string that lives as long as the C library's table of zones.
+    let len = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const unix_secs, &raw mut tm);
+        libc::strftime(name.as_mut_ptr().cast(), name.len(), c"%Z".as_ptr(), &raw const tm)
+    };
+    String::from_utf8_lossy(&name[..len]).into_owned()
 }
 
 /// Makes the environment exactly this. Only for a process with a single thread.

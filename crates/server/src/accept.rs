@@ -5,6 +5,7 @@ use crate::connection::{Connection, Peer};
 use crate::core::LogLevel;
 use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
 use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
+use crate::proxy_protocol;
 use brisk_net::listen::{self, Address};
 use brisk_net::{Io, Loop, clock};
 use rustix::fd::OwnedFd;
@@ -133,15 +134,13 @@ impl Thread {
             );
             return;
         }
-        // A thread that is only being started has no mailbox yet.
-        let mailbox = if target == self.index { None } else { self.shared.mailboxes[target].get() };
-        let Some(mailbox) = mailbox else {
-            loads[self.index].fetch_add(1, Ordering::Relaxed);
-            return self.adopt(fd, peer, listener.clone());
-        };
         // Counted here, so that a thread that drains knows of it before it comes.
         loads[target].fetch_add(1, Ordering::Relaxed);
+        if target == self.index {
+            return self.adopt(fd, peer, listener.clone());
+        }
         let address = listener.address.clone();
+        let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
             let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
@@ -155,22 +154,14 @@ impl Thread {
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let io = match Io::new(fd) {
-            Ok(io) => io,
-            Err(_) => return self.uncount(),
-        };
+        let Ok(io) = Io::new(fd) else { return self.uncount() };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         let now = clock::now();
         let live = self.live();
-        let timeout = match listener.id.get() {
-            Some(id) => {
-                let server = live.snap.server(live.snap.listen(id).default_server);
-                live.snap.location(server.root).core.client_header_timeout
-            }
-            None => Duration::ZERO,
-        };
+        let timeout = live.header_timeout(&listener);
         let conn = Rc::new(Connection::new(io, id, peer, listener, now));
         conn.generation.set(live.generation);
+        proxy_protocol::adopted(&live, &conn);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);

@@ -1,13 +1,16 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
 use crate::thread::Listener;
+use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Io;
 use brisk_net::clock::Now;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 /// The other side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,10 @@ pub struct Connection {
     pub pipelined: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
+    /// What a PROXY header has told; empty without one, and if it told nothing.
+    pub proxy: OnceCell<Box<ProxyHeader>>,
+    /// The connection must begin with a PROXY header, which has not come yet.
+    pub awaits_proxy_header: Cell<bool>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -96,6 +103,8 @@ impl Connection {
             requests: Cell::new(0),
             pipelined: Cell::new(false),
             generation: Cell::new(0),
+            proxy: OnceCell::new(),
+            awaits_proxy_header: Cell::new(false),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }
@@ -106,6 +115,23 @@ impl Connection {
         if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
             let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
         }
+    }
+
+    /// Whether the client goes away before `wait` is over.
+    pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if wait.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            if self.io.is_closed() {
+                return Poll::Ready(true);
+            }
+            // Data that comes meanwhile is a next request: it wakes us once and waits in the socket.
+            let _ = self.io.poll_readable(cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;
@@ -19,12 +20,15 @@ pub mod path;
 pub mod phases;
 pub mod plan;
 mod prepared;
+mod proxy_protocol;
 pub mod regex;
 pub mod request;
 pub mod response;
 pub mod server_name;
 pub mod special;
+pub mod subrequest;
 pub mod text;
 pub mod thread;
 pub mod vars;
 pub mod worker;
+pub mod zone;

@@ -8,6 +8,7 @@ use crate::h1;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
+use crate::proxy_protocol;
 use crate::request::Request;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
@@ -19,6 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live {
@@ -50,6 +52,13 @@ impl Live {
             })
             .collect();
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        let Some(id) = listener.id.get() else { return Duration::ZERO };
+        let server = self.snap.server(self.snap.listen(id).default_server);
+        self.snap.location(server.root).core.client_header_timeout
     }
 
     /// See [`Snapshot::reduced`].
@@ -133,6 +142,8 @@ pub struct Thread {
     pub(crate) listeners: RefCell<Vec<Rc<Listener>>>,
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
     free: RefCell<Vec<u32>>,
+    // Boxed: they are handed around between the table, tasks and subrequests.
+    #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Request>>>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
@@ -433,6 +444,9 @@ impl Driver for ThreadDriver {
             }
         };
         if expired {
+            if let Some((_, conn)) = self.0.connection(key) {
+                proxy_protocol::timed_out(&self.0.live(), &conn);
+            }
             self.0.release(index);
         }
     }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 /// A listening socket with its address.
@@ -49,16 +49,22 @@ impl Worker {
         let shared = Arc::new(Shared::new(count, watcher)?);
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
+        let barrier = Arc::new(Barrier::new(count));
         let (ready, started) = mpsc::channel();
         for index in 0..count {
             let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
             let sockets = duplicate(sockets)?;
-            let ready = ready.clone();
+            let (ready, barrier) = (ready.clone(), barrier.clone());
             let body = move || {
                 pin(index);
                 let run = || -> io::Result<()> {
-                    let home = Loop::install()?;
-                    let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    let home = Loop::install();
+                    if let Ok(home) = &home {
+                        let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    }
+                    // Whoever accepts first may give a connection to any of the others.
+                    barrier.wait();
+                    let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
@@ -106,6 +112,7 @@ impl Worker {
         generation: u64,
     ) -> io::Result<()> {
         self.generation = generation;
+        crate::zone::inherit(&snap.zones, &self.snap.zones);
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
         let mut copies = Vec::new();

@@ -8,7 +8,6 @@ use brisk_http::framing::{self, ConnectionOptions, connection_options, request_f
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
 use brisk_http::{HeadError, HeaderId, Method, Version};
 use brisk_net::clock;
-use brisk_net::listen::Address;
 use std::rc::Rc;
 
 /// Binds a fresh request to its connection and to the default server of its socket.
@@ -121,27 +120,13 @@ fn wants_keepalive(r: &Request) -> bool {
 
 fn default_server(snap: &Snapshot, listen: ListenId, conn: &Connection) -> ServerId {
     let listen = snap.listen(listen);
-    if let Some(local) = local(listen, conn) {
-        return local.2;
-    }
-    listen.default_server
-}
-
-type Local = (Address, crate::server_name::NameTable, ServerId);
-
-/// The entry for the local address, where a wildcard socket stands for several.
-fn local<'s>(listen: &'s crate::conf::Listen, conn: &Connection) -> Option<&'s Local> {
-    if listen.by_local.is_empty() {
-        return None;
-    }
-    let local = Address::Ip(conn.local()?);
-    listen.by_local.iter().find(|(address, ..)| *address == local)
+    listen.local(|| conn.local()).map_or(listen.default_server, |local| local.default_server)
 }
 
 fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
     let listen = snap.listen(listen);
-    let (names, default) = match local(listen, r.conn()) {
-        Some((_, names, default)) => (names, *default),
+    let (names, default) = match listen.local(|| r.conn().local()) {
+        Some(local) => (&local.names, local.default_server),
         None => (&listen.names, listen.default_server),
     };
     if names.is_empty() {

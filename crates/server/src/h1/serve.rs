@@ -4,8 +4,8 @@ use super::body::RequestBody;
 use super::{head, hot, intake, send};
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
-use crate::files;
 use crate::phases::{self, Run};
+use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -66,7 +66,10 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         let turn = AssertUnwindSafe(|| match &mut this.future {
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
-            _ => (Poll::Ready(drop(this.future.take())), true),
+            _ => ({
+                drop(this.future.take());
+                Poll::Ready(())
+            }, true),
         });
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
@@ -85,6 +88,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    if conn.awaits_proxy_header.get() && !proxy_protocol::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
@@ -102,10 +109,13 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     let Some(core) = core.filter(|_| !thread.is_draining()) else {
                         return close(&thread, index, &conn, true).await;
                     };
-                    if keepalive.is_zero() {
-                        keepalive = core.keepalive_timeout;
-                    }
-                    thread.set_idle(index, clock::mono_ms() + keepalive.as_millis() as u64);
+                    let deadline_ms = if conn.requests.get() == 0 {
+                        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+                    } else {
+                        let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
+                        clock::mono_ms() + keepalive.as_millis() as u64
+                    };
+                    thread.set_idle(index, deadline_ms);
                     return;
                 }
                 Head::Request(mut r, status) => {
@@ -272,7 +282,7 @@ async fn handle(
     keepalive: &mut Duration,
 ) -> Next {
     let mut r = Logged(Some(r));
-    run = drive(&mut r, run).await;
+    run = phases::drive(&mut r, run).await;
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => Next::Drop,
@@ -319,31 +329,13 @@ impl Drop for Logged {
     }
 }
 
-/// Runs a request until it has its response or is given up, whatever it must wait for.
-async fn drive(r: &mut Request, mut run: Run) -> Run {
-    loop {
-        match run {
-            Run::Respond | Run::Close => return run,
-            Run::Disk(path, symlinks) => {
-                let found = files::fetch(path.clone(), symlinks).await;
-                r.fetched.push((path, found));
-                run = phases::run(r);
-            }
-            Run::Wait(waiter) => {
-                let flow = waiter(r).await;
-                run = phases::resume(r, flow);
-            }
-        }
-    }
-}
-
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
 async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.sent);
     r.resp.clear();
     let run = phases::post_action(r, &target);
-    drive(r, run).await;
+    phases::drive(r, run).await;
     r.resp.clear();
     (r.resp.status, r.sent) = (status, sent);
 }
@@ -361,6 +353,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
+    r.completed = result.is_ok();
     let mut next = match &result {
         Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
         Ok(()) => Next::Close,
