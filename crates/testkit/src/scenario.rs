@@ -109,23 +109,31 @@ impl Player<'_> {
         {
             let method = self.method.take().unwrap_or_else(|| "GET".into());
             self.response = None;
-            let response = self.client.try_response(&method).map_err(|failure| format!("wanted {status}: {failure}"))?;
+            let response =
+                self.client.try_response(&method).map_err(|failure| format!("wanted {status}: {failure}"))?;
             let got = response.status;
             self.response = Some(response);
             return want(got == status, || format!("wanted {status}, not {got}"));
         }
         if let Some(pattern) = text.strip_prefix("log ") {
             let regex = Regex::new(pattern).map_err(|e| e.to_string())?;
-            let found = wait::within(wait::DEADLINE, || self.server.error_log().lines().any(|l| regex.is_match(l)).then_some(()));
-            return want(found.is_some(), || format!("no log line like {pattern}\n{}", self.server.error_log()));
+            let found = wait::within(wait::DEADLINE, || {
+                self.server.error_log().lines().any(|l| regex.is_match(l)).then_some(())
+            });
+            return want(found.is_some(), || {
+                format!("no log line like {pattern}\n{}", self.server.error_log())
+            });
         }
         match text {
             "closed" => {
                 let ending = self.client.ending(wait::DEADLINE);
-                want(ending == Ending::Closed, || format!("wanted the end, not {ending:?}: {:?}", self.client.some(200)))
+                want(ending == Ending::Closed, || {
+                    format!("wanted the end, not {ending:?}: {:?}", self.client.some(200))
+                })
             }
             "open" => {
-                let again = self.client.try_get("/").map_err(|f| format!("the connection should be open: {f}"))?;
+                let again =
+                    self.client.try_get("/").map_err(|f| format!("the connection should be open: {f}"))?;
                 want(again.status < 500, || format!("on the open connection:\n{}", again.head))
             }
             _ => self.check(text),
@@ -143,16 +151,21 @@ impl Player<'_> {
         }
         if let Some(body) = text.strip_prefix('=') {
             let body = unescape(body.trim_start());
-            return want(r.body == body, || format!("the body should be {:?}", String::from_utf8_lossy(&body)));
+            return want(r.body == body, || {
+                format!("the body should be {:?}", String::from_utf8_lossy(&body))
+            });
         }
         if let Some(status) = text.strip_prefix("interim ") {
             let found = r.interim.iter().any(|s| s.to_string() == status);
             return want(found, || format!("no {status} came before, but {:?}", r.interim));
         }
-        let (name, pattern) = text.split_once(": ").unwrap_or_else(|| panic!("no such expectation: {text:?}"));
+        let (name, pattern) =
+            text.split_once(": ").unwrap_or_else(|| panic!("no such expectation: {text:?}"));
         let pattern = regex(&format!("^(?:{pattern})$"))?;
         let values: Vec<&str> = r.all(name).collect();
-        want(values.iter().any(|value| pattern.is_match(value)), || format!("{name} should be {pattern}, not {values:?}"))
+        want(values.iter().any(|value| pattern.is_match(value)), || {
+            format!("{name} should be {pattern}, not {values:?}")
+        })
     }
 }
 
