@@ -4,7 +4,7 @@
 use crate::bundle::Bundle;
 use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
-use crate::control::{Control, Order};
+use crate::control::{Call, Control, Order};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
@@ -69,6 +69,9 @@ struct Master {
     generation: u64,
     pid_path: String,
     control: Option<Control>,
+    /// Whoever waits for an answer on the control socket. Kept here so that a worker forked meanwhile can close it:
+    /// the caller reads to the end.
+    call: Option<Call>,
     signals: OwnedFd,
     /// Ends when the last worker has.
     ending: bool,
@@ -106,6 +109,7 @@ pub fn run(
         workers: Vec::new(),
         generation: 1,
         control: None,
+        call: None,
         pid_path,
         signals,
         ending: false,
@@ -160,6 +164,7 @@ impl Master {
     fn child(&mut self, fresh: Option<Fresh>, channel: &Channel) -> i32 {
         // What belongs to the master alone must not live on here. Signals stay blocked: the worker reads its own.
         self.control = None;
+        self.call = None;
         self.workers.clear();
         let fresh = match fresh {
             Some(fresh) => fresh,
@@ -342,13 +347,17 @@ impl Master {
     fn serve_control(&mut self) {
         let Some(control) = &self.control else { return };
         let Some(mut call) = control.accept() else { return };
-        let answer = match call.order() {
+        let order = call.order();
+        self.call = Some(call);
+        let answer = match order {
             Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
             Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
             Some(Order::Generation) => Ok(self.generation.to_string()),
             None => Err("unknown order".into()),
         };
-        call.answer(&answer);
+        if let Some(call) = self.call.take() {
+            call.answer(&answer);
+        }
     }
 
     /// Reads the configuration anew and hands it to the worker. An error leaves everything as it was.

@@ -49,11 +49,12 @@ pub fn start(start: Start) -> Result<Worker, String> {
 
 /// The body of a worker process; gives its exit code.
 pub fn main(initial: Start, channel: &Channel) -> i32 {
-    let (snap, logs) = (initial.snap.clone(), initial.logs.clone());
+    let snap = initial.snap.clone();
     let paths = initial.paths.clone();
     sys::ignore_signal(libc::SIGPIPE);
+    // The master logs it.
     let fail = |message: &str| {
-        report(&snap, &logs, LogLevel::Emerg, message);
+        let _ = channel.send(&Message::Failed { reason: message.to_string() });
         2
     };
     let identity = match host::identity(&snap.main) {
