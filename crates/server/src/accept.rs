@@ -71,6 +71,7 @@ impl Thread {
                         Some(addr) => Peer::Ip(addr),
                         None => Peer::Unix,
                     };
+                    self.counters().accepted.up();
                     self.place(fd, peer, &listener, &live);
                 }
                 Ok(None) => return,
@@ -148,6 +149,7 @@ impl Thread {
             return;
         };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.counters().handled.up();
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);

@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
+use crate::counters::Counters;
 use crate::connection::{Connection, Cut};
 use crate::files::Files;
 use crate::h1;
@@ -78,7 +79,7 @@ pub struct Shared {
     pub loads: Vec<AtomicUsize>,
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
-    pub requests: AtomicU64,
+    pub counters: Vec<Counters>,
     pub watcher: Option<Arc<Watcher>>,
     /// Graceful stop: idle connections are closed, responses say so.
     pub draining: AtomicBool,
@@ -90,7 +91,7 @@ impl Shared {
             loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
             watcher,
             draining: AtomicBool::new(false),
         }
