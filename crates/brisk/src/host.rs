@@ -61,6 +61,9 @@ pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(),
 
 /// Open files: what the configuration says per thread, else enough for its connections as far as we may.
 fn limits(main: &MainConf) {
+    if let Some(bytes) = main.rlimit_core {
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(bytes), maximum: Some(bytes) });
+    }
     let threads = threads(main) as u64;
     let current = getrlimit(Resource::Nofile);
     let wanted = match main.rlimit_nofile {
@@ -77,9 +80,6 @@ fn limits(main: &MainConf) {
         // Not ours to raise beyond the hard limit: take all there is.
         let all = Rlimit { current: current.maximum, maximum: current.maximum };
         let _ = setrlimit(Resource::Nofile, all);
-    }
-    if let Some(bytes) = main.rlimit_core {
-        let _ = setrlimit(Resource::Core, Rlimit { current: Some(bytes), maximum: Some(bytes) });
     }
 }
 

@@ -143,8 +143,6 @@ impl Master {
         self.control = None;
         self.workers.clear();
         sys::unblock_signals();
-        // A worker without its master has nobody to tell it anything.
-        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
         let snap = match snap {
             Some(snap) => snap,
             None => match config::load_bundle(&self.paths, &self.current.bundle) {

@@ -35,6 +35,11 @@ pub fn report(snap: &Snapshot, logs: &[Arc<LogFile>], level: LogLevel, message: 
 pub fn start(start: Start) -> Result<Worker, String> {
     let main = start.snap.main.clone();
     let count = host::threads(&main);
+    if !main.thread_pools.is_empty() {
+        let pools = main.thread_pools.iter();
+        let (threads, queue) = pools.fold((0, 0), |(t, q), (_, threads, queue)| (t + threads, q + queue));
+        brisk_net::blocking::configure(threads, queue);
+    }
     let affinity = main.affinity.clone();
     let pin = move |index| host::pin(&affinity, index);
     Worker::start(start.snap, start.logs, &start.sockets, count, start.generation, pin)

@@ -124,7 +124,7 @@ impl<'a> Lexer<'a> {
                 // What follows belongs to the same word; leaving it out avoids errors that only echo this one.
                 self.bare();
                 let span = Span { file: self.file, start: at as u32, end: at as u32 + 1 };
-                Err(Diag::emerg(span, format!("unexpected \"{}\"", byte.escape_ascii()))
+                Err(Diag::emerg(span, format!("unexpected \"{}\"", shown(byte)))
                     .help("a closing quote must be followed by white space, \";\" or \"{\""))
             }
         }
@@ -161,6 +161,11 @@ fn unescape(raw: &[u8]) -> Box<[u8]> {
     out.into()
 }
 
+/// A byte for a message: itself, unless it would not be seen.
+fn shown(byte: u8) -> String {
+    if byte.is_ascii_graphic() { char::from(byte).to_string() } else { byte.escape_ascii().to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +198,7 @@ mod tests {
         check("if ($a = \"b\") {", "if|($a|=|b|)|{");
         check("a\\ b;", "a\\ b|;");
         check("x \"a\"b;", "x|<unexpected \"b\">|;");
+        check("x 'a'\";", "x|<unexpected \"\"\">|;");
         check("x \"a", "x|<unexpected end of file, expecting terminating '\"'>");
     }
 }

@@ -20,6 +20,16 @@ pub fn flag(directive: &str, token: &Token) -> Result<bool, Diag> {
     }
 }
 
+/// One of a directive's words, in any case, as nginx reads them.
+pub fn choice<T: Copy>(token: &Token, choices: &[(&str, T)]) -> Result<T, Diag> {
+    let found = choices.iter().find(|(word, _)| token.bytes().eq_ignore_ascii_case(word.as_bytes()));
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+            .help(format!("it must be one of: {}", words.join(", ")))
+    })
+}
+
 /// A plain number.
 pub fn number(token: &Token) -> Result<u64, Diag> {
     token
@@ -32,14 +42,16 @@ pub fn number(token: &Token) -> Result<u64, Diag> {
 
 /// Bytes: a number with an optional `k` or `m`.
 pub fn size(token: &Token) -> Result<u64, Diag> {
-    parse_size(token.bytes(), false)
-        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a size such as 512, 8k or 1m is expected"))
+    parse_size(token.bytes(), false).ok_or_else(|| {
+        Diag::reason(token.span, "invalid value").help("a size such as 512, 8k or 1m is expected")
+    })
 }
 
 /// Bytes: a number with an optional `k`, `m` or `g` (nginx allows `g` only for offsets into files).
 pub fn offset(token: &Token) -> Result<u64, Diag> {
-    parse_size(token.bytes(), true)
-        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a size such as 8k, 1m or 2g is expected"))
+    parse_size(token.bytes(), true).ok_or_else(|| {
+        Diag::reason(token.span, "invalid value").help("a size such as 8k, 1m or 2g is expected")
+    })
 }
 
 fn parse_size(text: &[u8], giga: bool) -> Option<u64> {
@@ -64,9 +76,9 @@ fn digits_value(digits: &[u8]) -> Option<u64> {
 
 /// A time with millisecond resolution: `500ms`, `1m 30s`, `5` (seconds).
 pub fn msec(token: &Token) -> Result<Duration, Diag> {
-    parse_time(token.bytes(), false)
-        .map(Duration::from_millis)
-        .ok_or_else(|| Diag::reason(token.span, "invalid value").help("a time such as 500ms, 30s, 5m or 1h30m"))
+    parse_time(token.bytes(), false).map(Duration::from_millis).ok_or_else(|| {
+        Diag::reason(token.span, "invalid value").help("a time such as 500ms, 30s, 5m or 1h30m")
+    })
 }
 
 /// A time in whole seconds: `30`, `5m`, `1d12h`, `1y`.

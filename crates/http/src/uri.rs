@@ -74,6 +74,11 @@ impl Target {
         *self = Target { path, ..Target::default() };
     }
 
+    /// A copy that only says where things are in the text: no memory of its own.
+    pub fn without_path(&self) -> Target {
+        Target { path: Vec::new(), ..self.clone() }
+    }
+
     /// Path and arguments as they were sent: `$request_uri`. `target` is what was parsed.
     pub fn unparsed<'a>(&self, target: &'a [u8]) -> &'a [u8] {
         if self.rest.is_empty() { b"/" } else { self.rest.of(target) }

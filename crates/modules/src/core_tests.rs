@@ -76,7 +76,6 @@ const TAKEN: &[(&str, &[&str])] = &[
             "worker_connections 64;",
             "worker_connections 65536;",
             "multi_accept on;",
-            "debug_connection 192.0.2.0/24;",
         ],
     ),
     (
@@ -167,6 +166,8 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         &[
             "open_file_cache_events on;",
             "aio_write on;",
+            "open_log_file_cache off;",
+            "output_buffers 4 64k;",
             "directio_alignment 512;",
             "read_ahead 32k;",
             "postpone_output 1460;",
@@ -184,6 +185,7 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "msie_refresh on;",
         ],
     ),
+    ("location", &["referer_hash_bucket_size 64;"]),
 ];
 
 const REFUSED: &[(&str, &[(&str, &str)])] = &[
@@ -197,7 +199,7 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ),
             ("worker_processes many;", r#""worker_processes" directive invalid value"#),
             ("worker_processes 0;", r#"invalid value "0""#),
-            ("worker_cpu_affinity 12;", r#"invalid character in "worker_cpu_affinity" mask "12""#),
+            ("worker_cpu_affinity 12;", r#"invalid character "2" in "worker_cpu_affinity""#),
             ("worker_priority high;", r#""worker_priority" directive invalid number"#),
             ("worker_rlimit_nofile many;", r#""worker_rlimit_nofile" directive invalid number"#),
             ("worker_rlimit_core big;", r#""worker_rlimit_core" directive invalid value"#),
@@ -275,9 +277,9 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ("satisfy some;", r#"invalid value "some""#),
             ("limit_rate x;", r#""limit_rate" directive invalid value"#),
             ("limit_rate_after x;", r#""limit_rate_after" directive invalid value"#),
-            ("aio x;", r#"invalid value "x""#),
+            ("aio x;", r#""aio" directive invalid value"#),
             ("directio x;", r#""directio" directive invalid value"#),
-            ("disable_symlinks x;", r#"invalid value "x""#),
+            ("disable_symlinks x;", r#"invalid parameter "x""#),
             ("open_file_cache_valid x;", r#""open_file_cache_valid" directive invalid value"#),
             ("open_file_cache_min_uses x;", r#""open_file_cache_min_uses" directive invalid number"#),
             (

@@ -5,7 +5,7 @@ use brisk_server::conf::{Cx, LogId, LogTarget, invalid_parameter};
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::{LogHandler, Plan};
 use brisk_server::request::Request;
-use brisk_server::row;
+use brisk_server::{ignored, row};
 use brisk_server::vars::{Part, Table, Template};
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ static ROWS: &[Row] = &[
         "access_log", Context::HSLI.or(Context::LIMIT_EXCEPT), Arity::SOME, D::Told("logs/access.log combined"), Replace, true,
         "A file and format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there.",
         Set::Simple(access_log)
+    ),
+    ignored!(
+        "open_log_file_cache", Context::HSL, Arity::between(1, 4),
+        "Descriptors of log files whose names have variables.", "log files stay open"
     ),
 ];
 
@@ -243,7 +247,7 @@ impl Format {
         match self.escape {
             Escape::None => {}
             Escape::Default => {
-                if !found || value.is_empty() {
+                if !found {
                     out.truncate(start);
                     out.push(b'-');
                 } else if value.iter().any(|&b| b < b' ' || b >= 0x7f || b == b'"' || b == b'\\') {

@@ -120,7 +120,9 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     }
     if reading.server_names {
         let names = cx.global.names.last().map(Vec::as_slice).unwrap_or_default();
-        names.iter().for_each(|name| valid.add_server_name(name));
+        for name in names {
+            valid.add_server_name(name);
+        }
     }
     let is_empty = valid.hosts.is_empty() && valid.regexes.is_empty() && !reading.server_names;
     if (valid.none || valid.blocked) && is_empty {

@@ -3,12 +3,19 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// nginx's `thread_pool default threads=32 max_queue=65536`.
-const THREADS_MAX: usize = 32;
-const QUEUE_MAX: usize = 65_536;
+static THREADS_MAX: AtomicUsize = AtomicUsize::new(32);
+static QUEUE_MAX: AtomicUsize = AtomicUsize::new(65_536);
+
+/// Sets the most threads and the most waiting jobs. Threads that run already are kept.
+pub fn configure(threads: usize, queue: usize) {
+    THREADS_MAX.store(threads, Ordering::Relaxed);
+    QUEUE_MAX.store(queue, Ordering::Relaxed);
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -63,11 +70,11 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
         }
     });
     let mut state = lock(&STATE);
-    if state.jobs.len() >= QUEUE_MAX {
+    if state.jobs.len() >= QUEUE_MAX.load(Ordering::Relaxed) {
         return Err(QueueFull);
     }
     state.jobs.push_back(job);
-    if state.idle == 0 && state.threads < THREADS_MAX {
+    if state.idle == 0 && state.threads < THREADS_MAX.load(Ordering::Relaxed) {
         state.threads += 1;
         drop(state);
         let started = std::thread::Builder::new().name("brisk-pool".into()).stack_size(512 << 10).spawn(work);

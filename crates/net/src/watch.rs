@@ -12,7 +12,7 @@
 
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -234,7 +234,7 @@ impl Watcher {
                 empty.push(wd);
             }
         }
-        let used: Vec<i32> = state.directories.values().map(|d| d.wd).collect();
+        let used: HashSet<i32> = state.directories.values().map(|d| d.wd).collect();
         for wd in empty.into_iter().filter(|wd| !used.contains(wd)) {
             state.names.remove(&wd);
             let _ = inotify::remove_watch(&self.fd, wd);

@@ -49,7 +49,10 @@ pub struct Connection {
     pub started: Now,
     /// Requests so far, the present one included.
     pub requests: Cell<u64>,
+    /// The present request came in together with the one before it.
+    pub pipelined: Cell<bool>,
     local: OnceCell<Option<SocketAddr>>,
+    delays: Cell<bool>,
 }
 
 impl Connection {
@@ -63,7 +66,16 @@ impl Connection {
             listener,
             started,
             requests: Cell::new(0),
+            pipelined: Cell::new(false),
             local: OnceCell::new(),
+            delays: Cell::new(false),
+        }
+    }
+
+    /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
+    pub fn delay_small_packets(&self) {
+        if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
         }
     }
 

@@ -23,6 +23,7 @@ pub mod request;
 pub mod response;
 pub mod server_name;
 pub mod special;
+pub mod subrequest;
 pub mod text;
 pub mod thread;
 pub mod vars;

@@ -30,6 +30,8 @@ pub const COPY_CHUNK_BYTES: usize = 64 * 1024;
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Connections taken from one listening socket per wake-up.
 pub const ACCEPT_BATCH_MAX: usize = 64;
+/// The same with `multi_accept on`.
+pub const ACCEPT_ALL_MAX: usize = 1024;
 /// Depth of subrequests.
 pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
 /// Bytes of log lines buffered per file and thread before they are written early.

@@ -18,7 +18,7 @@ pub enum HostPattern<'a> {
 impl<'a> HostPattern<'a> {
     /// Reads a name. `None`: an asterisk stands where none may, or a label is empty.
     pub fn parse(text: &'a [u8]) -> Option<HostPattern<'a>> {
-        let stars = text.iter().filter(|&&b| b == b'*').count();
+        let stars = memchr::memchr_iter(b'*', text).count();
         if stars > 1 || text.contains(&0) || memchr::memmem::find(text, b"..").is_some() {
             return None;
         }

@@ -2,9 +2,10 @@
 
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
+use crate::files;
 use crate::flow::{Flow, Waiter};
 use crate::location::{self, Found};
-use crate::plan::{Handler, Purity};
+use crate::plan::{Handler, Purity, Stage};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
@@ -72,12 +73,46 @@ pub fn resume(r: &mut Request, flow: Flow) -> Run {
     }
 }
 
+/// Runs a request until it has its response or is given up, whatever it must wait for.
+pub async fn drive(r: &mut Request, mut run: Run) -> Run {
+    loop {
+        match run {
+            Run::Respond | Run::Close => return run,
+            Run::Disk(path, symlinks) => {
+                let found = files::fetch(path.clone(), symlinks).await;
+                r.fetched.push((path, found));
+                run = self::run(r);
+            }
+            Run::Wait(waiter) => {
+                let flow = waiter(r).await;
+                run = resume(r, flow);
+            }
+        }
+    }
+}
+
 /// Ends a request that failed before the phases, with an error page.
 pub fn fail(r: &mut Request, status: u16) -> Run {
     match act(r, Flow::Status(status)) {
         Some(run) => run,
         None => run(r),
     }
+}
+
+/// Starts over at a URI or named location, after the response.
+pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
+    r.err_status = 0;
+    r.error_page = false;
+    let flow = if target.starts_with(b"@") {
+        Flow::Named(target.to_vec())
+    } else {
+        let (uri, args) = match memchr::memchr(b'?', target) {
+            Some(at) => (&target[..at], target[at + 1..].to_vec()),
+            None => (target, Vec::new()),
+        };
+        Flow::Redirect { uri: uri.to_vec(), args: Some(args) }
+    };
+    resume(r, flow)
 }
 
 /// Runs the next handler.
@@ -395,8 +430,11 @@ fn finish(r: &mut Request) {
     }
     absolute_location(r);
     let live = r.live.clone();
-    for (_, filter) in &live.snap.location(r.loc).plan.filters {
-        filter.filter(r);
+    for (stage, filter) in &live.snap.location(r.loc).plan.filters {
+        // What a subrequest gives becomes part of another response, which has its own headers.
+        if r.depth == 0 || matches!(stage, Stage::Content | Stage::Charset) {
+            filter.filter(r);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::conf::{ListenId, LocationId, ServerId};
 use crate::limits::{PREPARED_BYTES_MAX, PREPARED_ENTRIES_MAX};
+use brisk_http::uri::Target;
 use brisk_net::watch::Watch;
 use hashbrown::HashMap;
 use std::hash::BuildHasher as _;
@@ -21,6 +22,7 @@ pub struct Answer {
     pub server: ServerId,
     pub location: LocationId,
     /// What variables would say: for the log.
+    pub target: Target,
     pub uri: Box<[u8]>,
     pub args: Box<[u8]>,
     pub host: Box<[u8]>,

@@ -68,6 +68,8 @@ pub struct Request {
     pub internal: bool,
     /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
     pub add_uri_to_alias: bool,
+    /// 0: what the client asked for; more: a subrequest.
+    pub depth: u8,
     /// Rewrites and redirects that are left.
     pub uri_changes_left: u8,
     /// A rewrite has changed the URI; the location must be found anew.
@@ -84,7 +86,8 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
-    pub vars: Store,
+    /// Shared with subrequests.
+    pub vars: Rc<Store>,
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
@@ -123,6 +126,7 @@ impl Request {
             cursor: Cursor::default(),
             internal: false,
             add_uri_to_alias: false,
+            depth: 0,
             uri_changes_left: crate::limits::URI_CHANGES_MAX,
             uri_changed: false,
             location_valid: true,
@@ -132,7 +136,7 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
-            vars: Store::default(),
+            vars: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
             deps: Vec::new(),
@@ -169,7 +173,11 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
-        self.vars.clear();
+        match Rc::get_mut(&mut self.vars) {
+            Some(store) => store.clear(),
+            None => self.vars = Rc::default(),
+        }
+        self.depth = 0;
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
         self.deps.clear();

@@ -1,10 +1,10 @@
 //! One event-loop thread: its connections, caches and present configuration.
 
-use crate::conf::{ListenId, LogTarget, Snapshot};
+use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 use crate::connection::{Connection, Peer};
 use crate::files::Files;
 use crate::h1;
-use crate::limits::{ACCEPT_BATCH_MAX, ARENA_BYTES};
+use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ARENA_BYTES};
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
 use crate::request::Request;
@@ -56,6 +56,17 @@ impl Live {
             })
             .collect();
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+    }
+
+    /// See [`Snapshot::reduced`].
+    fn reduced(&self, server: ServerId, location: LocationId) -> Live {
+        Live {
+            snap: Arc::new(self.snap.reduced(server, location)),
+            logs: self.logs.clone(),
+            generation: self.generation,
+            prepared: RefCell::default(),
+            head_options: Vec::new(),
+        }
     }
 }
 
@@ -186,9 +197,17 @@ impl Thread {
     pub(crate) fn put_request(&self, mut r: Box<Request>) {
         r.clear();
         let mut pool = self.requests.borrow_mut();
-        if pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
+        // A pooled request must not keep an old configuration alive.
+        let current = r.live.generation == self.live.borrow().generation && !r.live.snap.listens.is_empty();
+        if current && pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
             pool.push(r);
         }
+    }
+
+    /// Lets go of all of the configuration but what the end of a response needs.
+    pub(crate) fn reduce(&self, r: &mut Request) {
+        r.live = Rc::new(r.live.reduced(r.server, r.loc));
+        (r.server, r.loc) = (ServerId(0), LocationId(0));
     }
 
     /// Starts accepting on sockets; `fds[i]` is the socket of the snapshot's listen `i`.
@@ -213,6 +232,7 @@ impl Thread {
     /// request, if their socket is still listened on.
     pub fn switch(&self, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         *self.live.borrow_mut() = Rc::new(live);
+        self.requests.borrow_mut().clear();
         let mut gone = Vec::new();
         {
             let mut listeners = self.listeners.borrow_mut();
@@ -277,7 +297,8 @@ impl Thread {
 
     fn accept(self: &Rc<Self>, listener: &Rc<Listener>) {
         let live = self.live();
-        for _ in 0..ACCEPT_BATCH_MAX {
+        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        for _ in 0..batch {
             match listen::accept(listener.io.fd()) {
                 Ok(Some((fd, peer))) => {
                     let peer = match peer.as_ref().and_then(listen::ip_of) {
@@ -384,9 +405,6 @@ impl Thread {
             }
             None => std::time::Duration::ZERO,
         };
-        if matches!(peer, Peer::Ip(_)) {
-            let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), true);
-        }
         let conn = Rc::new(Connection::new(io, id, peer, listener, now));
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };

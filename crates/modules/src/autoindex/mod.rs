@@ -4,7 +4,7 @@ mod render;
 
 use crate::charset;
 use crate::directory::{self, Failure};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_http::Method;
 use brisk_net::clock;
 use brisk_net::sys::local_time;
@@ -95,17 +95,9 @@ impl ModuleConf for Conf {
 }
 
 fn format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let token = d.arg(0);
-    cx.conf::<Conf>().format = match token.bytes() {
-        b"html" => Format::Html,
-        b"json" => Format::Json,
-        b"jsonp" => Format::Jsonp,
-        b"xml" => Format::Xml,
-        _ => {
-            return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-                .help("it must be html, json, jsonp or xml"));
-        }
-    };
+    let formats =
+        [("html", Format::Html), ("json", Format::Json), ("jsonp", Format::Jsonp), ("xml", Format::Xml)];
+    cx.conf::<Conf>().format = value::choice(d.arg(0), &formats)?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 mod expires;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_http::date;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -209,13 +209,7 @@ fn field(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<Arc<Field>, D
 }
 
 fn inherit(token: &Token) -> Result<Inherit, Diag> {
-    match token.bytes() {
-        b"off" => Ok(Inherit::Off),
-        b"on" => Ok(Inherit::On),
-        b"merge" => Ok(Inherit::Merge),
-        _ => Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-            .help("it must be off, on or merge")),
-    }
+    value::choice(token, &[("off", Inherit::Off), ("on", Inherit::On), ("merge", Inherit::Merge)])
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {

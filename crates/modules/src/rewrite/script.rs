@@ -7,7 +7,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::path::{self, Mapped};
 use brisk_server::phases;
-use brisk_server::plan::Handler;
+use brisk_server::plan::{Handler, Purity};
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template, VarId};
@@ -110,6 +110,10 @@ impl Handler for Script {
         let waiting = r.slot_ref::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
         let place = if waiting { r.slot::<Waiting>().0.take().unwrap_or(start) } else { start };
         r.loc = place.location;
+        if self.log {
+            // Whoever watches wants a line for each request.
+            r.purity = Purity::Impure;
+        }
         let mut run = Run { script: self, quote: place.quote };
         let mut at = place.at;
         while let Some(op) = self.ops.get(at) {

@@ -122,8 +122,8 @@ fn local_address(r: &Request) -> u32 {
     }
 }
 
-fn hex(id: Id) -> String {
-    id.iter().map(|word| format!("{word:08X}")).collect()
+fn hex([a, b, c, d]: Id) -> String {
+    format!("{a:08X}{b:08X}{c:08X}{d:08X}")
 }
 
 fn conf_of(r: &Request) -> Option<&Conf> {

@@ -170,16 +170,8 @@ fn not_none(d: &Directive) -> Option<Arc<[u8]>> {
 }
 
 fn userid(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mode = match d.arg(0).bytes() {
-        b"off" => Mode::Off,
-        b"log" => Mode::Log,
-        b"v1" => Mode::V1,
-        b"on" => Mode::On,
-        _ => {
-            return Err(Diag::emerg(d.arg(0).span, format!("invalid value \"{}\"", d.arg(0).text()))
-                .help("it must be on, v1, log or off"));
-        }
-    };
+    let modes = [("off", Mode::Off), ("log", Mode::Log), ("v1", Mode::V1), ("on", Mode::On)];
+    let mode = value::choice(d.arg(0), &modes)?;
     let reset = cx.global.vars.refer("uid_reset", None);
     let conf = cx.conf::<Conf>();
     conf.mode = mode;

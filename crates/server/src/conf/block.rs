@@ -268,11 +268,15 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         main: confs.shared(),
         core: confs.shared(),
         listens,
-        servers: global.servers,
-        locations: global.locations.into_iter().map(|l| l.expect("every reserved location is built")).collect(),
-        vars: global.vars,
+        servers: global.servers.into_iter().map(Arc::new).collect(),
+        locations: global
+            .locations
+            .into_iter()
+            .map(|location| Arc::new(location.expect("every reserved location is built")))
+            .collect(),
+        vars: Arc::new(global.vars),
         logs: global.logs,
-        hostname: global.env.hostname.clone(),
-        prefix: global.env.prefix.clone(),
+        hostname: global.env.hostname.as_str().into(),
+        prefix: global.env.prefix.as_str().into(),
     })
 }

@@ -78,15 +78,35 @@ pub struct Snapshot {
     /// The main level's: its error logs.
     pub core: Arc<CoreConf>,
     pub listens: Vec<Listen>,
-    pub servers: Vec<Server>,
-    pub locations: Vec<Location>,
-    pub vars: Table,
+    pub servers: Vec<Arc<Server>>,
+    pub locations: Vec<Arc<Location>>,
+    pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
-    pub hostname: String,
-    pub prefix: String,
+    pub hostname: Arc<str>,
+    pub prefix: Arc<str>,
 }
 
 impl Snapshot {
+    /// Only what the last part of a response needs: one location, whose number becomes 0, and its server, likewise.
+    ///
+    /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
+    /// in the result, so it is not for requests that may still be redirected.
+    pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
+        let own = self.server(server);
+        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
+        Snapshot {
+            main: self.main.clone(),
+            core: self.core.clone(),
+            listens: Vec::new(),
+            servers: vec![Arc::new(alone)],
+            locations: vec![self.locations[location.0 as usize].clone()],
+            vars: self.vars.clone(),
+            logs: Vec::new(),
+            hostname: self.hostname.clone(),
+            prefix: self.prefix.clone(),
+        }
+    }
+
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.0 as usize]
     }

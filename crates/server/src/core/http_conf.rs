@@ -77,7 +77,7 @@ pub struct ErrorPage {
 }
 
 /// `server_tokens`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerTokens {
     On,
     Off,

@@ -113,12 +113,8 @@ pub static ROWS: &[Row] = &[
     row!("client_body_in_file_only", HSL, Arity::ONE, D::Value("off"), Replace, false,
         "Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.",
         Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().client_body_in_file_only = match d.arg(0).str() {
-                "off" => BodyFile::Off,
-                "on" => BodyFile::Keep,
-                "clean" => BodyFile::Clean,
-                _ => return Err(invalid_value(d, d.arg(0), "on, off or clean")),
-            };
+            cx.conf::<CoreConf>().client_body_in_file_only =
+                value::choice(d.arg(0), &[("off", BodyFile::Off), ("on", BodyFile::Keep), ("clean", BodyFile::Clean)])?;
             Ok(())
         })),
     row!("client_body_temp_path", HSL, Arity::between(1, 4), D::Told("client_body_temp"), Replace, false,
@@ -141,12 +137,8 @@ pub static ROWS: &[Row] = &[
     row!("lingering_close", HSL, Arity::ONE, D::Value("on"), Replace, false,
         "Whether a closing connection waits for data the client still sends (on: if there may be some), so that it gets the response.",
         Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().lingering_close = match d.arg(0).str() {
-                "off" => LingeringClose::Off,
-                "on" => LingeringClose::On,
-                "always" => LingeringClose::Always,
-                _ => return Err(invalid_value(d, d.arg(0), "off, on or always")),
-            };
+            cx.conf::<CoreConf>().lingering_close =
+                value::choice(d.arg(0), &[("off", LingeringClose::Off), ("on", LingeringClose::On), ("always", LingeringClose::Always)])?;
             Ok(())
         })),
     row!("keepalive_timeout", HSL, Arity::between(1, 2), D::Value("75s"), Replace, false,
@@ -181,33 +173,22 @@ pub static ROWS: &[Row] = &[
     row!("if_modified_since", HSL, Arity::ONE, D::Value("exact"), Replace, false,
         "How If-Modified-Since is compared: off, exact, or before (not older).",
         Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().if_modified_since = match d.arg(0).str() {
-                "off" => IfModifiedSince::Off,
-                "exact" => IfModifiedSince::Exact,
-                "before" => IfModifiedSince::Before,
-                _ => return Err(invalid_value(d, d.arg(0), "off, exact or before")),
-            };
+            cx.conf::<CoreConf>().if_modified_since =
+                value::choice(d.arg(0), &[("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)])?;
             Ok(())
         })),
     row!("server_tokens", HSL, Arity::ONE, D::Value("on"), Replace, false,
         "What the Server header and error pages say: on (with version), off, build.",
         Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().server_tokens = match d.arg(0).str() {
-                "on" => ServerTokens::On,
-                "off" => ServerTokens::Off,
-                "build" => ServerTokens::Build,
-                _ => return Err(invalid_value(d, d.arg(0), "on, off or build")),
-            };
+            cx.conf::<CoreConf>().server_tokens =
+                value::choice(d.arg(0), &[("off", ServerTokens::Off), ("on", ServerTokens::On), ("build", ServerTokens::Build)])?;
             Ok(())
         })),
     row!("satisfy", HSL, Arity::ONE, D::Value("all"), Replace, false,
         "Whether all access modules must agree, or any one is enough.",
         Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().satisfy = match d.arg(0).str() {
-                "all" => Satisfy::All,
-                "any" => Satisfy::Any,
-                _ => return Err(invalid_value(d, d.arg(0), "all or any")),
-            };
+            cx.conf::<CoreConf>().satisfy =
+                value::choice(d.arg(0), &[("all", Satisfy::All), ("any", Satisfy::Any)])?;
             Ok(())
         })),
     row!("limit_rate", HSLI, Arity::ONE, D::Value("0"), Replace, false,
@@ -232,7 +213,10 @@ pub static ROWS: &[Row] = &[
                 "off" => Aio::Off,
                 "on" | "threads" => Aio::On,
                 _ if text.starts_with("threads=") => Aio::On,
-                _ => return Err(invalid_value(d, d.arg(0), "on, off, threads or threads=POOL")),
+                _ => {
+                    return Err(Diag::reason(d.arg(0).span, "invalid value")
+                        .help("it must be on, off, threads or threads=POOL"));
+                }
             };
             Ok(())
         })),
@@ -281,6 +265,7 @@ pub static ROWS: &[Row] = &[
     ignored!("aio_write", HSL, Arity::ONE, "Asynchronous writing of temporary files.", "temporary files are always written by a pool of threads"),
     ignored!("directio_alignment", HSL, Arity::ONE, "Alignment for directio.", "files are not read directly"),
     ignored!("read_ahead", HSL, Arity::ONE, "Read-ahead of the kernel.", "the kernel decides"),
+    ignored!("output_buffers", HSL, Arity::TWO, "Buffers for reading files.", "files are read as they are sent, at most 64k at a time"),
     ignored!("postpone_output", HSL, Arity::ONE, "Bytes collected before a response is sent.", "small responses leave in one write"),
     ignored!("send_lowat", HSL, Arity::ONE, "A socket option of another system.", "Linux does not have it"),
     ignored!("connection_pool_size", HS, Arity::ONE, "Memory per connection.", "memory is allocated as needed"),
@@ -321,12 +306,10 @@ fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag>
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (mut msie6, mut safari) = (false, false);
     for token in &d.args {
-        match token.str() {
-            "none" => {}
-            "msie6" => msie6 = true,
-            "safari" => safari = true,
-            _ => return Err(invalid_value(d, token, "none, msie6 or safari")),
-        }
+        let (is_msie6, is_safari) =
+            value::choice(token, &[("none", (false, false)), ("msie6", (true, false)), ("safari", (false, true))])?;
+        msie6 |= is_msie6;
+        safari |= is_safari;
     }
     let conf = cx.conf::<CoreConf>();
     conf.keepalive_disable_msie6 = msie6;
@@ -346,7 +329,7 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         "off" => Symlinks::Follow,
         "on" => Symlinks::Refuse { from },
         "if_not_owner" => Symlinks::SameOwner { from },
-        _ => return Err(invalid_value(d, d.arg(0), "off, on or if_not_owner")),
+        _ => return Err(invalid_parameter(d.arg(0)).help("it must be off, on or if_not_owner")),
     };
     cx.conf::<CoreConf>().symlinks = Arc::new(value);
     Ok(())

@@ -6,7 +6,7 @@ use crate::conf::{Cx, LogTarget, Server, ServerId, invalid_value};
 use crate::location::Pattern;
 use crate::server_name::Name;
 use crate::vars::Template;
-use brisk_conf::{Context, Diag, Directive, Token};
+use brisk_conf::{Context, Diag, Directive, Token, value};
 use std::sync::Arc;
 
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.
@@ -214,11 +214,10 @@ fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn path_template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     let text = token.bytes();
-    if text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$") {
-        return cx.template(token);
-    }
-    let full = [cx.global.env.prefix.as_bytes(), text].concat();
-    Template::parse_bytes(&mut cx.global.vars, &full, token)
+    let is_absolute = text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$");
+    let path = cx.template(token)?;
+    // A dollar sign in the prefix is no variable.
+    Ok(if is_absolute { path } else { path.after(cx.global.env.prefix.as_bytes()) })
 }
 
 pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
@@ -263,13 +262,10 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let mut list = Vec::new();
     for token in codes {
-        let code = token.str().parse::<u16>().ok();
-        match code {
-            Some(499) => {
-                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-                    .help("there is nobody to send a page to"));
-            }
-            Some(code @ 300..=599) => list.push(code),
+        let invalid = || Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()));
+        match value::number(token).map_err(|_| invalid().help("write status codes from 300 to 599"))? {
+            499 => return Err(invalid().help("there is nobody to send a page to")),
+            code @ 300..=599 => list.push(code as u16),
             _ => {
                 return Err(Diag::emerg(
                     token.span,

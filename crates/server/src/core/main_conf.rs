@@ -41,8 +41,6 @@ pub struct MainConf {
     pub env: Vec<(String, Option<String>)>,
     pub connections: u64,
     pub multi_accept: bool,
-    /// Addresses and networks whose connections log at debug level.
-    pub debug_connections: Vec<String>,
     pub pcre_jit: bool,
     /// `thread_pool`: threads and queue length by name.
     pub thread_pools: Vec<(String, usize, usize)>,
@@ -67,7 +65,6 @@ impl Default for MainConf {
             env: Vec::new(),
             connections: 512,
             multi_accept: false,
-            debug_connections: Vec::new(),
             pcre_jit: false,
             thread_pools: Vec::new(),
             has_events: false,

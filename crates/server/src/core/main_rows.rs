@@ -38,7 +38,7 @@ pub static ROWS: &[Row] = &[
         Set::Simple(|cx, d| {
             let parsed = d.arg(0).str().parse::<i32>().ok().filter(|n| (-20..=20).contains(n));
             let value = parsed.ok_or_else(|| {
-                Diag::emerg(d.arg(0).span, "\"worker_priority\" directive invalid number").help("it is from -20 to 20")
+                Diag::reason(d.arg(0).span, "invalid number").help("it must be from -20 to 20")
             })?;
             cx.conf::<MainConf>().priority = value;
             Ok(())
@@ -81,7 +81,7 @@ pub static ROWS: &[Row] = &[
             Ok(())
         })),
     row!("thread_pool", MAIN, Arity::between(2, 3), D::Told("default threads=32 max_queue=65536"), Definition, true,
-        "Names a pool of threads for blocking reads. Brisk has one pool with nginx's default size; others share it.",
+        "Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.",
         Set::Simple(thread_pool)),
     row!("events", MAIN, Arity::NONE.block(), D::Nothing, Definition, false,
         "Holds the directives about connections.",
@@ -98,12 +98,8 @@ pub static ROWS: &[Row] = &[
         })),
     simple!(MainConf, flag, "multi_accept", multi_accept, EVENTS, "off",
         "Takes all waiting connections at a wake-up instead of a few."),
-    row!("debug_connection", EVENTS, Arity::ONE, D::Nothing, Replace, true,
-        "Logs connections from this address, network or unix: at debug level.",
-        Set::Simple(|cx, d| {
-            cx.conf::<MainConf>().debug_connections.push(d.arg(0).str().to_string());
-            Ok(())
-        })),
+    ignored!("debug_connection", EVENTS, Arity::ONE, "Addresses whose connections are logged at debug level.",
+        "error_log with level debug logs those of a location"),
     ignored!("use", EVENTS, Arity::ONE, "The connection processing method.", "Brisk always uses epoll"),
     ignored!("accept_mutex", EVENTS, Arity::ONE, "Whether workers take turns in accepting.", "threads share connections evenly by themselves"),
     ignored!("accept_mutex_delay", EVENTS, Arity::ONE, "How long to wait for the accept mutex.", "there is no accept mutex"),
@@ -137,10 +133,8 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let value = if d.arg(0).str() == "auto" {
         Processes::Auto
     } else {
-        let bad = |_| {
-            Diag::emerg(d.arg(0).span, "\"worker_processes\" directive invalid value").help("it is a number or auto")
-        };
-        match value::number(d.arg(0)).map_err(bad)? {
+        let count = value::number(d.arg(0));
+        match count.map_err(|_| Diag::reason(d.arg(0).span, "invalid value").help("write a number, or auto"))? {
             0 => return Err(invalid_value(d, d.arg(0), "at least 1")),
             // More threads than this are a slip of the keyboard.
             count => Processes::Count(count.min(512) as usize),
@@ -153,12 +147,9 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn worker_cpu_affinity(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mask = |token: &brisk_conf::Token| {
         let bits = token.bytes();
-        if bits.is_empty() || !bits.iter().all(|b| matches!(b, b'0' | b'1')) {
-            return Err(Diag::emerg(
-                token.span,
-                format!("invalid character in \"worker_cpu_affinity\" mask \"{}\"", token.text()),
-            )
-            .help("a mask has one 0 or 1 per core, the last for core 0"));
+        if let Some(other) = token.text().chars().find(|c| !matches!(c, '0' | '1')) {
+            return Err(Diag::emerg(token.span, format!("invalid character \"{other}\" in \"worker_cpu_affinity\""))
+                .help("a mask has one 0 or 1 per core, the last for core 0"));
         }
         let cores = bits.iter().rev().enumerate().filter(|(_, b)| **b == b'1').map(|(i, _)| i).collect();
         Ok::<Vec<usize>, Diag>(cores)

@@ -7,7 +7,7 @@ use super::head::{self, Delimiting, Written};
 use super::{intake, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
-use crate::core::LogLevel;
+use crate::core::{LingeringClose, LogLevel};
 use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
 use crate::phases::{self, Run};
 use crate::plan::Purity;
@@ -104,8 +104,8 @@ enum Stand {
     Idle,
     /// Part of a head, or too many requests in a row: go on in a task.
     More,
-    /// Close when what was written has left.
-    Close,
+    /// Close when what was written has left. `clean`: the client asked for it and has sent nothing else.
+    Close { clean: bool },
     /// This request must wait, or its body is too large for here.
     Pending(Box<Request>, Run),
 }
@@ -144,18 +144,19 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
             }
         }
     }
-    let all_written = written == out.len();
-    let full_read = end - start == READ_CHUNK_BYTES;
+    // A read that filled its room may have left something behind.
+    let settled = written == out.len() && end - start < READ_CHUNK_BYTES;
     match stand {
-        Stand::Idle if all_written && !full_read => {
-            thread.extend(index, clock::mono_ms() + keepalive_ms);
-        }
+        // The end was reported together with the last data: no other event will come.
+        Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
+        Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
+        Stand::Close { clean: true } if settled && at == input.len() => thread.release(index),
         stand => {
             conn.input.borrow_mut().extend_from_slice(&input[at..]);
             let rest = out[written..].to_vec();
             let begin = match stand {
                 Stand::Idle | Stand::More => serve::Begin::Read,
-                Stand::Close => serve::Begin::Close,
+                Stand::Close { .. } => serve::Begin::Close,
                 Stand::Pending(r, run) => serve::Begin::Request(r, run),
             };
             serve::spawn(thread, index, conn, rest, begin);
@@ -175,6 +176,7 @@ fn request(
     out: &mut Vec<u8>,
     keepalive_ms: &mut u64,
 ) -> Stand {
+    conn.pipelined.set(*at > 0);
     let mut r = thread.take_request();
     let options = &live.head_options[listen.0 as usize];
     let parsed = parse_request(&input[*at..], options, &mut r.head);
@@ -213,8 +215,9 @@ fn request(
     finish(&r);
     *keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
     let close = r.persistence == Persistence::Close;
+    let clean = r.resp.status < 400 && r.core().lingering_close != LingeringClose::Always;
     thread.put_request(r);
-    if close { Stand::Close } else { Stand::Idle }
+    if close { Stand::Close { clean } } else { Stand::Idle }
 }
 
 /// Whether the response is complete in memory and nothing of the request is left to be read.
@@ -296,6 +299,7 @@ fn prepared(
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
+        r.target.clone_from(&answer.target);
         r.uri.extend_from_slice(&answer.uri);
         r.args.extend_from_slice(&answer.args);
         r.host.extend_from_slice(&answer.host);
@@ -348,6 +352,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         status,
         server: r.server,
         location: r.loc,
+        target: r.target.without_path(),
         uri: r.uri[..].into(),
         args: r.args[..].into(),
         host: r.host[..].into(),

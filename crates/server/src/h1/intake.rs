@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
+use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use brisk_http::framing::{self, ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
@@ -86,6 +87,10 @@ fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     }
     let live = r.live.clone();
+    if !live.snap.listen(listen).by_local.is_empty() {
+        // Who answers depends on the address that was connected to.
+        r.purity = Purity::Impure;
+    }
     r.server = select(&live.snap, r, listen);
     r.loc = live.snap.server(r.server).root;
     if r.core().merge_slashes != options.merge_slashes {

@@ -4,7 +4,6 @@ use super::body::RequestBody;
 use super::{head, hot, intake, send};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LingeringClose, Rate};
-use crate::files;
 use crate::phases::{self, Run};
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
@@ -79,12 +78,16 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
     loop {
+        if std::mem::replace(&mut after_another, true) {
+            conn.pipelined.set(!conn.input.borrow().is_empty());
+        }
         match next {
             Next::Read => match read_head(&thread, &conn).await {
                 Head::Idle => {
@@ -152,14 +155,13 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             }
         };
         match parsed {
-            None if conn.input.borrow().is_empty() => {
-                thread.put_request(r);
-                return match conn.io.is_closed() {
-                    // The end may have been seen by the last read only as a mark.
-                    true => Head::Gone,
-                    false => Head::Idle,
-                };
-            }
+            None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
+                None => continue,
+                Some(end) => {
+                    thread.put_request(r);
+                    return end;
+                }
+            },
             None | Some(Ok(Parsed::Partial)) => {}
             Some(parsed) => return begin(r, conn, listen, parsed),
         }
@@ -176,6 +178,21 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
                 return Head::Gone;
             }
         }
+    }
+}
+
+/// Between requests: takes what lies in the socket already. `None`: there was something.
+fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option<Head> {
+    buf.resize(16 << 10, 0);
+    match conn.io.try_read(buf) {
+        Ok(0) => Some(Head::Gone),
+        Ok(count) => {
+            conn.input.borrow_mut().extend_from_slice(&buf[..count]);
+            thread.files.request_read();
+            None
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
+        Err(_) => Some(Head::Gone),
     }
 }
 
@@ -232,30 +249,30 @@ async fn handle(
     mut run: Run,
     keepalive: &mut Duration,
 ) -> Next {
-    let next = loop {
-        match run {
-            Run::Respond => break respond(conn, &mut r).await,
-            Run::Disk(path, symlinks) => {
-                let found = files::fetch(path.clone(), symlinks).await;
-                r.fetched.push((path, found));
-                run = phases::run(&mut r);
-            }
-            Run::Wait(waiter) => {
-                let flow = waiter(&mut r).await;
-                run = phases::resume(&mut r, flow);
-            }
-            Run::Close => {
-                hot::finish(&r);
-                break Next::Drop;
-            }
-        }
+    run = phases::drive(&mut r, run).await;
+    let next = match run {
+        Run::Respond => respond(conn, &mut r).await,
+        _ => Next::Drop,
     };
+    post_action(&mut r).await;
+    hot::finish(&r);
     *keepalive = r.core().keepalive_timeout;
     thread.put_request(r);
     next
 }
 
-/// Sends the response and finishes the request.
+/// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
+async fn post_action(r: &mut Request) {
+    let Some(target) = r.core().post_action.clone() else { return };
+    let (status, sent) = (r.resp.status, r.sent);
+    r.resp.clear();
+    let run = phases::post_action(r, &target);
+    phases::drive(r, run).await;
+    r.resp.clear();
+    (r.resp.status, r.sent) = (status, sent);
+}
+
+/// Sends the response.
 async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
@@ -263,6 +280,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     let mut bytes = Vec::with_capacity(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
+    if r.core().post_action.is_none() {
+        r.thread.clone().reduce(r);
+    }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
     let mut next = match &result {
@@ -283,7 +303,6 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             next = Next::Close;
         }
     }
-    hot::finish(r);
     next
 }
 

@@ -26,14 +26,14 @@ pub static VARIABLES: &[Variable] = &[
     family("arg_*", arg, "The argument of this name."),
     Variable {
         name: "args",
-        get: VariableGet::Fixed(|r, out| put(out, &r.args)),
+        get: VariableGet::Fixed(args),
         set: Some(|r, value| {
             r.args = value.to_vec();
             r.unparsed_uri_valid = false;
         }),
         doc: "The arguments of the request line.",
     },
-    fixed("query_string", |r, out| put(out, &r.args), "Same as $args."),
+    fixed("query_string", args, "Same as $args."),
     fixed("is_args", |r, out| r.args.is_empty() || put(out, b"?"), "? if there are arguments, else empty."),
     fixed("binary_remote_addr", binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
     fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
@@ -48,12 +48,12 @@ pub static VARIABLES: &[Variable] = &[
     fixed("date_gmt", |_, out| local_or_gmt(out, true), "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT."),
     fixed("date_local", |_, out| local_or_gmt(out, false), "The same in the local zone."),
     fixed("document_root", document_root, "The root or alias of the request."),
-    fixed("document_uri", |r, out| put(out, &r.uri), "Same as $uri."),
+    fixed("document_uri", |r, out| some(out, &r.uri), "Same as $uri."),
     fixed("host", host, "The host of the request line, else of the Host header, else the server's name."),
     fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
     family("http_*", http, "The request header of this name, with underscores for dashes."),
     fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header."),
-    fixed("https", |r, out| r.scheme() == "https" && put(out, b"on"), "on with TLS, else empty."),
+    fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty."),
     fixed("is_request_port", is_request_port, ": if the client named a port, else empty."),
     Variable {
         name: "limit_rate",
@@ -64,27 +64,27 @@ pub static VARIABLES: &[Variable] = &[
     fixed("msec", msec, "The present time in seconds with milliseconds."),
     fixed("nginx_version", |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()), "The version of this server."),
     fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
-    fixed("pipe", |r, out| put(out, if r.conn().requests.get() > 1 && !r.conn().input.borrow().is_empty() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
+    fixed("pipe", |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
     fixed("remote_addr", |r, out| put(out, &r.conn().peer_text), "The client's address."),
     fixed("remote_port", remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
-    fixed("request", |r, out| put(out, r.head.request_line.of(&r.buf)), "The request line as sent."),
+    fixed("request", request_line, "The request line as sent."),
     fixed("request_completion", |r, out| r.resp.status != 0 && put(out, b"OK"), "OK if the request was completed."),
     fixed("request_filename", request_filename, "The path of the file for the request."),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
     fixed("request_length", |r, out| number(out, r.buf.len() as u64 + r.body_received.get()), "Bytes of the request, body included."),
-    fixed("request_method", |r, out| put(out, r.head.method_name.of(&r.buf)), "The method."),
+    fixed("request_method", |r, out| some(out, r.head.method_name.of(&r.buf)), "The method."),
     fixed("request_port", request_port, "The port that the client named, if any."),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
-    fixed("request_uri", |r, out| put(out, r.unparsed_uri()), "The URI with arguments as sent."),
+    fixed("request_uri", |r, out| r.head.has_request_line() && put(out, r.unparsed_uri()), "The URI with arguments as sent."),
     fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
     family("sent_http_*", sent_http, "The response header of this name."),
     family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
     fixed("server_addr", server_addr, "The address that took the request."),
     fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
     fixed("server_port", server_port, "The port that took the request."),
-    fixed("server_protocol", |r, out| put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
+    fixed("server_protocol", |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
     fixed("status", response_status, "The status of the response."),
     fixed("tcpinfo_rcv_space", |r, out| tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
     fixed("tcpinfo_rtt", |r, out| tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
@@ -92,7 +92,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("tcpinfo_snd_cwnd", |r, out| tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
-    fixed("uri", |r, out| put(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
+    fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
 ];
 
 /// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
@@ -115,6 +115,25 @@ pub(super) fn depends(name: &str) -> Depends {
 fn put(out: &mut Out, value: &[u8]) -> bool {
     out.extend_from_slice(value);
     true
+}
+
+/// An empty value is one that was never there.
+fn some(out: &mut Out, value: &[u8]) -> bool {
+    !value.is_empty() && put(out, value)
+}
+
+/// Empty arguments are found if there was a question mark.
+fn args(r: &Request, out: &mut Out) -> bool {
+    (!r.args.is_empty() || r.target.has_args) && put(out, &r.args)
+}
+
+/// Of a request that could not be read: what was there instead of a request line.
+fn request_line(r: &Request, out: &mut Out) -> bool {
+    if r.head.has_request_line() {
+        return put(out, r.head.request_line.of(&r.buf));
+    }
+    let end = r.buf.iter().position(|b| matches!(b, b'\r' | b'\n')).unwrap_or(r.buf.len());
+    some(out, &r.buf[..end])
 }
 
 fn number(out: &mut Out, value: u64) -> bool {

@@ -142,3 +142,6 @@ fn append(value: Value, out: &mut Vec<u8>) -> bool {
         None => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,9 @@ pub struct VarId(pub u32);
 /// Computes a variable of fixed name.
 pub type Get = fn(&Request, &mut Vec<u8>) -> bool;
 
+/// Carries out an assignment to a built-in variable.
+pub type Assign = fn(&mut Request, &[u8]);
+
 /// Where a built-in variable's value comes from.
 #[derive(Clone)]
 pub enum Source {
@@ -39,7 +42,7 @@ pub struct Variable {
     pub name: &'static str,
     pub get: VariableGet,
     /// Called when `set` assigns to it; `None`: the variable cannot be assigned.
-    pub set: Option<fn(&mut Request, &[u8])>,
+    pub set: Option<Assign>,
     pub doc: &'static str,
 }
 
@@ -82,7 +85,7 @@ pub struct Var {
     pub name: Box<str>,
     pub kind: Kind,
     /// See [`Variable::set`].
-    pub assign: Option<fn(&mut Request, &[u8])>,
+    pub assign: Option<Assign>,
     /// What a built-in variable's value follows from.
     pub(super) depends: Depends,
     /// First use, for the error if nobody defines it.
@@ -131,7 +134,7 @@ impl Table {
         id
     }
 
-    fn builtin_kind(&self, name: &str) -> (Kind, Option<fn(&mut Request, &[u8])>) {
+    fn builtin_kind(&self, name: &str) -> (Kind, Option<Assign>) {
         if let Some(row) = self.builtin.get(name) {
             match row.get {
                 VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), row.set),
