@@ -70,14 +70,7 @@ const TAKEN: &[(&str, &[&str])] = &[
             "thread_pool a threads=4;",
         ],
     ),
-    (
-        "events",
-        &[
-            "worker_connections 64;",
-            "worker_connections 65536;",
-            "multi_accept on;",
-        ],
-    ),
+    ("events", &["worker_connections 64;", "worker_connections 65536;", "multi_accept on;"]),
     (
         "http",
         &[
@@ -159,7 +152,13 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     ),
     (
         "events",
-        &["accept_mutex on;", "accept_mutex_delay 100ms;", "worker_aio_requests 32;", "epoll_events 512;"],
+        &[
+            "debug_connection 192.0.2.0/24;",
+            "accept_mutex on;",
+            "accept_mutex_delay 100ms;",
+            "worker_aio_requests 32;",
+            "epoll_events 512;",
+        ],
     ),
     (
         "http",
@@ -175,6 +174,8 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "connection_pool_size 512;",
             "request_pool_size 4k;",
             "subrequest_output_buffer_size 4k;",
+            "output_buffers 2 32k;",
+            "open_log_file_cache max=10;",
             "server_names_hash_bucket_size 64;",
             "server_names_hash_max_size 512;",
             "types_hash_bucket_size 64;",

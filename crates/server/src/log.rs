@@ -165,8 +165,8 @@ pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     let mut tail = String::new();
-    if let Some(conn) = &r.conn {
-        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(&conn.peer_text));
+    if r.conn.is_some() {
+        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(r.client_text()));
     }
     let _ = write!(tail, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name));
     let request_line = r.head.request_line.of(&r.buf);

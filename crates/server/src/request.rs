@@ -1,5 +1,6 @@
 //! A request on its way through the phases.
 
+use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
@@ -88,9 +89,14 @@ pub struct Request {
     pub resp: Response,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
+    /// Likewise.
+    pub(crate) common: Rc<Common>,
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
+    /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
+    /// impure, only short-lived.
+    pub same_until: i64,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
@@ -137,8 +143,10 @@ impl Request {
             limit_rate: None,
             resp: Response::default(),
             vars: Rc::default(),
+            common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
+            same_until: i64::MAX,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
@@ -177,9 +185,14 @@ impl Request {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
         }
+        match Rc::get_mut(&mut self.common) {
+            Some(common) => common.clear(),
+            None => self.common = Rc::default(),
+        }
         self.depth = 0;
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
+        self.same_until = i64::MAX;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();

@@ -44,8 +44,8 @@ fn skipped(text: &[u8], before: Option<u8>) -> usize {
         [b'\'', first, ..] => {
             let length = match *first {
                 ..0x80 => 1,
-                ..0xe0 => 2,
-                ..0xf0 => 3,
+                0x80..0xe0 => 2,
+                0xe0..0xf0 => 3,
                 _ => 4,
             };
             if text.get(1 + length) == Some(&b'\'') { length + 2 } else { 0 }

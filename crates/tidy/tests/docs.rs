@@ -40,7 +40,8 @@ fn test_texts() -> Vec<String> {
     let is_data = |path: &str| path.starts_with("crates/") && DATA.iter().any(|end| path.ends_with(end));
     let files = tree::files().into_iter().filter(|file| !file.path.starts_with("crates/tidy/"));
     let texts = files.filter_map(|file| {
-        let text = if file.path.ends_with(".rs") {
+        let is_rust = std::path::Path::new(&file.path).extension().is_some_and(|e| e == "rs");
+        let text = if is_rust {
             source::tests_of(&file.path, &file.text)
         } else if is_data(&file.path) {
             &file.text

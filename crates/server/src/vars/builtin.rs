@@ -66,7 +66,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
     fixed("pipe", |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
-    fixed("remote_addr", |r, out| put(out, &r.conn().peer_text), "The client's address."),
+    fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address."),
     fixed("remote_port", remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
     fixed("request", request_line, "The request line as sent."),
@@ -252,7 +252,7 @@ fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
 }
 
 fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {
-    match r.conn().peer.ip() {
+    match r.client_addr().ip() {
         Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
         Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
         None => put(out, b"unix:"),
@@ -331,7 +331,7 @@ fn request_filename(r: &Request, out: &mut Out) -> bool {
 }
 
 fn remote_port(r: &Request, out: &mut Out) -> bool {
-    match r.conn().peer {
+    match r.client_addr() {
         crate::connection::Peer::Ip(addr) => number(out, u64::from(addr.port())),
         crate::connection::Peer::Unix => true,
     }
