@@ -106,6 +106,8 @@ impl Thread {
         let (least, load) = loads
             .iter()
             .enumerate()
+            // A thread that has not come up yet takes no mail.
+            .filter(|&(i, _)| self.shared.mailboxes[i].get().is_some())
             .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
             .min_by_key(|&(i, load)| (load, i != self.index))
             .unwrap_or((self.index, mine));
