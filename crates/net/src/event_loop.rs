@@ -121,13 +121,12 @@ impl Loop {
             if u64::from(slot.generation) != data >> 32 {
                 return;
             }
-            self.free.borrow_mut().push(index);
             slot.source.take()
         };
+        let Some(source) = source else { return };
+        self.free.borrow_mut().push(index);
         // Closing the only descriptor of a socket ends its registration: a call less for each connection.
-        if let Some(source) = source
-            && source.shared
-        {
+        if source.shared {
             let _ = epoll::delete(&self.epoll, source_fd(&source));
         }
     }
