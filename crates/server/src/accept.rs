@@ -5,6 +5,7 @@ use crate::connection::{Connection, Peer};
 use crate::core::LogLevel;
 use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
 use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
+use crate::proxy_protocol;
 use brisk_net::listen::{self, Address};
 use brisk_net::{Io, Loop, clock};
 use rustix::fd::OwnedFd;
@@ -70,6 +71,7 @@ impl Thread {
                         Some(addr) => Peer::Ip(addr),
                         None => Peer::Unix,
                     };
+                    self.counters().accepted.up();
                     self.place(fd, peer, &listener, &live);
                 }
                 Ok(None) => return,
@@ -125,10 +127,7 @@ impl Thread {
             return;
         }
         let address = listener.address.clone();
-        let Some(mailbox) = self.shared.mailboxes[target].get() else {
-            loads[target].fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
+        let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         let shared = self.shared.clone();
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
@@ -152,17 +151,13 @@ impl Thread {
             return;
         };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.counters().handled.up();
         let now = clock::now();
         let live = self.live();
-        let timeout = match listener.id.get() {
-            Some(id) => {
-                let server = live.snap.server(live.snap.listen(id).default_server);
-                live.snap.location(server.root).core.client_header_timeout
-            }
-            None => Duration::ZERO,
-        };
+        let timeout = live.header_timeout(&listener);
         let conn = Rc::new(Connection::new(io, id, peer, listener, now));
         conn.generation.set(live.generation);
+        proxy_protocol::adopted(&live, &conn);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);

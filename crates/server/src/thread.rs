@@ -2,12 +2,14 @@
 
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
+use crate::counters::Counters;
 use crate::connection::{Connection, Cut};
 use crate::files::Files;
 use crate::h1;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
+use crate::proxy_protocol;
 use crate::request::Request;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
@@ -18,6 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live {
@@ -51,6 +54,13 @@ impl Live {
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
     }
 
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        let Some(id) = listener.id.get() else { return Duration::ZERO };
+        let server = self.snap.server(self.snap.listen(id).default_server);
+        self.snap.location(server.root).core.client_header_timeout
+    }
+
     /// See [`Snapshot::reduced`].
     fn reduced(&self, server: ServerId, location: LocationId) -> Live {
         Live {
@@ -69,7 +79,7 @@ pub struct Shared {
     pub loads: Vec<AtomicUsize>,
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
-    pub requests: AtomicU64,
+    pub counters: Vec<Counters>,
     pub watcher: Option<Arc<Watcher>>,
     /// Graceful stop: idle connections are closed, responses say so.
     pub draining: AtomicBool,
@@ -81,7 +91,7 @@ impl Shared {
             loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
             watcher,
             draining: AtomicBool::new(false),
         }
@@ -419,6 +429,9 @@ impl Driver for ThreadDriver {
             }
         };
         if expired {
+            if let Some((_, conn)) = self.0.connection(key) {
+                proxy_protocol::timed_out(&self.0.live(), &conn);
+            }
             self.0.release(index);
         }
     }

@@ -15,7 +15,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -59,16 +59,23 @@ impl Worker {
         let pin = Arc::new(pin);
         let ended = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let mut threads = Vec::new();
+        let barrier = Arc::new(Barrier::new(count));
         let (ready, started) = mpsc::channel();
         for index in 0..count {
             let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
             let sockets = duplicate(sockets)?;
             let (ready, ended) = (ready.clone(), ended.clone());
+            let barrier = barrier.clone();
             let body = move || {
                 pin(index);
                 let run = || -> io::Result<()> {
-                    let home = Loop::install()?;
-                    let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    let home = Loop::install();
+                    if let Ok(home) = &home {
+                        let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    }
+                    // Whoever accepts first may give a connection to any of the others.
+                    barrier.wait();
+                    let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
