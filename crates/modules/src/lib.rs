@@ -2,24 +2,33 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod auth_basic;
+mod auth_request;
 mod autoindex;
 mod charset;
 #[cfg(test)]
 mod check;
 mod cidr;
 mod computed;
+#[cfg(test)]
+mod core_tests;
 mod geo;
 mod directory;
 mod empty_gif;
 mod headers;
 mod index;
+mod limit_conn;
+mod limit_req;
+mod limits;
 mod log;
 mod map;
+mod realip;
 mod referer;
 mod media_types;
 mod random_index;
 pub mod reference;
 mod rewrite;
+mod secret;
 mod secure_link;
 mod split_clients;
 mod static_files;
@@ -28,17 +37,24 @@ mod userid;
 
 use brisk_server::module::Module;
 
-/// All modules, core first. The order is that of documentation; what runs when is decided by phases and stages.
+/// All modules, core first. What runs when is decided by phases and stages, and within a phase by this order: as in
+/// nginx, the client's address is found (`realip`) before its requests are counted (`limit_req`), and counted before
+/// they take a place (`limit_conn`).
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &auth_basic::MODULE,
+    &auth_request::MODULE,
     &autoindex::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &realip::MODULE,
+    &limit_req::MODULE,
+    &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
     &referer::MODULE,

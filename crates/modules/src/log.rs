@@ -260,7 +260,7 @@ impl Format {
                 if !found {
                     out.truncate(start);
                     out.push(b'-');
-                } else if value.iter().any(|&b| b < b' ' || b >= 0x7f || b == b'"' || b == b'\\') {
+                } else if value.iter().any(|&b| !(b' '..0x7f).contains(&b) || b == b'"' || b == b'\\') {
                     let raw = value.to_vec();
                     out.truncate(start);
                     brisk_http::uri::escape_log(&raw, out);

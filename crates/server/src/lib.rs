@@ -1,6 +1,8 @@
 //! The server: configuration, connections, requests and their phases. It names no module; modules name it.
 #![forbid(unsafe_code)]
 
+mod accept;
+pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;
@@ -24,7 +26,9 @@ pub mod request;
 pub mod response;
 pub mod server_name;
 pub mod special;
+pub mod subrequest;
 pub mod text;
 pub mod thread;
 pub mod vars;
 pub mod worker;
+pub mod zone;

@@ -183,8 +183,8 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     let mut tail = String::new();
-    if let Some(conn) = &r.conn {
-        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(&conn.peer_text));
+    if r.conn.is_some() {
+        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(r.client_text()));
     }
     let _ = write!(tail, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name));
     let request_line = r.head.request_line.of(&r.buf);

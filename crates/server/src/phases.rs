@@ -2,9 +2,10 @@
 
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
+use crate::files;
 use crate::flow::{Flow, Waiter};
 use crate::location::{self, Found};
-use crate::plan::{Handler, Purity};
+use crate::plan::{Handler, Purity, Stage};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
@@ -13,10 +14,11 @@ use brisk_net::file::Symlinks;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// nginx's phases. `post_read` has no handlers of its own yet; `post_rewrite` and `post_access` are steps of [`run`].
+/// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Phase {
     #[default]
+    PostRead,
     ServerRewrite,
     FindConfig,
     Rewrite,
@@ -72,6 +74,24 @@ pub fn resume(r: &mut Request, flow: Flow) -> Run {
     }
 }
 
+/// Runs a request until it has its response or is given up, whatever it must wait for.
+pub async fn drive(r: &mut Request, mut run: Run) -> Run {
+    loop {
+        match run {
+            Run::Respond | Run::Close => return run,
+            Run::Disk(path, symlinks) => {
+                let found = files::fetch(path.clone(), symlinks).await;
+                r.fetched.push((path, found));
+                run = self::run(r);
+            }
+            Run::Wait(waiter) => {
+                let flow = waiter(r).await;
+                run = resume(r, flow);
+            }
+        }
+    }
+}
+
 /// Ends a request that failed before the phases, with an error page.
 pub fn fail(r: &mut Request, status: u16) -> Run {
     match act(r, Flow::Status(status)) {
@@ -99,6 +119,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
     match r.cursor.phase {
+        Phase::PostRead => listed(r, |p| &p.post_read),
         Phase::ServerRewrite => rewrite(r),
         Phase::FindConfig => find_config(r),
         Phase::Rewrite => rewrite(r),
@@ -290,6 +311,10 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
         return handler.handle(r);
     }
     match r.cursor.phase {
+        Phase::PostRead => {
+            enter(r, Phase::ServerRewrite);
+            rewrite(r)
+        }
         Phase::PreAccess => {
             enter(r, Phase::Access);
             access(r)
@@ -302,6 +327,11 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
+    if r.depth > 0 {
+        // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
+        enter(r, Phase::PreContent);
+        return listed(r, |p| &p.precontent);
+    }
     let live = r.live.clone();
     if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
         return handler.handle(r);
@@ -411,8 +441,11 @@ fn finish(r: &mut Request) {
     }
     absolute_location(r);
     let live = r.live.clone();
-    for (_, filter) in &live.snap.location(r.loc).plan.filters {
-        filter.filter(r);
+    for (stage, filter) in &live.snap.location(r.loc).plan.filters {
+        // What a subrequest gives becomes part of another response, which has its own headers.
+        if r.depth == 0 || matches!(stage, Stage::Content | Stage::Charset) {
+            filter.filter(r);
+        }
     }
 }
 

@@ -27,7 +27,15 @@ pub struct Answer {
     pub args: Box<[u8]>,
     pub host: Box<[u8]>,
     pub watches: Box<[Watch]>,
+    /// The last second in which it may be given.
+    pub until: i64,
     pub has_log: bool,
+}
+
+impl Answer {
+    fn holds(&self, now: i64) -> bool {
+        now <= self.until && self.watches.iter().all(Watch::is_up)
+    }
 }
 
 struct Entry {
@@ -53,9 +61,9 @@ impl Prepared {
         self.map.hasher().hash_one((listen.0, host, target))
     }
 
-    /// The answer for a request, if there is one and it is still true.
+    /// The answer for a request, if there is one and it is still true at `now` (seconds since 1970).
     #[inline]
-    pub fn get(&mut self, listen: ListenId, host: &[u8], target: &[u8]) -> Option<Rc<Answer>> {
+    pub fn get(&mut self, listen: ListenId, host: &[u8], target: &[u8], now: i64) -> Option<Rc<Answer>> {
         if self.map.is_empty() {
             return None;
         }
@@ -63,7 +71,7 @@ impl Prepared {
         let same = |entry: &Entry| *entry.target == *target && *entry.host == *host && entry.listen == listen;
         match self.map.get(&Key(hash)) {
             Some(entry) if same(entry) => {
-                if entry.answer.watches.iter().all(Watch::is_up) {
+                if entry.answer.holds(now) {
                     return Some(entry.answer.clone());
                 }
             }
@@ -76,21 +84,21 @@ impl Prepared {
     }
 
     /// Drops what is outdated, and half of the rest: what is in use comes back with its next request.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, now: i64) {
         let mut turn = false;
         let mut bytes = 0;
         self.map.retain(|_, entry| {
             turn = !turn;
-            let stay = turn && entry.answer.watches.iter().all(Watch::is_up);
+            let stay = turn && entry.answer.holds(now);
             bytes += if stay { entry.answer.bytes.len() } else { 0 };
             stay
         });
         self.bytes = bytes;
     }
 
-    pub fn put(&mut self, listen: ListenId, host: &[u8], target: &[u8], answer: Answer) {
+    pub fn put(&mut self, listen: ListenId, host: &[u8], target: &[u8], answer: Answer, now: i64) {
         if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.bytes.len() > PREPARED_BYTES_MAX {
-            self.make_room();
+            self.make_room(now);
         }
         self.bytes += answer.bytes.len();
         let hash = self.hash(listen, host, target);

@@ -1,5 +1,6 @@
 //! A request on its way through the phases.
 
+use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
@@ -68,6 +69,8 @@ pub struct Request {
     pub internal: bool,
     /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
     pub add_uri_to_alias: bool,
+    /// 0: what the client asked for; more: a subrequest.
+    pub depth: u8,
     /// Rewrites and redirects that are left.
     pub uri_changes_left: u8,
     /// A rewrite has changed the URI; the location must be found anew.
@@ -84,10 +87,16 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
-    pub vars: Store,
+    /// Shared with subrequests.
+    pub vars: Rc<Store>,
+    /// Likewise.
+    pub(crate) common: Rc<Common>,
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
+    /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
+    /// impure, only short-lived.
+    pub same_until: i64,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
@@ -125,6 +134,7 @@ impl Request {
             cursor: Cursor::default(),
             internal: false,
             add_uri_to_alias: false,
+            depth: 0,
             uri_changes_left: crate::limits::URI_CHANGES_MAX,
             uri_changed: false,
             location_valid: true,
@@ -134,9 +144,11 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
-            vars: Store::default(),
+            vars: Rc::default(),
+            common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
+            same_until: i64::MAX,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
@@ -172,9 +184,18 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
-        self.vars.clear();
+        match Rc::get_mut(&mut self.vars) {
+            Some(store) => store.clear(),
+            None => self.vars = Rc::default(),
+        }
+        match Rc::get_mut(&mut self.common) {
+            Some(common) => common.clear(),
+            None => self.common = Rc::default(),
+        }
+        self.depth = 0;
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
+        self.same_until = i64::MAX;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();

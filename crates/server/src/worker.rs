@@ -7,9 +7,13 @@ use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -33,6 +37,9 @@ pub struct Worker {
     generation: u64,
     logs: Arc<Vec<Arc<LogFile>>>,
     snap: Arc<Snapshot>,
+    /// Counts threads that have ended.
+    ended: Arc<OwnedFd>,
+    ended_count: Cell<u64>,
 }
 
 impl Worker {
@@ -50,12 +57,13 @@ impl Worker {
         let shared = Arc::new(Shared::new(count, watcher));
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
+        let ended = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let mut threads = Vec::new();
         let (ready, started) = mpsc::channel();
         for index in 0..count {
             let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
             let sockets = duplicate(sockets)?;
-            let ready = ready.clone();
+            let (ready, ended) = (ready.clone(), ended.clone());
             let body = move || {
                 pin(index);
                 let run = || -> io::Result<()> {
@@ -64,18 +72,28 @@ impl Worker {
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
-                    home.run(&ThreadDriver(thread))
+                    let result = home.run(&ThreadDriver(thread));
+                    // Nobody is to wait for an answer from here any more.
+                    home.mailbox().close();
+                    result
                 };
-                if let Err(error) = run() {
-                    let _ = ready.send(Err(error));
+                match catch_unwind(AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        let _ = ready.send(Err(error));
+                    }
+                    // Outside any connection: the thread's state cannot be trusted. The master starts a new worker.
+                    Err(_) => std::process::abort(),
                 }
+                // Cannot block: the counter is far from full.
+                let _ = rustix::io::write(&*ended, &1u64.to_ne_bytes());
             };
             threads.push(std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?);
         }
         for _ in 0..count {
             started.recv().map_err(io::Error::other)??;
         }
-        Ok(Worker { shared, threads, generation, logs, snap })
+        Ok(Worker { shared, threads, generation, logs, snap, ended, ended_count: Cell::new(0) })
     }
 
     pub fn generation(&self) -> u64 {
@@ -104,6 +122,7 @@ impl Worker {
         generation: u64,
     ) -> io::Result<()> {
         self.generation = generation;
+        crate::zone::inherit(&snap.zones, &self.snap.zones);
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
         let mut copies = Vec::new();
@@ -114,7 +133,7 @@ impl Worker {
         let mut copies = copies.into_iter();
         self.on_each(move || {
             let (snap, logs, sockets) = (snap.clone(), logs.clone(), copies.next().unwrap_or_default());
-            move |thread: &Thread| thread.switch(Live::new(snap, logs, generation), sockets)
+            move |thread: &Rc<Thread>| thread.switch(Live::new(snap, logs, generation), sockets)
         })
         .into_iter()
         .collect()
@@ -122,14 +141,14 @@ impl Worker {
 
     /// Writes out all buffered log lines; when it returns none is left that was made before.
     pub fn flush_logs(&self) {
-        self.on_each(|| |thread: &Thread| thread.logs.flush());
+        self.on_each(|| |thread: &Rc<Thread>| thread.logs.flush());
     }
 
     /// Runs something on every thread and waits for all.
     fn on_each<T, F, M>(&self, mut make: M) -> Vec<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Thread) -> T + Send + 'static,
+        F: FnOnce(&Rc<Thread>) -> T + Send + 'static,
         M: FnMut() -> F,
     {
         let (done, results) = mpsc::channel();
@@ -148,25 +167,39 @@ impl Worker {
         (0..expected).filter_map(take).collect()
     }
 
-    /// No new connections; returns when the last one is done or the time is over (zero: no limit).
-    pub fn drain(mut self, limit: Duration) {
+    /// No new connections; the threads end when the last one is done.
+    pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
+        self.tell_each(super::thread::Thread::drain);
+    }
+
+    /// Ends whatever is still being served.
+    pub fn cut(&self) {
+        self.tell_each(|thread| thread.cut(u64::MAX));
+    }
+
+    fn tell_each(&self, order: fn(&Thread)) {
         for mailbox in self.shared.mailboxes.iter().filter_map(|m| m.get()) {
-            mailbox.call(|| {
+            mailbox.call(move || {
                 if let Some(thread) = Thread::current() {
-                    thread.drain();
+                    order(&thread);
                 }
             });
         }
-        let deadline = (!limit.is_zero()).then(|| std::time::Instant::now() + limit);
-        for thread in self.threads.drain(..) {
-            while !thread.is_finished() {
-                if deadline.is_some_and(|at| std::time::Instant::now() >= at) {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
+    }
+
+    /// Readable when a thread has ended; [`Worker::is_finished`] takes note of it.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Whether all threads have ended.
+    pub fn is_finished(&self) -> bool {
+        let mut count = [0u8; 8];
+        if rustix::io::read(&*self.ended, &mut count).is_ok() {
+            self.ended_count.set(self.ended_count.get() + u64::from_ne_bytes(count));
         }
+        self.ended_count.get() == self.threads.len() as u64
     }
 }
 

@@ -99,6 +99,7 @@ pub fn build(
         names: Vec::new(),
         listens: Vec::new(),
         logs: Vec::new(),
+        zones: Vec::new(),
         named: HashMap::new(),
         rows,
     };
@@ -276,6 +277,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
             .collect(),
         vars: Arc::new(global.vars),
         logs: global.logs,
+        zones: global.zones,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
     })

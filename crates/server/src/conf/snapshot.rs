@@ -6,6 +6,7 @@ use crate::location::LocationTree;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::vars::Table;
+use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
 use std::net::SocketAddr;
@@ -33,6 +34,15 @@ pub enum LogTarget {
     /// An absolute path, opened for appending by the master.
     File(String),
     Stderr,
+}
+
+impl std::fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            LogTarget::File(path) => path,
+            LogTarget::Stderr => "stderr",
+        })
+    }
 }
 
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
@@ -109,6 +119,7 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    pub zones: Vec<Arc<Zone>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
 }
@@ -118,6 +129,7 @@ impl Snapshot {
     ///
     /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
     /// in the result, so it is not for requests that may still be redirected.
+    #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
@@ -129,6 +141,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
         }

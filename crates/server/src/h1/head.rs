@@ -172,7 +172,8 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
 /// `keepalive_disable`: browsers of old that mishandle it.
 fn disabled_for_browser(r: &Request) -> bool {
     let core = r.core();
-    if !core.keepalive_disable_safari && !(core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post) {
+    let msie6_matters = core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post;
+    if !core.keepalive_disable_safari && !msie6_matters {
         return false;
     }
     let Some(agent) = r.header(brisk_http::HeaderId::UserAgent) else { return false };
@@ -181,6 +182,5 @@ fn disabled_for_browser(r: &Request) -> bool {
         matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')
     }) && !has(b"Opera");
     let safari = has(b"Mac OS X") && has(b"Safari/") && !has(b"Chrome");
-    (core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post && msie6)
-        || (core.keepalive_disable_safari && safari)
+    (msie6_matters && msie6) || (core.keepalive_disable_safari && safari)
 }

@@ -312,7 +312,7 @@ fn prepared(
     };
     let Some(answer) = ({
         thread.files.sync();
-        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf))
+        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf), clock::now().unix_secs)
     }) else {
         return false;
     };
@@ -393,9 +393,11 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         args: r.args[..].into(),
         host: r.host[..].into(),
         watches: r.deps[..].into(),
+        until: r.same_until,
         has_log,
     };
-    r.live.prepared.borrow_mut().put(listen, host.value.of(&r.buf), r.head.target.of(&r.buf), answer);
+    let (host, target, now) = (host.value.of(&r.buf), r.head.target.of(&r.buf), clock::now().unix_secs);
+    r.live.prepared.borrow_mut().put(listen, host, target, answer, now);
 }
 
 /// The log phase.

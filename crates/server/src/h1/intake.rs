@@ -18,6 +18,7 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     r.conn = Some(conn.clone());
     r.started = clock::now();
     conn.requests.set(conn.requests.get() + 1);
+    conn.generation.set(live.generation);
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.

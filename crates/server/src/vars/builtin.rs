@@ -45,8 +45,8 @@ pub static VARIABLES: &[Variable] = &[
     fixed("content_length", |r, out| header(r, HeaderId::ContentLength, out), "Content-Length of the request."),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
-    fixed("date_gmt", |_, out| local_or_gmt(out, true), "The present time, GMT."),
-    fixed("date_local", |_, out| local_or_gmt(out, false), "The present time in the local zone."),
+    fixed("date_gmt", |_, out| local_or_gmt(out, true), "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT."),
+    fixed("date_local", |_, out| local_or_gmt(out, false), "The same in the local zone."),
     fixed("document_root", document_root, "The root or alias of the request."),
     fixed("document_uri", |r, out| some(out, &r.uri), "Same as $uri."),
     fixed("host", host, "The host of the request line, else of the Host header, else the server's name."),
@@ -73,7 +73,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("proxy_protocol_server_port", transport::proxy_server_port, "The port that the client connected to, as the PROXY header tells it."),
     family("proxy_protocol_tlv_*", transport::proxy_tlv, "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN."),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
-    fixed("remote_addr", |r, out| put(out, &r.conn().peer_text), "The client's address."),
+    fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address."),
     fixed("remote_port", transport::remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
     fixed("request", request_line, "The request line as sent."),
@@ -93,10 +93,10 @@ pub static VARIABLES: &[Variable] = &[
     fixed("server_port", transport::server_port, "The port that took the request."),
     fixed("server_protocol", |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
     fixed("status", response_status, "The status of the response."),
-    fixed("tcpinfo_rcv_space", transport::tcpinfo_rcv_space, "The kernel's estimate of the receive window for this connection, in bytes."),
-    fixed("tcpinfo_rtt", transport::tcpinfo_rtt, "Round-trip time of the connection, in microseconds."),
-    fixed("tcpinfo_rttvar", transport::tcpinfo_rttvar, "Variance of the round-trip time, in microseconds."),
-    fixed("tcpinfo_snd_cwnd", transport::tcpinfo_snd_cwnd, "The congestion window, in segments."),
+    fixed("tcpinfo_rcv_space", |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
+    fixed("tcpinfo_rtt", |r, out| transport::tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
+    fixed("tcpinfo_rttvar", |r, out| transport::tcp_info(r, out, |i| i.rtt_variation_us), "Its variation in microseconds."),
+    fixed("tcpinfo_snd_cwnd", |r, out| transport::tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
@@ -387,24 +387,18 @@ fn response_status(r: &Request, out: &mut Out) -> bool {
     put(out, text.as_bytes())
 }
 
+/// As strftime's `%A, %d-%b-%Y %H:%M:%S %Z`, nginx's form of it.
 fn local_or_gmt(out: &mut Out, gmt: bool) -> bool {
     let secs = clock::now().unix_secs;
-    if gmt {
-        return put(out, &brisk_http::date::format_imf(secs));
-    }
-    let t = sys::local_time(secs);
-    let civil = brisk_http::date::Civil::from_unix(secs + i64::from(t.offset_minutes) * 60);
-    let text = format!(
-        "{}, {:02}-{}-{:04} {:02}:{:02}:{:02} {}",
-        civil.weekday_name(),
-        t.day,
-        civil.month_name(),
-        t.year,
-        t.hour,
-        t.minute,
-        t.second,
-        offset(t.offset_minutes, false)
-    );
+    let (shift, zone) = if gmt {
+        (0, "GMT".to_string())
+    } else {
+        (i64::from(sys::local_time(secs).offset_minutes) * 60, sys::time_zone(secs))
+    };
+    let t = brisk_http::date::Civil::from_unix(secs + shift);
+    let (weekday, month) = (t.weekday_long_name(), t.month_name());
+    let (day, hour, minute, second) = (t.day, t.hour, t.minute, t.second);
+    let text = format!("{weekday}, {day:02}-{month}-{:04} {hour:02}:{minute:02}:{second:02} {zone}", t.year);
     put(out, text.as_bytes())
 }
 
