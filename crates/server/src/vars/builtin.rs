@@ -41,7 +41,10 @@ pub static VARIABLES: &[Variable] = &[
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
     fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
-    fixed("connections_active", |r, out| number(out, active(r)), "Connections of the process."),
+    fixed("connections_active", |r, out| number(out, r.thread.shared.totals().active), "Connections of the process."),
+    fixed("connections_reading", |r, out| number(out, r.thread.shared.totals().reading), "Connections whose request's head is being read."),
+    fixed("connections_waiting", |r, out| number(out, r.thread.shared.totals().waiting()), "Connections between requests."),
+    fixed("connections_writing", |r, out| number(out, r.thread.shared.totals().writing), "Requests that are being answered."),
     fixed("content_length", |r, out| header(r, HeaderId::ContentLength, out), "Content-Length of the request."),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
@@ -150,11 +153,6 @@ pub(super) fn number(out: &mut Out, value: u64) -> bool {
 
 fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
     r.header(id).is_some_and(|value| put(out, value))
-}
-
-fn active(r: &Request) -> u64 {
-    let loads = &r.thread.shared.loads;
-    loads.iter().map(|l| l.load(std::sync::atomic::Ordering::Relaxed) as u64).sum()
 }
 
 /// The value of an argument, names compared without regard to case.
