@@ -4,8 +4,8 @@ use crate::conf::ListenId;
 use crate::connection::{Connection, Peer};
 use crate::core::LogLevel;
 use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
-use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
 use crate::proxy_protocol;
+use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
 use brisk_net::listen::{self, Address};
 use brisk_net::{Io, Loop, clock};
 use rustix::fd::OwnedFd;
@@ -73,7 +73,10 @@ impl Thread {
         let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
         for _ in 0..batch {
             match listener.accept() {
-                Ok(Some((fd, peer))) => self.place(fd, peer, &listener, &live),
+                Ok(Some((fd, peer))) => {
+                    self.counters().accepted.up();
+                    self.place(fd, peer, &listener, &live);
+                }
                 Ok(None) => return,
                 Err(error) => return self.accept_failed(&live, &error),
             }
@@ -121,6 +124,8 @@ impl Thread {
         let (least, load) = loads
             .iter()
             .enumerate()
+            // A thread that has not come up yet takes no mail.
+            .filter(|&(i, _)| self.shared.mailboxes[i].get().is_some())
             .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
             .min_by_key(|&(i, load)| (load, i != self.index))
             .unwrap_or((self.index, mine));
@@ -156,6 +161,7 @@ impl Thread {
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
         let Ok(io) = Io::new(fd) else { return self.uncount() };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.counters().handled.up();
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);

@@ -6,6 +6,7 @@ pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;
+pub mod counters;
 pub mod files;
 mod filters;
 pub mod flow;

@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
+use crate::counters::Counters;
 use crate::connection::{Connection, Cut};
 use crate::files::Files;
 use crate::h1;
@@ -79,7 +80,7 @@ pub struct Shared {
     pub loads: Vec<AtomicUsize>,
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
-    pub requests: AtomicU64,
+    pub counters: Vec<Counters>,
     pub watcher: Option<Arc<Watcher>>,
     /// Readable when a thread that drains has no connection left.
     empty: OwnedFd,
@@ -91,7 +92,7 @@ impl Shared {
             loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
             watcher,
             empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })

@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
+use crate::counters::Ongoing;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use brisk_http::framing::{self, ConnectionOptions, connection_options, request_framing, validate_host};
@@ -19,6 +20,8 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     r.started = clock::now();
     conn.requests.set(conn.requests.get() + 1);
     conn.generation.set(live.generation);
+    r.thread.counters().requests.up();
+    r.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.

@@ -2,6 +2,7 @@
 
 use super::body::RequestBody;
 use super::{head, hot, intake, send};
+use crate::counters::Ongoing;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::phases::{self, Run};
@@ -169,6 +170,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
+    let mut reading = None;
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -188,10 +190,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             },
             None | Some(Ok(Parsed::Partial)) => {}
             Some(parsed) => {
+                drop(reading);
                 let mut r = thread.take_request();
                 r.head = head;
                 return begin(r, conn, listen, parsed);
             }
+        }
+        if reading.is_none() && !conn.input.borrow().is_empty() {
+            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
         }
         buf.resize(16 << 10, 0);
         let left = deadline.saturating_sub(clock::mono_ms());

@@ -41,7 +41,10 @@ pub static VARIABLES: &[Variable] = &[
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
     fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
-    fixed("connections_active", |r, out| number(out, active(r)), "Connections of the process."),
+    fixed("connections_active", |r, out| number(out, r.thread.shared.totals().active), "Connections of the process."),
+    fixed("connections_reading", |r, out| number(out, r.thread.shared.totals().reading), "Connections whose request's head is being read."),
+    fixed("connections_waiting", |r, out| number(out, r.thread.shared.totals().waiting()), "Connections between requests."),
+    fixed("connections_writing", |r, out| number(out, r.thread.shared.totals().writing), "Requests that are being answered."),
     fixed("content_length", |r, out| header(r, HeaderId::ContentLength, out), "Content-Length of the request."),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
@@ -93,10 +96,10 @@ pub static VARIABLES: &[Variable] = &[
     fixed("server_port", transport::server_port, "The port that took the request."),
     fixed("server_protocol", |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
     fixed("status", response_status, "The status of the response."),
-    fixed("tcpinfo_rcv_space", transport::tcpinfo_rcv_space, "The kernel's estimate of the receive window for this connection, in bytes."),
-    fixed("tcpinfo_rtt", transport::tcpinfo_rtt, "Round-trip time of the connection, in microseconds."),
-    fixed("tcpinfo_rttvar", transport::tcpinfo_rttvar, "Variance of the round-trip time, in microseconds."),
-    fixed("tcpinfo_snd_cwnd", transport::tcpinfo_snd_cwnd, "The congestion window, in segments."),
+    fixed("tcpinfo_rcv_space", |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
+    fixed("tcpinfo_rtt", |r, out| transport::tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
+    fixed("tcpinfo_rttvar", |r, out| transport::tcp_info(r, out, |i| i.rtt_variation_us), "Its variation in microseconds."),
+    fixed("tcpinfo_snd_cwnd", |r, out| transport::tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
@@ -150,11 +153,6 @@ pub(super) fn number(out: &mut Out, value: u64) -> bool {
 
 fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
     r.header(id).is_some_and(|value| put(out, value))
-}
-
-fn active(r: &Request) -> u64 {
-    let loads = &r.thread.shared.loads;
-    loads.iter().map(|l| l.load(std::sync::atomic::Ordering::Relaxed) as u64).sum()
 }
 
 /// The value of an argument, names compared without regard to case.

@@ -1,3 +1,5 @@
+//! Templates and variables.
+
 use super::*;
 use crate::conf::{Environment, LogTarget, build};
 use crate::log::LogFile;
