@@ -97,7 +97,11 @@ fn limits_and_places_of_the_worker() {
     };
     assert_eq!(process::number(worker, "status", "Uid:"), Some(uid_of("daemon")));
     assert_ne!(process::number(worker, "status", "Gid:"), Some(0));
-    assert_eq!(process::number(worker, "status", "Groups:").filter(|&g| g == 0), None, "root's groups are gone");
+    assert_eq!(
+        process::number(worker, "status", "Groups:").filter(|&g| g == 0),
+        None,
+        "root's groups are gone"
+    );
     // For many processes in nginx; here for many threads of one.
     assert_eq!(process::number(worker, "limits", "Max open files"), Some(1400));
     assert_eq!(process::number(worker, "limits", "Max core file size"), Some(1000));
@@ -154,7 +158,8 @@ fn systemd_hears_of_every_step() {
     server.reload();
     // Type=notify-reload wants the time at which the reload began.
     let reloading = receive();
-    let usec = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap_or_else(|| panic!("{reloading}"));
+    let usec =
+        reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap_or_else(|| panic!("{reloading}"));
     let usec: u64 = usec.trim().parse().unwrap();
     assert!(usec >= before && usec <= monotonic(), "{before} {usec}");
     assert_eq!(receive(), "READY=1\nSTATUS=configuration generation 2\n");
@@ -272,7 +277,9 @@ fn logs_to_standard_output_of_every_kind() {
             let path = dir.join("stdout");
             let file = std::fs::File::create(&path).unwrap();
             set_mode(&path, 0o600);
-            let read = move || wait::until("a line", || std::fs::read_to_string(&path).ok().filter(|t| t.ends_with('\n')));
+            let read = move || {
+                wait::until("a line", || std::fs::read_to_string(&path).ok().filter(|t| t.ends_with('\n')))
+            };
             (file.into(), Box::new(read))
         }),
     ];
@@ -288,7 +295,10 @@ fn logs_to_standard_output_of_every_kind() {
         assert!(line.contains("\"GET / HTTP/1.1\" 200 "), "{kind}: {line}");
         assert_eq!(server.get("/missing").status, 404, "{kind}");
         let line = read_error();
-        assert!(line.contains("open() \"") && line.contains("/missing\" failed (2: No such file"), "{kind}: {line}");
+        assert!(
+            line.contains("open() \"") && line.contains("/missing\" failed (2: No such file"),
+            "{kind}: {line}"
+        );
         // A reload and a reopened log find the same place again.
         server.reload();
         let reopened = server.run(&["-s", "reopen"]);
