@@ -79,6 +79,8 @@ pub struct Connection {
     pub requests: Cell<u64>,
     /// The present request came in together with the one before it.
     pub pipelined: Cell<bool>,
+    /// The client has not sent all of its request: it may still be sending while the connection is closed.
+    pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
     local: OnceCell<Option<SocketAddr>>,
@@ -97,6 +99,7 @@ impl Connection {
             started,
             requests: Cell::new(0),
             pipelined: Cell::new(false),
+            sends: Cell::new(false),
             generation: Cell::new(0),
             local: OnceCell::new(),
             delays: Cell::new(false),

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
+use crate::h1::RequestBody;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -103,6 +104,8 @@ pub struct Request {
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The body, from its first read on: where in it the connection is must outlive internal redirects.
+    pub(crate) body: Option<RequestBody>,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -151,6 +154,7 @@ impl Request {
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            body: None,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -196,6 +200,7 @@ impl Request {
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.body = None;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();
