@@ -7,6 +7,7 @@
 pub mod blocking;
 pub mod clock;
 mod event_loop;
+mod fault;
 pub mod file;
 mod io;
 pub mod listen;

@@ -223,7 +223,11 @@ fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, Cold>
     let opened = match (look, symlinks) {
         (Look::Open, Symlinks::Follow) => file::open_warm(path),
         (Look::Stat, Symlinks::Follow) => file::locate_warm(path),
-        _ => file::open_guarded(path, symlinks),
+        // Going through the path step by step could wait at each: only if the whole is known to be in memory.
+        _ => match file::locate_warm(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            _ => file::open_guarded(path, symlinks),
+        },
     };
     match opened {
         Ok(fd) => examine(look, fd, true),
