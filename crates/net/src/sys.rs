@@ -23,39 +23,6 @@ pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result
     .map(drop)
 }
 
-/// What the kernel knows of a TCP connection, as far as variables show it. Times are in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct TcpInfo {
-    pub rtt: u32,
-    pub rttvar: u32,
-    pub snd_cwnd: u32,
-    pub rcv_space: u32,
-}
-
-/// `TCP_INFO`; an error for other kinds of sockets.
-pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
-    // SAFETY: the struct is plain numbers, so zeroes are valid. The kernel writes at most `len` bytes, which is the
-    // struct's size; an older kernel writes fewer.
-    let info = unsafe {
-        let mut info: libc::tcp_info = std::mem::zeroed();
-        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-        check(libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut len,
-        ))?;
-        info
-    };
-    Ok(TcpInfo {
-        rtt: info.tcpi_rtt,
-        rttvar: info.tcpi_rttvar,
-        snd_cwnd: info.tcpi_snd_cwnd,
-        rcv_space: info.tcpi_rcv_space,
-    })
-}
-
 /// Which side of a fork one is on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fork {
@@ -243,6 +210,33 @@ pub fn local_time(unix_secs: i64) -> LocalTime {
         second: tm.tm_sec as u32,
         offset_minutes: (tm.tm_gmtoff / 60) as i32,
     }
+}
+
+/// What the kernel knows of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    pub rtt_us: u32,
+    pub rtt_variation_us: u32,
+    pub send_window_segments: u32,
+    pub receive_space_bytes: u32,
+}
+
+/// `TCP_INFO`; an error for sockets of other kinds.
+pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    // SAFETY: the kernel writes at most `len` bytes into `info`, whose zero pattern is valid.
+    let info = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let into = (&raw mut info).cast();
+        check(libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut len))?;
+        info
+    };
+    Ok(TcpInfo {
+        rtt_us: info.tcpi_rtt,
+        rtt_variation_us: info.tcpi_rttvar,
+        send_window_segments: info.tcpi_snd_cwnd,
+        receive_space_bytes: info.tcpi_rcv_space,
+    })
 }
 
 /// The abbreviation of the local zone at this time: `CET`, `CEST`, `UTC`, …

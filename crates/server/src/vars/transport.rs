@@ -66,22 +66,6 @@ pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
     }
 }
 
-pub(super) fn tcpinfo_rtt(r: &Request, out: &mut Out) -> bool {
-    tcp_info(r, out, |info| info.rtt)
-}
-
-pub(super) fn tcpinfo_rttvar(r: &Request, out: &mut Out) -> bool {
-    tcp_info(r, out, |info| info.rttvar)
-}
-
-pub(super) fn tcpinfo_snd_cwnd(r: &Request, out: &mut Out) -> bool {
-    tcp_info(r, out, |info| info.snd_cwnd)
-}
-
-pub(super) fn tcpinfo_rcv_space(r: &Request, out: &mut Out) -> bool {
-    tcp_info(r, out, |info| info.rcv_space)
-}
-
-fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
+pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
     sys::tcp_info(r.conn().io.fd()).is_ok_and(|info| number(out, u64::from(pick(&info))))
 }
