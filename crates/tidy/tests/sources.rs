@@ -26,8 +26,11 @@ fn rust() -> Vec<File> {
     tree::files_with(".rs")
 }
 
-/// The files where a crate begins.
+/// The files where a crate begins. libFuzzer's macro exports a symbol, which `forbid` counts as unsafe.
 fn is_crate_root(path: &str) -> bool {
+    if path == "fuzz/src/main.rs" {
+        return false;
+    }
     ["src/lib.rs", "src/main.rs"].iter().any(|end| path.ends_with(end)) || path.contains("/src/bin/")
 }
 
