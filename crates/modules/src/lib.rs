@@ -7,6 +7,7 @@ mod charset;
 #[cfg(test)]
 mod check;
 mod cidr;
+mod coding;
 mod computed;
 mod geo;
 mod directory;
@@ -37,6 +38,11 @@ pub static MODULES: &[&Module] = &[
     &autoindex::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &coding::gzip::MODULE,
+    &coding::precompressed::MODULE,
+    &coding::gunzip::MODULE,
+    &coding::brotli::MODULE,
+    &coding::zstd::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,

@@ -279,7 +279,7 @@ fn prepared(
     };
     let Some(answer) = ({
         thread.files.sync();
-        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf))
+        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf), || r.encoding_class())
     }) else {
         return false;
     };
@@ -306,6 +306,7 @@ fn prepared(
         r.method = Method::Get;
         r.persistence = Persistence::KeepAlive;
         r.resp.status = answer.status;
+        r.findings.get_mut().extend(answer.findings.iter().cloned());
         r.sent.head_bytes = answer.head_len as u64;
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
         finish(r);
@@ -331,7 +332,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
     let status = r.resp.status;
     let has_log = !r.snap().location(r.loc).plan.log.is_empty();
     // A log line may show variables that were set on the way; a prepared answer has not gone that way.
-    let keepable = r.purity == Purity::Pure
+    let keepable = r.purity != Purity::Impure
         && r.vars.are_pure()
         && (!has_log || r.vars.is_empty())
         && (200..400).contains(&status)
@@ -358,8 +359,10 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         host: r.host[..].into(),
         watches: r.deps[..].into(),
         has_log,
+        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
     };
-    r.live.prepared.borrow_mut().put(listen, host.value.of(&r.buf), r.head.target.of(&r.buf), answer);
+    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
+    r.live.prepared.borrow_mut().put(listen, host.value.of(&r.buf), r.head.target.of(&r.buf), class, answer);
 }
 
 /// The log phase.
