@@ -8,6 +8,7 @@ mod charset;
 mod check;
 mod cidr;
 mod coding;
+mod compress_static;
 mod computed;
 mod geo;
 mod directory;
@@ -43,6 +44,7 @@ pub static MODULES: &[&Module] = &[
     &coding::gunzip::MODULE,
     &coding::brotli::MODULE,
     &coding::zstd::MODULE,
+    &compress_static::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &log::MODULE,

@@ -155,7 +155,8 @@ impl Prepared {
         let answer = Rc::new(answer);
         let old = self.map.remove(&Key(hash));
         self.bytes -= old.as_ref().map_or(0, |entry| entry.kept.bytes());
-        let same = old.filter(|entry| *entry.target == *target && *entry.host == *host && entry.listen == listen);
+        let same =
+            old.filter(|entry| *entry.target == *target && *entry.host == *host && entry.listen == listen);
         let kept = match (class, same.map(|entry| entry.kept)) {
             (None, _) => Kept::One(answer),
             (Some(class), Some(Kept::ByEncoding(mut answers))) => {

@@ -15,16 +15,28 @@ pub static MODULE: Module =
 
 static ROWS: &[Row] = &[
     simple!(
-        Conf, flag, "brotli", on, Context::HSLI, "off",
+        Conf,
+        flag,
+        "brotli",
+        on,
+        Context::HSLI,
+        "off",
         "Whether responses are compressed with Brotli for clients that accept br. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too."
     ),
     ignored!(
-        "brotli_buffers", Context::HSL, Arity::TWO,
+        "brotli_buffers",
+        Context::HSL,
+        Arity::TWO,
         "Number and size of buffers for compressed data.",
         "buffers are made as they are needed, and a response has one at a time"
     ),
     row!(
-        "brotli_comp_level", Context::HSL, Arity::ONE, D::Value("6"), Replace, false,
+        "brotli_comp_level",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("6"),
+        Replace,
+        false,
         "From 0, the fastest, to 11, the smallest; what is above 6 takes much longer.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().level = gzip::level(d.arg(0), 0, 11)?;
@@ -32,11 +44,21 @@ static ROWS: &[Row] = &[
         })
     ),
     simple!(
-        Conf, size, "brotli_min_length", min_length, Context::HSL, "20",
+        Conf,
+        size,
+        "brotli_min_length",
+        min_length,
+        Context::HSL,
+        "20",
         "Responses whose Content-Length is less are not compressed."
     ),
     row!(
-        "brotli_types", Context::HSL, Arity::SOME, D::Told("text/html"), Replace, true,
+        "brotli_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
         "Media types that are compressed, besides text/html; * is any.",
         Set::Simple(|cx, d| {
             let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
@@ -46,7 +68,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "brotli_window", Context::HSL, Arity::ONE, D::Value("512k"), Replace, false,
+        "brotli_window",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("512k"),
+        Replace,
+        false,
         "How far back repetitions are looked for: a power of two from 1k to 16m.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().window = gzip::window(d.arg(0), 10, 24, "a power of two from 1k to 16m")?;
@@ -89,7 +116,10 @@ mod tests {
 
     #[test]
     fn parameters_are_checked() {
-        messages_in_location("brotli on; brotli_comp_level 11; brotli_min_length 1k; brotli_types text/css; brotli_window 16m;", &[]);
+        messages_in_location(
+            "brotli on; brotli_comp_level 11; brotli_min_length 1k; brotli_types text/css; brotli_window 16m;",
+            &[],
+        );
         messages_in_location("brotli_comp_level 23;", &["value must be equal to or less than 11"]);
     }
 }

@@ -67,14 +67,18 @@ impl Filter for Compress {
         let length = resp.content_length;
         let applies =
             |offer: &Offer| length.is_none_or(|length| length >= offer.min_length) && offer.types.has(media);
-        let applying = self.offers.iter().fold(0u8, |set, offer| set | u8::from(applies(offer)) << offer.params.coding as u8);
+        let applying = self
+            .offers
+            .iter()
+            .fold(0u8, |set, offer| set | u8::from(applies(offer)) << offer.params.coding as u8);
         if applying == 0 {
             return;
         }
         self.rules.set_vary(&mut r.resp);
         let preference = self.rules.preference(r);
         let codings = self.offers.iter().map(|offer| offer.params.coding);
-        let Some(coding) = preference.choose(codings.filter(|coding| applying & 1 << *coding as u8 != 0)) else {
+        let Some(coding) = preference.choose(codings.filter(|coding| applying & 1 << *coding as u8 != 0))
+        else {
             return;
         };
         if let Some(offer) = self.offers.iter().find(|offer| offer.params.coding == coding)

@@ -26,11 +26,18 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     simple!(
-        Conf, flag, "gunzip", on, Context::HSL, "off",
+        Conf,
+        flag,
+        "gunzip",
+        on,
+        Context::HSL,
+        "off",
         "Whether responses with Content-Encoding: gzip are decompressed for clients that do not accept it. However much a response expands, it takes no more memory than a buffer; data that is not gzip ends it with an error."
     ),
     ignored!(
-        "gunzip_buffers", Context::HSL, Arity::TWO,
+        "gunzip_buffers",
+        Context::HSL,
+        Arity::TWO,
         "Number and size of buffers for decompressed data.",
         "a response has one buffer at a time"
     ),
@@ -63,7 +70,8 @@ const INLINE_PLAIN_BYTES_MAX: usize = 128 * 1024;
 
 impl Filter for Gunzip {
     fn filter(&self, r: &mut Request) {
-        let is_gzip = r.resp.content_encoding.as_ref().is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
+        let is_gzip =
+            r.resp.content_encoding.as_ref().is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
         if !is_gzip {
             return;
         }
@@ -145,9 +153,10 @@ impl Inflater {
                 self.between = false;
             }
             let (before, had) = (self.member.total_in(), out.len());
-            let status = self.member.decompress_vec(&input[used..], out, FlushDecompress::None).map_err(|error| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("inflate() failed: {error}"))
-            })?;
+            let status =
+                self.member.decompress_vec(&input[used..], out, FlushDecompress::None).map_err(|error| {
+                    io::Error::new(io::ErrorKind::InvalidData, format!("inflate() failed: {error}"))
+                })?;
             let taken = (self.member.total_in() - before) as usize;
             used += taken;
             if status == Status::StreamEnd {

@@ -25,16 +25,28 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     simple!(
-        Conf, flag, "gzip", on, Context::HSLI, "off",
+        Conf,
+        flag,
+        "gzip",
+        on,
+        Context::HSLI,
+        "off",
         "Whether responses are compressed with gzip for clients that accept it. Where several codings are on, the one that the client gives the greatest weight is used; among equals zstd, then br, then gzip: of codings made for each request the fastest is best. Responses of more than some KiB are compressed by the thread pool."
     ),
     ignored!(
-        "gzip_buffers", Context::HSL, Arity::TWO,
+        "gzip_buffers",
+        Context::HSL,
+        Arity::TWO,
         "Number and size of buffers for compressed data.",
         "buffers are made as they are needed, and a response has one at a time"
     ),
     row!(
-        "gzip_comp_level", Context::HSL, Arity::ONE, D::Value("1"), Replace, false,
+        "gzip_comp_level",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("1"),
+        Replace,
+        false,
         "From 1, the fastest, to 9, the smallest.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().level = level(d.arg(0), 1, 9)?;
@@ -43,23 +55,37 @@ static ROWS: &[Row] = &[
     ),
     rules::DISABLE,
     ignored!(
-        "gzip_hash", Context::HSL, Arity::ONE,
+        "gzip_hash",
+        Context::HSL,
+        Arity::ONE,
         "Memory for finding repetitions.",
         "it follows from the level"
     ),
     rules::HTTP_VERSION,
     simple!(
-        Conf, size, "gzip_min_length", min_length, Context::HSL, "20",
+        Conf,
+        size,
+        "gzip_min_length",
+        min_length,
+        Context::HSL,
+        "20",
         "Responses whose Content-Length is less are not compressed."
     ),
     ignored!(
-        "gzip_no_buffer", Context::HSL, Arity::ONE,
+        "gzip_no_buffer",
+        Context::HSL,
+        Arity::ONE,
         "Whether compressed data is sent as soon as there is some.",
         "it always is"
     ),
     rules::PROXIED,
     row!(
-        "gzip_types", Context::HSL, Arity::SOME, D::Told("text/html"), Replace, true,
+        "gzip_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
         "Media types that are compressed, besides text/html; * is any.",
         Set::Simple(|cx, d| {
             let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
@@ -70,7 +96,12 @@ static ROWS: &[Row] = &[
     ),
     rules::VARY,
     row!(
-        "gzip_window", Context::HSL, Arity::ONE, D::Value("32k"), Replace, false,
+        "gzip_window",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("32k"),
+        Replace,
+        false,
         "How far back repetitions are looked for: a power of two from 512 to 32k.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().window = window(d.arg(0), 9, 15, "512, 1k, 2k, 4k, 8k, 16k, or 32k")?;
@@ -78,7 +109,9 @@ static ROWS: &[Row] = &[
         })
     ),
     ignored!(
-        "postpone_gzipping", Context::HSL, Arity::ONE,
+        "postpone_gzipping",
+        Context::HSL,
+        Arity::ONE,
         "Bytes that are collected before compression begins.",
         "a body that is in memory is compressed at once, others as they come"
     ),
@@ -131,7 +164,11 @@ impl Conf {
 pub fn level(token: &Token, min: u8, max: u8) -> Result<u8, Diag> {
     let level = value::number(token)?;
     u8::try_from(level).ok().filter(|level| (min..=max).contains(level)).ok_or_else(|| {
-        let end = if level < u64::from(min) { format!("equal to or greater than {min}") } else { format!("equal to or less than {max}") };
+        let end = if level < u64::from(min) {
+            format!("equal to or greater than {min}")
+        } else {
+            format!("equal to or less than {max}")
+        };
         Diag::emerg(token.span, format!("value must be {end}")).help(format!("levels are {min} to {max}"))
     })
 }
@@ -140,7 +177,8 @@ pub fn level(token: &Token, min: u8, max: u8) -> Result<u8, Diag> {
 pub fn window(token: &Token, min: u8, max: u8, allowed: &str) -> Result<u8, Diag> {
     let size = value::size(token)?;
     (min..=max).find(|log| size == 1 << log).ok_or_else(|| {
-        Diag::emerg(token.span, format!("invalid value \"{}\"", token.text())).help(format!("it must be {allowed}"))
+        Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+            .help(format!("it must be {allowed}"))
     })
 }
 
@@ -162,7 +200,10 @@ mod tests {
 
     #[test]
     fn parameters_are_checked() {
-        messages_in_location("gzip on; gzip_comp_level 9; gzip_min_length 1k; gzip_window 4k; gzip_types *;", &[]);
+        messages_in_location(
+            "gzip on; gzip_comp_level 9; gzip_min_length 1k; gzip_window 4k; gzip_types *;",
+            &[],
+        );
         messages_in_location("gzip_comp_level 0;", &["value must be equal to or greater than 1"]);
         messages_in_location("gzip_comp_level 10;", &["value must be equal to or less than 9"]);
         messages_in_location("gzip_window 3k;", &["invalid value \"3k\""]);

@@ -5,12 +5,11 @@
 //! compressed already ([`precompressed`]). Each coding has its directives in a file of its own.
 
 pub mod brotli;
-mod encoder;
+pub mod encoder;
 mod filter;
 pub mod gunzip;
 pub mod gzip;
 pub mod precompressed;
-mod rules;
+pub mod rules;
 mod stream;
 pub mod zstd;
-

@@ -31,7 +31,13 @@ pub static MODULE: Module = Module {
 macro_rules! static_row {
     ($name:literal, $field:ident, $doc:literal) => {
         row!(
-            $name, Context::HSL, Arity::ONE, D::Value("off"), Replace, false, $doc,
+            $name,
+            Context::HSL,
+            Arity::ONE,
+            D::Value("off"),
+            Replace,
+            false,
+            $doc,
             Set::Simple(|cx, d| {
                 let modes = [("off", Mode::Off), ("on", Mode::On), ("always", Mode::Always)];
                 cx.conf::<Conf>().$field = value::choice(d.arg(0), &modes)?;
@@ -43,7 +49,8 @@ macro_rules! static_row {
 
 static ROWS: &[Row] = &[
     static_row!(
-        "gzip_static", gzip,
+        "gzip_static",
+        gzip,
         "Serves FILE.gz, if there is one, for FILE: on to clients that accept gzip, always to all. Where several codings are on and the client weighs them the same, br comes before zstd before gzip: of files made once the smallest is best."
     ),
     static_row!("brotli_static", br, "As gzip_static, with FILE.br for clients that accept br."),

@@ -17,12 +17,22 @@ use std::sync::Arc;
 
 /// The rows, made part of the module `gzip`.
 pub const DISABLE: Row = row!(
-    "gzip_disable", Context::HSL, Arity::SOME, D::Nothing, Replace, true,
+    "gzip_disable",
+    Context::HSL,
+    Arity::SOME,
+    D::Nothing,
+    Replace,
+    true,
     "Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.",
     Set::Simple(disable)
 );
 pub const HTTP_VERSION: Row = row!(
-    "gzip_http_version", Context::HSL, Arity::ONE, D::Value("1.1"), Replace, false,
+    "gzip_http_version",
+    Context::HSL,
+    Arity::ONE,
+    D::Value("1.1"),
+    Replace,
+    false,
     "The lowest version of a request that may get a coded response: 1.0 or 1.1.",
     Set::Simple(|cx, d| {
         let versions = [("1.0", Version::Http10), ("1.1", Version::Http11)];
@@ -31,12 +41,22 @@ pub const HTTP_VERSION: Row = row!(
     })
 );
 pub const PROXIED: Row = row!(
-    "gzip_proxied", Context::HSL, Arity::SOME, D::Value("off"), Replace, false,
+    "gzip_proxied",
+    Context::HSL,
+    Arity::SOME,
+    D::Value("off"),
+    Replace,
+    false,
     "Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).",
     Set::Simple(proxied)
 );
 pub const VARY: Row = row!(
-    "gzip_vary", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+    "gzip_vary",
+    Context::HSL,
+    Arity::ONE,
+    D::Value("off"),
+    Replace,
+    false,
     "Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.",
     Set::Simple(|cx, d| {
         cx.conf::<super::gzip::Conf>().rules.vary = value::flag("gzip_vary", d.arg(0))?;
@@ -103,7 +123,8 @@ fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             b"no_etag" => Proxied::NO_ETAG,
             b"auth" => Proxied::AUTH,
             _ => {
-                let allowed = "off, any, expired, no-cache, no-store, private, no_last_modified, no_etag or auth";
+                let allowed =
+                    "off, any, expired, no-cache, no-store, private, no_last_modified, no_etag or auth";
                 return Err(invalid_value(d, token, allowed));
             }
         };
@@ -177,7 +198,8 @@ impl Rules {
             return allowed.has(Proxied::EXPIRED)
                 && matches!((expires, date), (Some(expires), Some(date)) if expires < date);
         }
-        let mut controls = r.resp.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control"));
+        let mut controls =
+            r.resp.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control"));
         if controls.clone().next().is_some() {
             return controls.any(|(_, value)| {
                 value.split(|&b| b == b',').map(<[u8]>::trim_ascii).any(|control| {
@@ -233,7 +255,10 @@ mod tests {
         messages_in_location("gzip_proxied expired no-cache no-store private; gzip_http_version 1.0;", &[]);
         messages_in_location("gzip_proxied all;", &["invalid value \"all\" in \"gzip_proxied\" directive"]);
         messages_in_location("gzip_http_version 2;", &["invalid value \"2\""]);
-        messages_in_location("gzip_vary maybe;", &["invalid value \"maybe\" in \"gzip_vary\" directive, it must be \"on\" or \"off\""]);
+        messages_in_location(
+            "gzip_vary maybe;",
+            &["invalid value \"maybe\" in \"gzip_vary\" directive, it must be \"on\" or \"off\""],
+        );
     }
 
     #[test]

@@ -95,11 +95,23 @@ pub struct Coded {
 impl Coded {
     pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {
         let encoder = Encoder::take(params)?;
-        Ok(Coded { inner: InMemory::new(body), work: Work::Here(encoder), input: None, flush: false, in_a_row: 0, sizes })
+        Ok(Coded {
+            inner: InMemory::new(body),
+            work: Work::Here(encoder),
+            input: None,
+            flush: false,
+            in_a_row: 0,
+            sizes,
+        })
     }
 
     /// Compresses the next part of the input; `None` if the pool does it.
-    fn part(&mut self, mut encoder: Encoder, input: Bytes, range: Range<usize>) -> io::Result<Option<Vec<u8>>> {
+    fn part(
+        &mut self,
+        mut encoder: Encoder,
+        input: Bytes,
+        range: Range<usize>,
+    ) -> io::Result<Option<Vec<u8>>> {
         let end = range.end.min(range.start + PART_BYTES);
         let part = range.start..end;
         let rest = end..range.end;
@@ -222,7 +234,9 @@ pub mod tests {
         let (mut out, mut flushes) = (Vec::new(), Vec::new());
         loop {
             match stream.poll_chunk(&mut cx) {
-                Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => out.extend_from_slice(piece.in_memory().unwrap()),
+                Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => {
+                    out.extend_from_slice(piece.in_memory().unwrap())
+                }
                 Poll::Ready(Some(Ok(Chunk::Flush))) => flushes.push(out.len()),
                 Poll::Ready(Some(Err(error))) => return Err(error),
                 Poll::Ready(None) => return Ok((out, flushes)),
@@ -234,7 +248,9 @@ pub mod tests {
     #[test]
     fn bodies_of_all_sizes_come_back() {
         for coding in Coding::ALL {
-            for length in [0, 5, INLINE_PIECE_BYTES_MAX, INLINE_PIECE_BYTES_MAX + 1, PART_BYTES * 2 + 1, 1_000_000] {
+            for length in
+                [0, 5, INLINE_PIECE_BYTES_MAX, INLINE_PIECE_BYTES_MAX + 1, PART_BYTES * 2 + 1, 1_000_000]
+            {
                 let text = text(length);
                 let sizes = Rc::new(Sizes::default());
                 let body = Body::bytes(text.clone());

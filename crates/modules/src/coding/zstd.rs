@@ -15,16 +15,28 @@ pub static MODULE: Module =
 
 static ROWS: &[Row] = &[
     simple!(
-        Conf, flag, "zstd", on, Context::HSLI, "off",
+        Conf,
+        flag,
+        "zstd",
+        on,
+        Context::HSLI,
+        "off",
         "Whether responses are compressed with Zstandard for clients that accept zstd. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too."
     ),
     ignored!(
-        "zstd_buffers", Context::HSL, Arity::TWO,
+        "zstd_buffers",
+        Context::HSL,
+        Arity::TWO,
         "Number and size of buffers for compressed data.",
         "buffers are made as they are needed, and a response has one at a time"
     ),
     row!(
-        "zstd_comp_level", Context::HSL, Arity::ONE, D::Value("1"), Replace, false,
+        "zstd_comp_level",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("1"),
+        Replace,
+        false,
         "From 1, the fastest, to 22, the smallest; what is above 9 takes much longer.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().level = gzip::level(d.arg(0), 1, 22)?;
@@ -32,11 +44,21 @@ static ROWS: &[Row] = &[
         })
     ),
     simple!(
-        Conf, size, "zstd_min_length", min_length, Context::HSL, "20",
+        Conf,
+        size,
+        "zstd_min_length",
+        min_length,
+        Context::HSL,
+        "20",
         "Responses whose Content-Length is less are not compressed."
     ),
     row!(
-        "zstd_types", Context::HSL, Arity::SOME, D::Told("text/html"), Replace, true,
+        "zstd_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
         "Media types that are compressed, besides text/html; * is any.",
         Set::Simple(|cx, d| {
             let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
@@ -53,7 +75,6 @@ pub struct Conf {
     level: u8,
     min_length: u64,
     types: Arc<MediaTypes>,
-
 }
 
 impl Default for Conf {
