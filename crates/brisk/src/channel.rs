@@ -22,9 +22,9 @@ pub enum Message {
     /// To the worker: serve this configuration. `payload` is the bundle; then come as many descriptors as the
     /// configuration has new sockets and logs, in its order.
     Configure { generation: u64, payload: Vec<u8>, fds: Vec<OwnedFd> },
-    /// To the worker: write to these from now on, in the order of its logs.
-    Reopen { fds: Vec<OwnedFd> },
-    /// To the worker: finish what runs, then end.
+    /// To the worker: write to these from now on; `which` are their places in the worker's list of logs.
+    Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
+    /// To the worker: accept nothing more (it answers when that is so), finish what runs, then end.
     Quit,
     /// To the worker: end now.
     Stop,
@@ -45,9 +45,13 @@ impl Channel {
     }
 
     pub fn send(&self, message: &Message) -> io::Result<()> {
+        let places: Vec<u8>;
         let (kind, number, payload, fds): (u8, u64, &[u8], &[OwnedFd]) = match message {
             Message::Configure { generation, payload, fds } => (b'c', *generation, payload, fds),
-            Message::Reopen { fds } => (b'r', 0, b"", fds),
+            Message::Reopen { which, fds } => {
+                places = which.iter().flat_map(|place| place.to_le_bytes()).collect();
+                (b'r', 0, &places, fds)
+            }
             Message::Quit => (b'q', 0, b"", &[]),
             Message::Stop => (b's', 0, b"", &[]),
             Message::Done { generation } => (b'd', *generation, b"", &[]),
@@ -126,7 +130,10 @@ impl Channel {
         }
         Ok(Some(match head[0] {
             b'c' => Message::Configure { generation: value, payload, fds },
-            b'r' => Message::Reopen { fds },
+            b'r' => {
+                let (places, _) = payload.as_chunks::<4>();
+                Message::Reopen { which: places.iter().map(|place| u32::from_le_bytes(*place)).collect(), fds }
+            }
             b'q' => Message::Quit,
             b's' => Message::Stop,
             b'd' => Message::Done { generation: value },

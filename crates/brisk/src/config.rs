@@ -7,6 +7,7 @@ use brisk_conf::{Diag, Level, Loader, SourceMap};
 use brisk_modules::MODULES;
 use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Snapshot};
+use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
 use std::sync::Arc;
 
@@ -87,6 +88,25 @@ pub fn load(paths: &Paths) -> Outcome {
     Outcome { loaded, diags, sources }
 }
 
+/// Reads the configuration again, for a running server; warnings go to `log`. The error has every reason why it is
+/// refused, in full.
+pub fn reload(paths: &Paths, log: impl Fn(LogLevel, &str)) -> Result<Loaded, String> {
+    let outcome = load(paths);
+    for (_, text) in outcome.messages().filter(|(level, _)| *level == Level::Warn) {
+        let first = text.lines().next().unwrap_or_default();
+        log(LogLevel::Warn, first.split_once("] ").map_or(first, |(_, rest)| rest));
+    }
+    let errors = outcome.diags.iter().filter(|d| d.is_error()).map(|d| d.render(&outcome.sources));
+    let errors = errors.collect::<Vec<String>>().join("\n");
+    outcome.loaded.ok_or(errors)
+}
+
+/// The first lines of the messages in such an error, without their excerpts and remedies: what belongs in a log.
+pub fn headlines(error: &str) -> Vec<&str> {
+    let lines: Vec<&str> = error.lines().filter_map(|line| line.strip_prefix("[emerg] ")).collect();
+    if lines.is_empty() { vec![error] } else { lines }
+}
+
 /// Builds the configuration from a bundle.
 pub fn load_bundle(paths: &Paths, bundle: &Bundle) -> Option<Snapshot> {
     let loader = BundleLoader { conf_prefix: &paths.env.conf_prefix, bundle };
@@ -124,13 +144,12 @@ fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, So
     // Syntax errors make what follows from them look wrong too: but the rest of the file is still worth checking.
     let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
     let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
-    if let Some(snap) = &mut snap {
-        if !snap.main.has_events && paths.inline.is_none() {
+    if let Some(snap) = &mut snap
+        && !snap.main.has_events && paths.inline.is_none() {
             diags.push(
                 Diag::global("no \"events\" section in configuration").help("add: events { }"),
             );
         }
-    }
     let snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
     diags.sort_by_key(|d| d.span.map_or((u32::MAX, 0), |s| (s.file.0, s.start)));
     (snap, diags, sources)
@@ -168,13 +187,8 @@ pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
 /// What only the running system can tell: logs and sockets can be opened, the user exists.
 fn try_out(snap: &Snapshot) -> Result<(), String> {
     for target in &snap.logs {
-        LogFile::open(target).map_err(|error| {
-            let name = match target {
-                LogTarget::File(path) => path.as_str(),
-                LogTarget::Stderr => "stderr",
-            };
-            format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error))
-        })?;
+        LogFile::open(target)
+            .map_err(|error| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))?;
     }
     sockets::try_bind(snap)?;
     crate::host::check_user(snap)

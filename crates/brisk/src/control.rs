@@ -79,7 +79,8 @@ impl Call {
         }
     }
 
-    pub fn answer(&mut self, answer: &Result<String, String>) {
+    /// Answers and hangs up.
+    pub fn answer(mut self, answer: &Result<String, String>) {
         let text = match answer {
             Ok(text) => format!("ok {text}\n"),
             Err(text) => format!("error {text}\n"),
@@ -93,7 +94,7 @@ pub fn send(paths: &Paths, signal: &str) -> i32 {
     // The pid file's place is in the configuration; a broken one must not keep us from stopping the server.
     let outcome = config::load(paths);
     let pid_path = match &outcome.loaded {
-        Some(loaded) => pid_file(paths, &loaded.snap),
+        Some(loaded) => pid_file(paths, &loaded.snap.main),
         None => match broken_pid_file(paths) {
             Some(path) => path,
             None => format!("{}logs/brisk.pid", paths.env.prefix),

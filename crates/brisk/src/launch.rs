@@ -1,12 +1,11 @@
 //! From the command line to a running server: load, open, bind, go into the background, supervise.
 
 use crate::config::{self, Loaded, Outcome, Paths};
-use crate::process::{self, Start, report};
 use crate::sockets::{self, Sockets};
-use crate::{control, host, master, systemd};
+use crate::{alone, host, master, systemd};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
-use brisk_server::core::LogLevel;
+use brisk_server::core::MainConf;
 use brisk_server::log::LogFile;
 use brisk_server::thread::open_logs;
 use rustix::fd::AsFd as _;
@@ -62,13 +61,8 @@ fn early(paths: &Paths, text: &str) {
 
 /// Opens all logs of a configuration.
 pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
-    open_logs(&snap.logs, LogFile::open).map_err(|(target, error)| {
-        let name = match &target {
-            brisk_server::conf::LogTarget::File(path) => path.as_str(),
-            brisk_server::conf::LogTarget::Stderr => "stderr",
-        };
-        format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error))
-    })
+    open_logs(&snap.logs, LogFile::open)
+        .map_err(|(target, error)| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))
 }
 
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
@@ -92,14 +86,15 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     }
     open.inherit(systemd::sockets());
     let fresh = open.prepare(&snap)?;
-    open.commit(&snap, fresh);
+    let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
+    open.commit(&wanted, fresh);
     if snap.main.daemon && upgraded.is_none() && paths.inline.is_none() {
         go_into_background()?;
     }
     if snap.main.master_process {
         master::run(paths, snap, bundle, logs, open)
     } else {
-        Ok(alone(paths, snap, logs, &open))
+        Ok(alone::run(paths, snap, logs, open))
     }
 }
 
@@ -118,56 +113,12 @@ fn go_into_background() -> Result<(), String> {
 }
 
 /// The pid file's path.
-pub fn pid_file(paths: &Paths, snap: &Snapshot) -> String {
-    if snap.main.pid.is_empty() { format!("{}logs/brisk.pid", paths.env.prefix) } else { snap.main.pid.clone() }
+pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
+    if main.pid.is_empty() { format!("{}logs/brisk.pid", paths.env.prefix) } else { main.pid.clone() }
 }
 
 pub fn write_pid(path: &str) -> Result<(), String> {
     let pid = rustix::process::getpid().as_raw_nonzero();
     std::fs::write(path, format!("{pid}\n"))
         .map_err(|error| format!("open() \"{path}\" failed ({})", brisk_conf::os_text(&error)))
-}
-
-/// `master_process off`: everything in one process, signals obeyed by its main thread.
-fn alone(paths: &Paths, snap: Snapshot, logs: Vec<Arc<LogFile>>, open: &Sockets) -> i32 {
-    let pid_path = pid_file(paths, &snap);
-    let snap = Arc::new(snap);
-    let fail = |message: &str| {
-        report(&snap, &logs, LogLevel::Emerg, message);
-        eprintln!("brisk: [emerg] {message}");
-        1
-    };
-    let Ok(signals) = sys::signal_fd(&[libc::SIGTERM, libc::SIGINT, libc::SIGQUIT]) else {
-        return fail("signalfd() failed");
-    };
-    let sockets = match open.all() {
-        Ok(sockets) => sockets,
-        Err(error) => return fail(&format!("dup() failed ({error})")),
-    };
-    let start = Start { paths: paths.clone(), snap: snap.clone(), logs: logs.clone(), sockets, generation: 1 };
-    let worker = match process::start(start) {
-        Ok(worker) => worker,
-        Err(message) => return fail(&message),
-    };
-    if let Err(message) = write_pid(&pid_path) {
-        return fail(&message);
-    }
-    systemd::ready(1);
-    let signal = loop {
-        let mut waits = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
-        if rustix::event::poll(&mut waits, None).is_ok()
-            && let Some(signal) = sys::read_signal(signals.as_fd())
-        {
-            break signal;
-        }
-    };
-    if signal == libc::SIGQUIT {
-        worker.drain(snap.main.shutdown_timeout);
-    } else {
-        worker.flush_logs();
-    }
-    let _ = std::fs::remove_file(&pid_path);
-    let _ = std::fs::remove_file(control::socket_path(&pid_path));
-    open.unlink();
-    0
 }

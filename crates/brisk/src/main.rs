@@ -1,6 +1,7 @@
 //! The `brisk` program: nginx's command line, `brisk serve`, and tools around the configuration.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod bundle;
 mod channel;
 mod cli;

@@ -3,8 +3,8 @@
 
 use crate::bundle::Bundle;
 use crate::channel::{Channel, Message};
-use crate::config::{self, Paths};
-use crate::control::{Control, Order};
+use crate::config::{self, Loaded, Paths};
+use crate::control::{Call, Control, Order};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
@@ -14,6 +14,7 @@ use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::{CoreConf, LogLevel, MainConf};
 use brisk_server::log::LogFile;
+use brisk_server::worker::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
@@ -28,14 +29,42 @@ const SIGNALS: &[i32] = &[
 /// A worker that dies sooner than this after its start is started again only after a pause.
 const HEALTHY_AFTER: Duration = Duration::from_secs(1);
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// A worker that was told to stop and has not ended by then is killed.
+const STOP_TIME: Duration = Duration::from_secs(2);
 /// How long the master waits for a worker to carry out an order.
-const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
+const ORDER_TIMEOUT: Duration = Duration::from_mins(1);
 
 struct WorkerProcess {
     pid: Pid,
     channel: Channel,
     started: Instant,
     draining: bool,
+    /// In its order: a worker that drains still has those of its configuration.
+    logs: Vec<LogTarget>,
+}
+
+impl WorkerProcess {
+    /// Tells it to end, by `Quit` or `Stop`. After `Quit` it accepts nothing more when this returns.
+    fn tell(&mut self, message: &Message) {
+        self.draining = true;
+        match self.channel.send(message) {
+            Ok(()) if matches!(message, Message::Quit) => {
+                wait_reply(&self.channel);
+            }
+            Ok(()) => {}
+            Err(_) => {
+                let _ = kill_process(self.pid, Signal::TERM);
+            }
+        }
+    }
+}
+
+/// What a worker is started with where that is not what is live.
+struct Fresh {
+    snap: Snapshot,
+    logs: Vec<Arc<LogFile>>,
+    sockets: Vec<Socket>,
+    generation: u64,
 }
 
 /// What of the configuration concerns the process as a whole, kept when the rest is dropped.
@@ -56,14 +85,20 @@ struct Master {
     generation: u64,
     pid_path: String,
     control: Option<Control>,
+    /// Whoever waits for an answer on the control socket. Kept here so that a worker forked meanwhile can close it:
+    /// the caller reads to the end.
+    call: Option<Call>,
     signals: OwnedFd,
     /// Ends when the last worker has.
     ending: bool,
     /// WINCH: no workers are wanted (an upgrade is being tried).
     idle: bool,
     restart_at: Option<Instant>,
+    kill_at: Option<Instant>,
     /// The new binary's master during an upgrade.
     successor: Option<Pid>,
+    /// The old binary's master, if this one was started by it.
+    predecessor: Option<Pid>,
 }
 
 /// Runs the master until it is told to end; gives the exit code.
@@ -75,7 +110,7 @@ pub fn run(
     sockets: Sockets,
 ) -> Result<i32, String> {
     let signals = sys::signal_fd(SIGNALS).map_err(|e| format!("signalfd() failed ({e})"))?;
-    let pid_path = pid_file(paths, &snap);
+    let pid_path = pid_file(paths, &snap.main);
     let current = Current {
         main: snap.main.clone(),
         core: snap.core.clone(),
@@ -90,21 +125,25 @@ pub fn run(
         workers: Vec::new(),
         generation: 1,
         control: None,
+        call: None,
         pid_path,
         signals,
         ending: false,
         idle: false,
         restart_at: None,
+        kill_at: None,
         successor: None,
+        predecessor: upgrade::predecessor(),
     };
-    if !master.start_worker(Some(snap))? {
-        return Ok(0);
-    }
+    let logs = master.current.logs.clone();
+    let sockets = master.sockets.all().map_err(|e| format!("dup() failed ({e})"))?;
+    master.start_worker(Some(Fresh { snap, logs, sockets, generation: 1 }))?;
     sys::release_free_memory();
     master.await_worker()?;
     if paths.inline.is_none() {
-        write_pid(&master.pid_path)?;
+        // Whoever sees the pid file may use the socket beside it.
         master.control = Control::open(&master.pid_path);
+        write_pid(&master.pid_path)?;
     }
     upgrade::announce();
     systemd::ready(master.generation);
@@ -120,55 +159,55 @@ impl Master {
         }
     }
 
-    /// Forks a worker. In the child it never comes back; `Ok(true)` in the parent. The configuration is the one just
-    /// built, or is built anew, in the child, from the last accepted bundle.
-    fn start_worker(&mut self, snap: Option<Snapshot>) -> Result<bool, String> {
+    /// Forks a worker. Without anything fresh it serves what is live, built anew from the last accepted bundle.
+    fn start_worker(&mut self, fresh: Option<Fresh>) -> Result<(), String> {
         let (mine, theirs) = Channel::pair().map_err(|e| format!("socketpair() failed ({e})"))?;
+        let logs = targets(fresh.as_ref().map_or(&self.current.logs, |fresh| &fresh.logs));
         match sys::fork().map_err(|e| format!("fork() failed ({e})"))? {
             sys::Fork::Parent(pid) => {
                 let pid = Pid::from_raw(pid).ok_or("fork() gave no pid")?;
-                self.workers.push(WorkerProcess { pid, channel: mine, started: Instant::now(), draining: false });
-                Ok(true)
+                let started = Instant::now();
+                self.workers.push(WorkerProcess { pid, channel: mine, started, draining: false, logs });
+                Ok(())
             }
             sys::Fork::Child => {
                 drop(mine);
-                let code = self.child(snap, &theirs);
+                let code = self.child(fresh, &theirs);
                 sys::exit_now(code)
             }
         }
     }
 
-    fn child(&mut self, snap: Option<Snapshot>, channel: &Channel) -> i32 {
-        // What belongs to the master alone must not live on here.
+    fn child(&mut self, fresh: Option<Fresh>, channel: &Channel) -> i32 {
+        // What belongs to the master alone must not live on here. Signals stay blocked: the worker reads its own.
         self.control = None;
+        self.call = None;
         self.workers.clear();
-        sys::unblock_signals();
-        let snap = match snap {
-            Some(snap) => snap,
-            None => match config::load_bundle(&self.paths, &self.current.bundle) {
-                Some(snap) => snap,
-                None => return 2,
-            },
+        let fresh = match fresh {
+            Some(fresh) => fresh,
+            None => {
+                let snap = config::load_bundle(&self.paths, &self.current.bundle);
+                let (Some(snap), Ok(sockets)) = (snap, self.sockets.all()) else { return 2 };
+                Fresh { snap, logs: self.current.logs.clone(), sockets, generation: self.generation }
+            }
         };
-        let Ok(sockets) = self.sockets.all() else { return 2 };
-        let start = Start {
-            paths: self.paths.clone(),
-            snap: Arc::new(snap),
-            logs: self.current.logs.clone(),
-            sockets,
-            generation: self.generation,
-        };
-        process::main(start, channel)
+        // A socket that is closed later must not stay open in a corner of this process.
+        self.sockets.close(false);
+        let Fresh { snap, logs, sockets, generation } = fresh;
+        process::main(Start { paths: self.paths.clone(), snap: Arc::new(snap), logs, sockets, generation }, channel)
     }
 
-    /// Waits until the newest worker serves.
+    /// Waits until the newest worker serves. One that does not is given up.
     fn await_worker(&mut self) -> Result<(), String> {
-        let worker = self.workers.last().ok_or("no worker")?;
-        match wait_reply(&worker.channel) {
-            Some(Message::Done { .. }) => Ok(()),
-            Some(Message::Failed { reason }) => Err(reason),
-            _ => Err("the worker process ended while starting; see the error log".into()),
-        }
+        let worker = self.workers.last_mut().ok_or("no worker")?;
+        let problem = match wait_reply(&worker.channel) {
+            Some(Message::Done { .. }) => return Ok(()),
+            Some(Message::Failed { reason }) => reason,
+            _ => "the worker process ended while starting; see the error log".into(),
+        };
+        worker.draining = true;
+        let _ = kill_process(worker.pid, Signal::KILL);
+        Err(problem)
     }
 
     fn supervise(&mut self) -> i32 {
@@ -190,6 +229,10 @@ impl Master {
                 self.restart_at = None;
                 self.restart();
             }
+            if self.kill_at.is_some_and(|at| Instant::now() >= at) {
+                self.kill_at = None;
+                self.kill_all();
+            }
         }
     }
 
@@ -198,7 +241,7 @@ impl Master {
         if let Some(control) = &self.control {
             waits.push(PollFd::new(control, PollFlags::IN));
         }
-        let timeout = self.restart_at.map(|at| {
+        let timeout = self.restart_at.into_iter().chain(self.kill_at).min().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
@@ -211,14 +254,10 @@ impl Master {
     fn signal(&mut self, signal: i32) {
         match signal {
             libc::SIGCHLD => self.reap(),
+            libc::SIGHUP if self.successor.is_some() => self.roll_back(),
             libc::SIGHUP => {
-                if self.idle {
-                    // The upgrade is rolled back: serve again with what we have.
-                    self.idle = false;
-                    self.restart();
-                } else if let Err(message) = self.reload() {
-                    self.log(LogLevel::Emerg, &message);
-                }
+                // A refusal is in the log.
+                let _ = self.reload();
             }
             libc::SIGUSR1 => {
                 if let Err(message) = self.reopen() {
@@ -230,11 +269,15 @@ impl Master {
                 // nginx obeys it only as a daemon: a terminal sends it with every change of its size.
                 if self.current.main.daemon || self.successor.is_some() {
                     self.idle = true;
+                    self.restart_at = None;
                     self.tell_all(&Message::Quit);
                 }
             }
             libc::SIGQUIT => self.end(&Message::Quit),
-            _ => self.end(&Message::Stop),
+            _ => {
+                self.kill_at = Some(Instant::now() + STOP_TIME);
+                self.end(&Message::Stop);
+            }
         }
     }
 
@@ -244,16 +287,34 @@ impl Master {
         }
         self.ending = true;
         self.restart_at = None;
+        // Whoever comes now is refused, or served by the new binary.
+        self.close_sockets();
         self.tell_all(how);
     }
 
-    fn tell_all(&mut self, message: &Message) {
-        for worker in &mut self.workers {
-            worker.draining = true;
-            if worker.channel.send(message).is_err() {
-                let _ = kill_process(worker.pid, Signal::TERM);
-            }
+    /// The files of unix sockets go too, unless another binary's master still listens there.
+    fn close_sockets(&mut self) {
+        let is_old_there = self.predecessor.is_some() && rustix::process::getppid() == self.predecessor;
+        self.sockets.close(self.successor.is_none() && !is_old_there);
+    }
+
+    fn kill_all(&mut self) {
+        for worker in &self.workers {
+            self.log(LogLevel::Alert, &format!("worker process {} does not stop and is killed", worker.pid.as_raw_nonzero()));
+            let _ = kill_process(worker.pid, Signal::KILL);
         }
+    }
+
+    /// HUP during an upgrade: serve again with what we have, whatever the new binary does.
+    fn roll_back(&mut self) {
+        self.idle = false;
+        if self.workers.iter().all(|worker| worker.draining) {
+            self.restart();
+        }
+    }
+
+    fn tell_all(&mut self, message: &Message) {
+        self.workers.iter_mut().for_each(|worker| worker.tell(message));
     }
 
     fn reap(&mut self) {
@@ -275,7 +336,7 @@ impl Master {
                 (None, code) => format!("exited with code {}", code.unwrap_or(0)),
             };
             self.log(LogLevel::Alert, &format!("worker process {} {how}", pid.as_raw_nonzero()));
-            if self.ending || self.idle {
+            if self.ending || self.idle || self.workers.iter().any(|worker| !worker.draining) {
                 continue;
             }
             // The sockets are open: connections wait in the kernel until the next worker takes them.
@@ -288,7 +349,7 @@ impl Master {
     }
 
     fn restart(&mut self) {
-        let started = self.start_worker(None).and_then(|_| self.await_worker());
+        let started = self.start_worker(None).and_then(|()| self.await_worker());
         if let Err(message) = started {
             self.log(LogLevel::Emerg, &message);
             self.restart_at = Some(Instant::now() + RESTART_PAUSE);
@@ -298,13 +359,17 @@ impl Master {
     fn serve_control(&mut self) {
         let Some(control) = &self.control else { return };
         let Some(mut call) = control.accept() else { return };
-        let answer = match call.order() {
+        let order = call.order();
+        self.call = Some(call);
+        let answer = match order {
             Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
             Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
             Some(Order::Generation) => Ok(self.generation.to_string()),
             None => Err("unknown order".into()),
         };
-        call.answer(&answer);
+        if let Some(call) = self.call.take() {
+            call.answer(&answer);
+        }
     }
 
     /// Reads the configuration anew and hands it to the worker. An error leaves everything as it was.
@@ -315,28 +380,16 @@ impl Master {
         systemd::ready(self.generation);
         match &result {
             Ok(()) => self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation)),
-            Err(_) => self.log(LogLevel::Error, "the new configuration is refused; the old one stays live"),
+            Err(message) => {
+                config::headlines(message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));
+                self.log(LogLevel::Error, "the new configuration is refused; the old one stays live");
+            }
         }
         result
     }
 
     fn try_reload(&mut self) -> Result<(), String> {
-        let outcome = config::load(&self.paths);
-        for (level, text) in outcome.messages().filter(|(level, _)| *level <= brisk_conf::Level::Warn) {
-            let level = if level <= brisk_conf::Level::Error { LogLevel::Emerg } else { LogLevel::Warn };
-            let first = text.lines().next().unwrap_or_default();
-            self.log(level, first.split_once("] ").map_or(first, |(_, rest)| rest));
-        }
-        let Some(loaded) = outcome.loaded else {
-            let texts: Vec<String> = outcome
-                .diags
-                .iter()
-                .filter(|d| d.is_error())
-                .map(|d| d.render(&outcome.sources))
-                .collect();
-            return Err(texts.join("\n"));
-        };
-        let (snap, bundle) = (loaded.snap, loaded.bundle);
+        let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
         host::check_user(&snap)?;
         let logs = logs_of(&snap)?;
         let fresh = self.sockets.prepare(&snap)?;
@@ -347,57 +400,69 @@ impl Master {
             addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
             bundle,
         };
-        let generation = self.generation + 1;
         if same_process(&self.current.main, &next.main) && self.workers.iter().any(|w| !w.draining) {
-            self.hand_over(&snap, &next, &fresh, generation)?;
-            self.adopt(&snap, next, fresh, generation);
-            return Ok(());
+            // The worker builds its own: two at a time are enough.
+            drop(snap);
+            sys::release_free_memory();
+            self.hand_over(&next, &fresh)?;
+        } else {
+            self.replace_worker(snap, &next, &fresh)?;
         }
-        // Threads, user or limits differ: another process takes over, and this one's requests are finished by it.
-        let old: Vec<Pid> = self.workers.iter().map(|w| w.pid).collect();
-        self.adopt(&snap, next, fresh, generation);
-        self.start_worker(Some(snap))?;
-        self.await_worker()?;
-        for worker in self.workers.iter_mut().filter(|w| old.contains(&w.pid)) {
-            worker.draining = true;
-            let _ = worker.channel.send(&Message::Quit);
-        }
+        self.adopt(next, fresh);
         Ok(())
     }
 
     /// Gives the worker the bundle, its new sockets and all its logs; waits until it serves them.
-    fn hand_over(&self, snap: &Snapshot, next: &Current, fresh: &[(Address, OwnedFd)], generation: u64) -> Result<(), String> {
-        let copy = |fd: &OwnedFd| {
-            rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"))
-        };
+    fn hand_over(&mut self, next: &Current, fresh: &[Socket]) -> Result<(), String> {
         let mut fds = Vec::new();
-        for address in snap.listens.iter().map(|l| &l.address).filter(|a| !self.current.addresses.contains(a)) {
+        for address in next.addresses.iter().filter(|a| !self.current.addresses.contains(a)) {
             let fd = fresh.iter().find(|(have, _)| have == address).map(|(_, fd)| fd);
             fds.push(copy(fd.ok_or_else(|| format!("no socket for {address}"))?)?);
         }
         for log in &next.logs {
             fds.push(copy(log.fd())?);
         }
-        let payload = next.bundle.encode();
-        let worker = self.workers.iter().find(|w| !w.draining).ok_or("no worker")?;
+        let (generation, payload) = (self.generation + 1, next.bundle.encode());
+        let worker = self.workers.iter_mut().find(|w| !w.draining).ok_or("no worker")?;
         worker
             .channel
             .send(&Message::Configure { generation, payload, fds })
             .map_err(|e| format!("handing the configuration to the worker failed ({e})"))?;
         match wait_reply(&worker.channel) {
-            Some(Message::Done { .. }) => Ok(()),
+            Some(Message::Done { .. }) => {
+                worker.logs = targets(&next.logs);
+                Ok(())
+            }
             Some(Message::Failed { reason }) => Err(reason),
             _ => Err("the worker process ended while taking the configuration".into()),
         }
     }
 
-    fn adopt(&mut self, snap: &Snapshot, next: Current, fresh: Vec<(Address, OwnedFd)>, generation: u64) {
-        self.sockets.commit(snap, fresh);
+    /// Threads, user or limits differ: another process takes over, and what the present one has begun is finished
+    /// by it.
+    fn replace_worker(&mut self, snap: Snapshot, next: &Current, fresh: &[Socket]) -> Result<(), String> {
+        let sockets = self.sockets.copies(&next.addresses, fresh).map_err(|e| format!("dup() failed ({e})"))?;
+        let old: Vec<Pid> = self.workers.iter().map(|w| w.pid).collect();
+        let fresh = Fresh { snap, logs: next.logs.clone(), sockets, generation: self.generation + 1 };
+        self.start_worker(Some(fresh))?;
+        self.await_worker()?;
+        for worker in self.workers.iter_mut().filter(|w| old.contains(&w.pid)) {
+            worker.tell(&Message::Quit);
+        }
+        self.restart_at = None;
+        self.idle = false;
+        Ok(())
+    }
+
+    /// The new configuration is being served: makes it the one that counts.
+    fn adopt(&mut self, next: Current, fresh: Vec<Socket>) {
+        self.sockets.commit(&next.addresses, fresh);
         self.current = next;
-        self.generation = generation;
-        let pid_path = pid_file(&self.paths, snap);
+        self.generation += 1;
+        let pid_path = pid_file(&self.paths, &self.current.main);
         if pid_path != self.pid_path && write_pid(&pid_path).is_ok() {
             let _ = std::fs::remove_file(&self.pid_path);
+            let _ = std::fs::remove_file(crate::control::socket_path(&self.pid_path));
             self.control = Control::open(&pid_path);
             self.pid_path = pid_path;
         }
@@ -405,27 +470,37 @@ impl Master {
 
     /// Opens all logs again by name. When it returns nothing is written to the old files any more.
     fn reopen(&mut self) -> Result<(), String> {
-        let mut fds = Vec::new();
         let mut problem = None;
-        for log in &self.current.logs {
-            let opened = LogFile::open(&log.target);
-            match (opened, &log.target) {
-                (Ok(fd), LogTarget::File(_)) => {
-                    let _ = log.replace(&fd);
-                    fds.push(fd);
-                }
-                (Ok(fd), LogTarget::Stderr) => fds.push(fd),
-                (Err(error), target) => {
-                    // The old file stays in use: lines are better in the wrong place than nowhere.
-                    problem = Some(format!("reopening {target:?} failed ({})", brisk_conf::os_text(&error)));
-                    fds.push(rustix::io::fcntl_dupfd_cloexec(log.fd(), 3).map_err(|e| e.to_string())?);
+        let mut opened: Vec<(LogTarget, OwnedFd)> = Vec::new();
+        let wanted = self.current.logs.iter().map(|log| &log.target);
+        for target in wanted.chain(self.workers.iter().flat_map(|w| &w.logs)) {
+            if matches!(target, LogTarget::Stderr) || opened.iter().any(|(have, _)| have == target) {
+                continue;
+            }
+            match LogFile::open(target) {
+                Ok(fd) => opened.push((target.clone(), fd)),
+                // The old file stays in use: lines are better in the wrong place than nowhere.
+                Err(error) => {
+                    problem = Some(format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)));
                 }
             }
         }
-        for worker in self.workers.iter().filter(|w| !w.draining) {
-            let copies = fds.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).collect::<Result<_, _>>();
-            let message = Message::Reopen { fds: copies.map_err(|e| format!("dup() failed ({e})"))? };
-            if worker.channel.send(&message).is_ok() {
+        let fd_of = |target: &LogTarget| opened.iter().find(|(have, _)| have == target).map(|(_, fd)| fd);
+        for log in &self.current.logs {
+            if let Some(fd) = fd_of(&log.target) {
+                let _ = log.replace(fd);
+            }
+        }
+        for worker in &self.workers {
+            let mut which = Vec::new();
+            let mut fds = Vec::new();
+            for (index, target) in worker.logs.iter().enumerate() {
+                if let Some(fd) = fd_of(target) {
+                    which.push(index as u32);
+                    fds.push(copy(fd)?);
+                }
+            }
+            if worker.channel.send(&Message::Reopen { which, fds }).is_ok() {
                 wait_reply(&worker.channel);
             }
         }
@@ -450,7 +525,7 @@ impl Master {
         }
     }
 
-    fn leave(&self) {
+    fn leave(&mut self) {
         // After an upgrade the pid file and the sockets' names belong to the new binary.
         if self.successor.is_some() {
             upgrade::retire(&self.pid_path);
@@ -460,7 +535,7 @@ impl Master {
             let _ = std::fs::remove_file(&self.pid_path);
             let _ = std::fs::remove_file(crate::control::socket_path(&self.pid_path));
         }
-        self.sockets.unlink();
+        self.close_sockets();
     }
 }
 
@@ -474,6 +549,14 @@ fn same_process(a: &MainConf, b: &MainConf) -> bool {
         && a.rlimit_core == b.rlimit_core
         && a.working_directory == b.working_directory
         && a.env == b.env
+}
+
+fn targets(logs: &[Arc<LogFile>]) -> Vec<LogTarget> {
+    logs.iter().map(|log| log.target.clone()).collect()
+}
+
+fn copy(fd: &OwnedFd) -> Result<OwnedFd, String> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"))
 }
 
 /// The next message of a worker, or nothing if it ends or takes too long.

@@ -9,10 +9,11 @@ use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_server::log::{self, LogFile};
 use brisk_server::worker::{Socket, Worker};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a worker starts with.
 pub struct Start {
@@ -48,11 +49,12 @@ pub fn start(start: Start) -> Result<Worker, String> {
 
 /// The body of a worker process; gives its exit code.
 pub fn main(initial: Start, channel: &Channel) -> i32 {
-    let (snap, logs) = (initial.snap.clone(), initial.logs.clone());
+    let snap = initial.snap.clone();
     let paths = initial.paths.clone();
     sys::ignore_signal(libc::SIGPIPE);
+    // The master logs it.
     let fail = |message: &str| {
-        report(&snap, &logs, LogLevel::Emerg, message);
+        let _ = channel.send(&Message::Failed { reason: message.to_string() });
         2
     };
     let identity = match host::identity(&snap.main) {
@@ -77,51 +79,112 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
     obey(worker, channel, &signals, &paths)
 }
 
+/// A graceful stop under way.
+pub struct Drain {
+    /// `worker_shutdown_timeout`.
+    deadline: Option<Instant>,
+    is_cut: bool,
+}
+
+/// What was cut off gets this long to write its log lines.
+const CUT_TIME: Duration = Duration::from_secs(1);
+
+impl Drain {
+    pub fn begin(worker: &Worker) -> Drain {
+        worker.drain();
+        let limit = worker.snapshot().main.shutdown_timeout;
+        Drain { deadline: (!limit.is_zero()).then(|| Instant::now() + limit), is_cut: false }
+    }
+
+    /// When to look again at the latest.
+    pub fn timeout(&self) -> Option<Timespec> {
+        let left = self.deadline?.saturating_duration_since(Instant::now());
+        Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) })
+    }
+
+    /// Does what is due; true when everything has ended or was given its time, and is logged.
+    pub fn is_over(&mut self, worker: &Worker) -> bool {
+        if worker.is_empty() {
+            worker.flush_logs();
+            return true;
+        }
+        let is_due = self.deadline.is_some_and(|at| Instant::now() >= at);
+        if is_due && !self.is_cut {
+            worker.cut();
+            self.is_cut = true;
+            self.deadline = Some(Instant::now() + CUT_TIME);
+            return false;
+        }
+        if is_due {
+            worker.flush_logs();
+        }
+        is_due
+    }
+}
+
+/// The control thread's life. A draining worker still takes orders: to reopen its logs, to stop at once.
 fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths) -> i32 {
-    let limit = |worker: &Worker| worker.snapshot().main.shutdown_timeout;
+    let mut drain: Option<Drain> = None;
+    let mut has_master = true;
     loop {
-        let mut waits = [PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        if poll(&mut waits, None).is_err() {
-            continue;
+        if drain.as_mut().is_some_and(|drain| drain.is_over(&worker)) {
+            return 0;
         }
-        let (has_message, has_signal) = (!waits[0].revents().is_empty(), !waits[1].revents().is_empty());
-        if has_signal {
-            match sys::read_signal(signals.as_fd()) {
-                Some(libc::SIGTERM) => return stop(&worker),
-                Some(libc::SIGQUIT) => return quit(worker, limit),
-                _ => {}
+        let (signal, message) = wait(&worker, has_master.then_some(channel), signals, drain.as_ref());
+        let reply = match message {
+            _ if signal == Some(libc::SIGTERM) => return stop(&worker),
+            None if signal == Some(libc::SIGQUIT) => {
+                drain.get_or_insert_with(|| Drain::begin(&worker));
+                continue;
             }
-        }
-        if !has_message {
-            continue;
-        }
-        let reply = match channel.receive() {
-            Ok(Some(Message::Configure { generation, payload, fds })) => {
+            None => continue,
+            Some(Ok(Some(Message::Configure { .. }))) if drain.is_some() => {
+                Message::Failed { reason: "the worker process is ending".into() }
+            }
+            Some(Ok(Some(Message::Configure { generation, payload, fds }))) => {
                 match configure(&mut worker, paths, generation, &payload, fds) {
                     Ok(()) => Message::Done { generation },
                     Err(reason) => Message::Failed { reason },
                 }
             }
-            Ok(Some(Message::Reopen { fds })) => {
-                reopen(&worker, &fds);
+            Some(Ok(Some(Message::Reopen { which, fds }))) => {
+                reopen(&worker, &which, &fds);
                 Message::Done { generation: worker.generation() }
             }
-            Ok(Some(Message::Quit)) => return quit(worker, limit),
-            Ok(Some(Message::Stop)) => return stop(&worker),
-            Ok(Some(Message::Done { .. } | Message::Failed { .. })) => continue,
+            // Answered when nothing more is accepted here.
+            Some(Ok(Some(Message::Quit))) => {
+                drain.get_or_insert_with(|| Drain::begin(&worker));
+                Message::Done { generation: worker.generation() }
+            }
+            Some(Ok(Some(Message::Stop))) => return stop(&worker),
+            Some(Ok(Some(Message::Done { .. } | Message::Failed { .. }))) => continue,
             // The master is gone: what runs is finished, and whoever supervises the master starts both anew.
-            Ok(None) | Err(_) => return quit(worker, limit),
+            Some(Ok(None) | Err(_)) => {
+                has_master = false;
+                drain.get_or_insert_with(|| Drain::begin(&worker));
+                continue;
+            }
         };
-        if channel.send(&reply).is_err() {
-            return quit(worker, limit);
-        }
+        // A master that is gone is noticed with the next read.
+        let _ = channel.send(&reply);
     }
 }
 
-fn quit(worker: Worker, limit: fn(&Worker) -> Duration) -> i32 {
-    let limit = limit(&worker);
-    worker.drain(limit);
-    0
+type Received = io::Result<Option<Message>>;
+
+/// Waits for a signal, a message, the end of the last connection or the drain's time.
+fn wait(worker: &Worker, channel: Option<&Channel>, signals: &OwnedFd, drain: Option<&Drain>) -> (Option<i32>, Option<Received>) {
+    let mut waits = vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.empty(), PollFlags::IN)];
+    if let Some(channel) = channel {
+        waits.push(PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN));
+    }
+    let timeout = drain.and_then(Drain::timeout);
+    if poll(&mut waits, timeout.as_ref()).is_err() {
+        return (None, None);
+    }
+    let signal = sys::read_signal(signals.as_fd());
+    let has_message = waits.get(2).is_some_and(|wait| !wait.revents().is_empty());
+    (signal, channel.filter(|_| has_message).map(Channel::receive))
 }
 
 fn stop(worker: &Worker) -> i32 {
@@ -148,7 +211,7 @@ fn configure(worker: &mut Worker, paths: &Paths, generation: u64, payload: &[u8]
 }
 
 /// A log that is open already goes on under its number, so that requests on older configurations follow it.
-fn adopt_logs(
+pub fn adopt_logs(
     have: &[Arc<LogFile>],
     snap: &Snapshot,
     fds: impl Iterator<Item = OwnedFd>,
@@ -166,9 +229,11 @@ fn adopt_logs(
 }
 
 /// When this returns no line goes to an old file any more.
-fn reopen(worker: &Worker, fds: &[OwnedFd]) {
-    for (log, fd) in worker.logs().iter().zip(fds) {
-        let _ = log.replace(fd);
+fn reopen(worker: &Worker, which: &[u32], fds: &[OwnedFd]) {
+    for (&place, fd) in which.iter().zip(fds) {
+        if let Some(log) = worker.logs().get(place as usize) {
+            let _ = log.replace(fd);
+        }
     }
     // Threads that were inside a write have finished it when they answer.
     worker.flush_logs();

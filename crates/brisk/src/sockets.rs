@@ -43,15 +43,10 @@ impl Sockets {
         Ok(fresh)
     }
 
-    /// Adopts prepared sockets and closes those that `snap` no longer has.
-    pub fn commit(&mut self, snap: &Snapshot, fresh: Vec<Socket>) {
+    /// Adopts prepared sockets and closes those that are not wanted any more.
+    pub fn commit(&mut self, wanted: &[Address], fresh: Vec<Socket>) {
         self.open.extend(fresh);
-        let gone: Vec<Address> = self
-            .open
-            .keys()
-            .filter(|address| !snap.listens.iter().any(|l| l.address == **address))
-            .cloned()
-            .collect();
+        let gone: Vec<Address> = self.open.keys().filter(|address| !wanted.contains(address)).cloned().collect();
         for address in gone {
             self.open.remove(&address);
             if let Address::Unix(path) = &address {
@@ -60,11 +55,14 @@ impl Sockets {
         }
     }
 
+    /// Copies of the wanted sockets, of which some are not adopted yet, for a worker.
+    pub fn copies(&self, wanted: &[Address], fresh: &[Socket]) -> io::Result<Vec<Socket>> {
+        let all = self.open.iter().chain(fresh.iter().map(|(address, fd)| (address, fd)));
+        all.filter(|(address, _)| wanted.contains(address)).map(copy).collect()
+    }
+
     /// Copies of all sockets, for a worker.
     pub fn all(&self) -> io::Result<Vec<Socket>> {
-        let copy = |(address, fd): (&Address, &OwnedFd)| {
-            Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3)?))
-        };
         self.open.iter().map(copy).collect()
     }
 
@@ -72,14 +70,19 @@ impl Sockets {
         self.open.values()
     }
 
-    /// Removes the files of unix sockets: nobody listens there any more.
-    pub fn unlink(&self) {
-        for address in self.open.keys() {
-            if let Address::Unix(path) = address {
+    /// Lets go of all: once no worker has them either, clients are refused. `unlink`: nobody else goes on listening,
+    /// so the files of unix sockets are removed.
+    pub fn close(&mut self, unlink: bool) {
+        for (address, _) in std::mem::take(&mut self.open) {
+            if let (Address::Unix(path), true) = (address, unlink) {
                 let _ = std::fs::remove_file(path);
             }
         }
     }
+}
+
+fn copy((address, fd): (&Address, &OwnedFd)) -> io::Result<Socket> {
+    Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd, 3)?))
 }
 
 fn failed(call: &str, address: &Address, error: &io::Error) -> String {

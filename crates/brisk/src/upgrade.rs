@@ -5,6 +5,8 @@
 //! old one takes it all back.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::process::Pid;
+use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -21,7 +23,7 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
     let mut opened = Vec::new();
     for fd in sockets {
         brisk_net::sys::set_cloexec(fd.as_fd(), false)?;
-        numbers.push_str(&format!("{};", fd.as_raw_fd()));
+        let _ = write!(numbers, "{};", fd.as_raw_fd());
         opened.push(fd);
     }
     let mut args = std::env::args_os();
@@ -48,6 +50,11 @@ pub fn retire(pid_path: &str) {
     let old = old_path(pid_path);
     let _ = std::fs::remove_file(&old);
     let _ = std::fs::remove_file(crate::control::socket_path(&old));
+}
+
+/// In the new binary: the old one's master, which may outlive us.
+pub fn predecessor() -> Option<Pid> {
+    std::env::var_os("NGINX").and_then(|_| rustix::process::getppid())
 }
 
 /// In the new binary: systemd is told who the main process is now.

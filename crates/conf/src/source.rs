@@ -16,6 +16,7 @@ pub struct Span {
 
 impl Span {
     /// From the start of `self` to the end of `other`, which lies in the same file.
+    #[must_use]
     pub fn to(self, other: Span) -> Span {
         Span { end: other.end.max(self.start), ..self }
     }

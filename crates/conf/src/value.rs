@@ -61,7 +61,7 @@ fn parse_size(text: &[u8], giga: bool) -> Option<u64> {
         (b'g' | b'G', digits) if giga => (digits, 1024 * 1024 * 1024),
         _ => (text, 1),
     };
-    digits_value(digits)?.checked_mul(unit).filter(|&n| n <= i64::MAX as u64)
+    digits_value(digits)?.checked_mul(unit).filter(|&n| i64::try_from(n).is_ok())
 }
 
 fn digits_value(digits: &[u8]) -> Option<u64> {
@@ -127,7 +127,7 @@ pub fn parse_time(text: &[u8], whole: bool) -> Option<u64> {
         }
     }
     let total = if whole { total / 1000 } else { total };
-    (seen && total <= i64::MAX as u64).then_some(total)
+    (seen && i64::try_from(total).is_ok()).then_some(total)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Looks for inputs that break the invariants in `brisk_http::fuzz`, by mutating the corpus at random.
 //!
-//! `cargo run --release -p brisk-http --example explore -- head|chunked|uri SECONDS [SEED]`
+//! `cargo run --release -p brisk-http --example explore -- head|chunked|uri|proxy_protocol SECONDS [SEED]`
 //!
 //! An input that breaks one is written to the current directory: fix the bug, move the file into the corpus.
 
@@ -45,6 +45,11 @@ const TOKENS: &[&[u8]] = &[
     b"ffffffffffffffff",
     b"\x7f",
     b"\xff",
+    b"PROXY ",
+    b"TCP4 ",
+    b"192.0.2.1 ",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0",
+    b"\x20\0\x05",
 ];
 const INPUT_BYTES_MAX: usize = 300;
 
@@ -66,7 +71,8 @@ fn main() {
         Some("head") => brisk_http::fuzz::fuzz_head,
         Some("chunked") => brisk_http::fuzz::fuzz_chunked,
         Some("uri") => brisk_http::fuzz::fuzz_uri,
-        _ => panic!("usage: explore head|chunked|uri SECONDS [SEED]"),
+        Some("proxy_protocol") => brisk_http::fuzz::fuzz_proxy_protocol,
+        _ => panic!("usage: explore head|chunked|uri|proxy_protocol SECONDS [SEED]"),
     };
     let number = |at: usize| args.get(at).and_then(|arg| arg.parse().ok());
     let seconds = number(2).unwrap_or(60);

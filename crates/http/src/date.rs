@@ -49,6 +49,12 @@ impl Civil {
         ascii(&WEEKDAYS[3 * usize::from(self.weekday)..][..3])
     }
 
+    /// `Monday` …
+    pub fn weekday_long_name(&self) -> &'static str {
+        const NAMES: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+        NAMES[usize::from(self.weekday)]
+    }
+
     /// `Jan` …
     pub fn month_name(&self) -> &'static str {
         ascii(&MONTHS[3 * usize::from(self.month - 1)..][..3])

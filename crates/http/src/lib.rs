@@ -13,6 +13,7 @@ pub mod framing;
 pub mod fuzz;
 pub mod head;
 pub mod negotiate;
+pub mod proxy_protocol;
 pub mod range;
 pub mod response;
 pub mod status;

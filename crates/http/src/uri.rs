@@ -75,6 +75,7 @@ impl Target {
     }
 
     /// A copy that only says where things are in the text: no memory of its own.
+    #[must_use]
     pub fn without_path(&self) -> Target {
         Target { path: Vec::new(), ..self.clone() }
     }

@@ -34,3 +34,8 @@ fn chunked() {
 fn uri() {
     replay("uri", brisk_http::fuzz::fuzz_uri);
 }
+
+#[test]
+fn proxy_protocol() {
+    replay("proxy_protocol", brisk_http::fuzz::fuzz_proxy_protocol);
+}

@@ -125,7 +125,7 @@ struct Access {
 
 impl Handler for Access {
     fn handle(&self, r: &mut Request) -> Flow {
-        match verdict(&self.rules, r.conn().peer.ip()) {
+        match verdict(&self.rules, r.client_addr().ip()) {
             None => Flow::Next,
             Some(Verdict::Allow) => Flow::Allowed,
             Some(Verdict::Deny) => {

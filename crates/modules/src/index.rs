@@ -82,9 +82,8 @@ impl Handler for Index {
             if name.starts_with(b"/") {
                 return Flow::Redirect { uri: name, args: None };
             }
-            match self.try_file(r, &name, &mut checked_directory) {
-                Some(flow) => return flow,
-                None => continue,
+            if let Some(flow) = self.try_file(r, &name, &mut checked_directory) {
+                return flow;
             }
         }
         Flow::Next

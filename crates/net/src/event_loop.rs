@@ -92,7 +92,7 @@ impl Loop {
         &self.mailbox
     }
 
-    pub(crate) fn register(&self, source: &Rc<Source>) -> io::Result<()> {
+    pub(crate) fn register(&self, source: &Rc<Source>, flags: epoll::EventFlags) -> io::Result<()> {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(Slot { generation: 0, source: None });
@@ -103,10 +103,7 @@ impl Loop {
         slot.source = Some(source.clone());
         let data = u64::from(slot.generation) << 32 | u64::from(index);
         source.slot.set(data);
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
+        let flags = flags | epoll::EventFlags::ET;
         let added = epoll::add(&self.epoll, source_fd(source), epoll::EventData::new_u64(data), flags);
         if let Err(error) = added {
             slot.source = None;
@@ -124,11 +121,12 @@ impl Loop {
             if u64::from(slot.generation) != data >> 32 {
                 return;
             }
-            self.free.borrow_mut().push(index);
             slot.source.take()
         };
-        if let Some(source) = source {
-            // The descriptor may live on elsewhere (a forked child, a clone): closing alone would leave it in the set.
+        let Some(source) = source else { return };
+        self.free.borrow_mut().push(index);
+        // Closing the only descriptor of a socket ends its registration: a call less for each connection.
+        if source.shared {
             let _ = epoll::delete(&self.epoll, source_fd(&source));
         }
     }

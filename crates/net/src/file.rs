@@ -116,27 +116,31 @@ pub fn open_guarded(path: &Path, symlinks: Symlinks) -> io::Result<OwnedFd> {
     let start = if from == 0 { Path::new("/") } else { Path::new(std::ffi::OsStr::from_bytes(&bytes[..from])) };
     let search = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let mut at = rustix::fs::open(start, search, Mode::empty())?;
-    let rest: Vec<&[u8]> = bytes[from..].split(|&b| b == b'/').filter(|s| !s.is_empty()).collect();
-    for (index, name) in rest.iter().enumerate() {
-        let last = index + 1 == rest.len();
-        let want = if last { flags() } else { search };
+    // A path with a final slash names a directory: it is opened once more as itself.
+    let has_slash = bytes.ends_with(b"/");
+    let mut rest = bytes[from..].split(|&b| b == b'/').filter(|s| !s.is_empty()).peekable();
+    if rest.peek().is_none() {
+        return open(path);
+    }
+    while let Some(name) = rest.next() {
+        let is_last = rest.peek().is_none() && !has_slash;
+        let want = if is_last { flags() } else { search };
         let name = Path::new(std::ffi::OsStr::from_bytes(name));
-        let opened = if owner {
-            let link = rustix::fs::statat(&at, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        at = if owner {
             let fd = rustix::fs::openat(&at, name, want, Mode::empty())?;
-            if FileType::from_raw_mode(link.st_mode) == FileType::Symlink
-                && rustix::fs::fstat(&fd)?.st_uid != link.st_uid
-            {
+            // Between the two calls the name may have become another thing, so the owners must agree even if it is
+            // no link now.
+            let link = rustix::fs::statat(&at, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+            if rustix::fs::fstat(&fd)?.st_uid != link.st_uid {
                 return Err(Errno::LOOP.into());
             }
             fd
         } else {
             rustix::fs::openat(&at, name, want | OFlags::NOFOLLOW, Mode::empty())?
         };
-        at = opened;
     }
-    if rest.is_empty() {
-        return open(path);
+    if has_slash {
+        return Ok(rustix::fs::openat(&at, ".", flags(), Mode::empty())?);
     }
     Ok(at)
 }
@@ -163,4 +167,41 @@ pub fn read_warm(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize
 /// Reads at an offset, waiting for the disk if need be: call it on the pool.
 pub fn read_cold(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(fd, buf, offset)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_refused_behind_what_is_trusted() {
+        let base = std::env::temp_dir().join(format!("brisk-links-{}", std::process::id()));
+        let base = {
+            fs::create_dir_all(base.join("dir")).unwrap();
+            fs::canonicalize(base).unwrap()
+        };
+        fs::write(base.join("dir/file"), "x").unwrap();
+        symlink("dir", base.join("link")).unwrap();
+        symlink("file", base.join("dir/name")).unwrap();
+        let code = |path: &str, symlinks: Symlinks| {
+            open_guarded(&base.join(path), symlinks).err().map(|error| error.raw_os_error().unwrap())
+        };
+        const ELOOP: Option<i32> = Some(40);
+        const ENOTDIR: Option<i32> = Some(20);
+        let refuse = Symlinks::Refuse { from: 0 };
+        let trust_link = Symlinks::Refuse { from: base.join("link").as_os_str().len() };
+        assert_eq!(code("dir/file", refuse), None);
+        assert_eq!(code("dir/", refuse), None);
+        assert_eq!(code("dir/name", refuse), ELOOP);
+        assert_eq!(code("link/file", refuse), ENOTDIR);
+        assert_eq!(code("link/file", trust_link), None);
+        assert_eq!(code("link/name", trust_link), ELOOP);
+        assert_eq!(code("dir/file/", refuse), ENOTDIR);
+        let owner = Symlinks::SameOwner { from: 0 };
+        assert_eq!(code("link/name", owner), None);
+        assert_eq!(code("dir/name/", owner), ENOTDIR);
+        fs::remove_dir_all(&base).unwrap();
+    }
 }

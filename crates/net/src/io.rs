@@ -6,6 +6,7 @@
 //! owned by a task wakes the task.
 
 use crate::event_loop::Loop;
+use rustix::event::epoll::EventFlags;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -32,6 +33,8 @@ pub(crate) struct Wakers {
 
 pub(crate) struct Source {
     fd: OwnedFd,
+    /// Other descriptors refer to the same socket: closing this one does not take it out of the loop's set.
+    pub(crate) shared: bool,
     ready: Cell<u8>,
     /// `Some`: hot, events go to the driver under this key.
     pub(crate) key: Cell<Option<u64>>,
@@ -73,14 +76,24 @@ pub struct Io {
 impl Io {
     /// Registers `fd`, which must be non-blocking, with this thread's loop.
     pub fn new(fd: OwnedFd) -> io::Result<Io> {
+        Io::register(fd, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP, false)
+    }
+
+    /// Registers a listening socket that other threads' loops watch too: a connection wakes one of them, not all.
+    pub fn listener(fd: OwnedFd) -> io::Result<Io> {
+        Io::register(fd, EventFlags::IN | EventFlags::EXCLUSIVE, true)
+    }
+
+    fn register(fd: OwnedFd, flags: EventFlags, shared: bool) -> io::Result<Io> {
         let source = Rc::new(Source {
             fd,
+            shared,
             ready: Cell::new(0),
             key: Cell::new(None),
             wakers: RefCell::default(),
             slot: Cell::new(0),
         });
-        Loop::current().register(&source)?;
+        Loop::current().register(&source, flags)?;
         Ok(Io { source })
     }
 
@@ -100,6 +113,12 @@ impl Io {
     /// From now on events wake the task that waits.
     pub fn set_task(&self) {
         self.source.key.set(None);
+    }
+
+    /// No event is reported from now on. What has arrived can still be taken, and other loops that watch the same
+    /// socket are told of all that comes later.
+    pub fn mute(&self) {
+        Loop::current().deregister(self.source.slot.get());
     }
 
     /// True once the peer has closed its side or the connection has failed.

@@ -212,6 +212,46 @@ pub fn local_time(unix_secs: i64) -> LocalTime {
     }
 }
 
+/// What the kernel knows of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    pub rtt_us: u32,
+    pub rtt_variation_us: u32,
+    pub send_window_segments: u32,
+    pub receive_space_bytes: u32,
+}
+
+/// `TCP_INFO`; an error for sockets of other kinds.
+pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    // SAFETY: the kernel writes at most `len` bytes into `info`, whose zero pattern is valid.
+    let info = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let into = (&raw mut info).cast();
+        check(libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut len))?;
+        info
+    };
+    Ok(TcpInfo {
+        rtt_us: info.tcpi_rtt,
+        rtt_variation_us: info.tcpi_rttvar,
+        send_window_segments: info.tcpi_snd_cwnd,
+        receive_space_bytes: info.tcpi_rcv_space,
+    })
+}
+
+/// The abbreviation of the local zone at this time: `CET`, `CEST`, `UTC`, …
+pub fn time_zone(unix_secs: i64) -> String {
+    let mut name = [0u8; 32];
+    // SAFETY: as in `local_time`; strftime writes at most the buffer's length and reads `tm`, whose zone points to a
+    // string that lives as long as the C library's table of zones.
+    let len = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const unix_secs, &raw mut tm);
+        libc::strftime(name.as_mut_ptr().cast(), name.len(), c"%Z".as_ptr(), &raw const tm)
+    };
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
 /// Makes the environment exactly this. Only for a process with a single thread.
 ///
 /// # Panics

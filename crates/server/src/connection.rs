@@ -1,12 +1,16 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
 use crate::thread::Listener;
+use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Io;
 use brisk_net::clock::Now;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 /// The other side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,31 @@ impl fmt::Display for Peer {
     }
 }
 
+/// Ends a connection's task from outside, wherever it waits.
+#[derive(Default)]
+pub struct Cut {
+    wanted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Cut {
+    /// The task ends at its next turn, which comes at once.
+    pub fn order(&self) {
+        self.wanted.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// For the task: whether to end; if not, it is woken when that changes.
+    pub fn is_wanted(&self, waker: &Waker) -> bool {
+        if !self.wanted.get() && self.waker.borrow().is_none() {
+            *self.waker.borrow_mut() = Some(waker.clone());
+        }
+        self.wanted.get()
+    }
+}
+
 /// A client's connection.
 pub struct Connection {
     pub io: Io,
@@ -51,6 +80,12 @@ pub struct Connection {
     pub requests: Cell<u64>,
     /// The present request came in together with the one before it.
     pub pipelined: Cell<bool>,
+    /// What a PROXY header has told; empty without one, and if it told nothing.
+    pub proxy: OnceCell<Box<ProxyHeader>>,
+    /// The connection must begin with a PROXY header, which has not come yet.
+    pub awaits_proxy_header: Cell<bool>,
+    /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
+    pub generation: Cell<u64>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -67,6 +102,9 @@ impl Connection {
             started,
             requests: Cell::new(0),
             pipelined: Cell::new(false),
+            proxy: OnceCell::new(),
+            awaits_proxy_header: Cell::new(false),
+            generation: Cell::new(0),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }
@@ -79,8 +117,32 @@ impl Connection {
         }
     }
 
+    /// Whether the client goes away before `wait` is over.
+    pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if wait.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            if self.io.is_closed() {
+                return Poll::Ready(true);
+            }
+            // Data that comes meanwhile is a next request: it wakes us once and waits in the socket.
+            let _ = self.io.poll_readable(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.
     pub fn local(&self) -> Option<SocketAddr> {
         *self.local.get_or_init(|| brisk_net::listen::local_ip(self.io.fd()))
+    }
+
+    /// Whether the client has sent something that was not looked at yet.
+    pub fn has_unread(&self) -> bool {
+        let mut probe = [0u8; 1];
+        let mut peek = || rustix::net::recv(self.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK);
+        !self.input.borrow().is_empty() || matches!(peek(), Ok((count, _)) if count > 0)
     }
 }

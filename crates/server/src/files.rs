@@ -141,12 +141,9 @@ impl Files {
             deps.pure = false;
             return Ok(found);
         }
-        let watch = match self.watcher.as_ref().map(|w| w.watch(path)) {
-            Some(Ok(watch)) => watch,
-            _ => {
-                deps.pure = false;
-                return Ok(found);
-            }
+        let Some(Ok(watch)) = self.watcher.as_ref().map(|w| w.watch(path)) else {
+            deps.pure = false;
+            return Ok(found);
         };
         // Looked at again, now that changes are noticed.
         let found = look_warm(look, path, symlinks)?;

@@ -129,7 +129,7 @@ mod tests {
         let end = loop {
             match body.poll_chunk(&mut cx) {
                 Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => {
-                    got.extend_from_slice(piece.in_memory().unwrap())
+                    got.extend_from_slice(piece.in_memory().unwrap());
                 }
                 Poll::Ready(end) => break end,
                 Poll::Pending => std::thread::yield_now(),

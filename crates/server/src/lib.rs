@@ -1,9 +1,12 @@
 //! The server: configuration, connections, requests and their phases. It names no module; modules name it.
 #![forbid(unsafe_code)]
 
+mod accept;
+pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;
+pub mod counters;
 pub mod files;
 mod filters;
 pub mod flow;
@@ -18,6 +21,7 @@ pub mod path;
 pub mod phases;
 pub mod plan;
 mod prepared;
+mod proxy_protocol;
 pub mod regex;
 pub mod request;
 pub mod response;
@@ -28,3 +32,4 @@ pub mod text;
 pub mod thread;
 pub mod vars;
 pub mod worker;
+pub mod zone;

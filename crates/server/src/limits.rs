@@ -34,6 +34,8 @@ pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const ACCEPT_BATCH_MAX: usize = 64;
 /// The same with `multi_accept on`.
 pub const ACCEPT_ALL_MAX: usize = 1024;
+/// How long nothing is accepted after that has failed for want of descriptors or memory.
+pub const ACCEPT_PAUSE_MS: u64 = 500;
 /// Depth of subrequests.
 pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
 /// Bytes of log lines buffered per file and thread before they are written early.

@@ -6,7 +6,7 @@ use crate::limits::REGEX_SET_MIN;
 use crate::regex::{Candidates, Regex, RegexSet};
 use crate::request::Request;
 use brisk_conf::{Diag, Token};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 /// A prefix or exact location.
@@ -27,6 +27,7 @@ struct PrefixEntry {
 pub struct LocationTree {
     /// Sorted by text.
     prefixes: Vec<PrefixEntry>,
+    has_auto_redirect: bool,
     regexes: Vec<(Regex, LocationId)>,
     /// All of `regexes` in one, built when it is first needed.
     set: OnceLock<Option<RegexSet>>,
@@ -50,6 +51,13 @@ enum Step {
 }
 
 impl LocationTree {
+    /// From entries sorted by text.
+    fn new(mut prefixes: Vec<PrefixEntry>, regexes: Vec<(Regex, LocationId)>) -> LocationTree {
+        link(&mut prefixes);
+        let has_auto_redirect = prefixes.iter().any(|entry| entry.auto_redirect);
+        LocationTree { prefixes, has_auto_redirect, regexes, set: OnceLock::new() }
+    }
+
     fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
         if self.regexes.len() < REGEX_SET_MIN {
             return None;
@@ -62,18 +70,15 @@ impl LocationTree {
         // The greatest text that is not greater than the URI; its chain of shorter ones holds every prefix.
         let after = self.prefixes.partition_point(|entry| *entry.text <= *uri);
         let mut at = after.checked_sub(1);
-        if let Some(entry) = at.map(|i| &self.prefixes[i])
-            && *entry.text == *uri
-            && let Some(id) = entry.exact
-        {
-            return Step::Exact(id);
+        if let Some(entry) = at.map(|i| &self.prefixes[i]).filter(|entry| *entry.text == *uri) {
+            if let Some(id) = entry.exact {
+                return Step::Exact(id);
+            }
+            if let Some(id) = entry.prefix {
+                return Step::Prefix { id, no_regex: entry.no_regex };
+            }
         }
-        if let Some(entry) = self.prefixes.get(after)
-            && entry.auto_redirect
-            && entry.text.len() == uri.len() + 1
-            && entry.text.starts_with(uri)
-            && let Some(id) = entry.prefix
-        {
+        if let Some(id) = self.with_slash(uri, after) {
             return Step::Slash(id);
         }
         while let Some(index) = at {
@@ -86,6 +91,18 @@ impl LocationTree {
             at = entry.shorter.map(|i| i as usize);
         }
         Step::None
+    }
+
+    /// The location that is the URI with a slash behind it and wants to be asked with it. `after` is the first text
+    /// that is greater than the URI; others may stand between (`-` is less than `/`).
+    fn with_slash(&self, uri: &[u8], after: usize) -> Option<LocationId> {
+        if !self.has_auto_redirect {
+            return None;
+        }
+        let compare = |entry: &PrefixEntry| entry.text.iter().cmp(uri.iter().chain(b"/"));
+        let index = self.prefixes[after..].binary_search_by(compare).ok()?;
+        let entry = &self.prefixes[after + index];
+        entry.prefix.filter(|_| entry.auto_redirect)
     }
 }
 
@@ -124,6 +141,9 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
     (best, false)
 }
 
+/// Named locations by name.
+pub type NamedLocations = HashMap<Box<[u8]>, LocationId>;
+
 /// How a location is written.
 pub enum Pattern {
     Exact(Box<[u8]>),
@@ -136,18 +156,21 @@ pub enum Pattern {
 #[derive(Default)]
 pub struct Scope {
     patterns: Vec<(Pattern, LocationId)>,
+    /// What must be unique: how it is written, with the kind of match in front.
+    seen: HashSet<(u8, Box<[u8]>)>,
 }
 
 impl Scope {
     /// Adds a location; two of the same are an error.
     pub fn add(&mut self, pattern: Pattern, id: LocationId, token: &Token) -> Result<(), Diag> {
-        let same = |have: &Pattern| match (have, &pattern) {
-            (Pattern::Exact(a), Pattern::Exact(b)) | (Pattern::Named(a), Pattern::Named(b)) => a == b,
-            (Pattern::Prefix { text: a, .. }, Pattern::Prefix { text: b, .. }) => a == b,
-            _ => false,
+        // Regular expressions may repeat.
+        let key = match &pattern {
+            Pattern::Exact(text) => Some((b'=', text.clone())),
+            Pattern::Prefix { text, .. } => Some((b' ', text.clone())),
+            Pattern::Named(text) => Some((b'@', text.clone())),
+            Pattern::Regex(_) => None,
         };
-        // Regular expressions may repeat, and blocks with thousands of locations must not take quadratic time.
-        if !matches!(pattern, Pattern::Regex(_)) && self.patterns.iter().any(|(have, _)| same(have)) {
+        if key.is_some_and(|key| !self.seen.insert(key)) {
             return Err(Diag::emerg(token.span, format!("duplicate location \"{}\"", token.text()))
                 .help("a location may be defined once in a block; merge the two"));
         }
@@ -156,10 +179,7 @@ impl Scope {
     }
 
     /// The finished tree and the named locations.
-    pub(crate) fn finish(
-        self,
-        global: &crate::conf::Global<'_>,
-    ) -> (Option<Box<LocationTree>>, HashMap<Box<[u8]>, LocationId>) {
+    pub(crate) fn finish(self, global: &crate::conf::Global<'_>) -> (Option<Box<LocationTree>>, NamedLocations) {
         let mut named = HashMap::new();
         let mut regexes = Vec::new();
         let mut texts: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> = std::collections::BTreeMap::new();
@@ -189,14 +209,13 @@ impl Scope {
             } else {
                 entry.prefix = Some(id);
                 entry.no_regex = no_regex;
-                let owned = global.locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.content.is_some());
-                entry.auto_redirect = owned && entry.text.ends_with(b"/");
+                let wants = global.locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.auto_redirect);
+                entry.auto_redirect = wants && entry.text.ends_with(b"/");
             }
         }
-        let mut prefixes: Vec<PrefixEntry> = texts.into_values().collect();
-        link(&mut prefixes);
-        let empty = prefixes.is_empty() && regexes.is_empty();
-        ((!empty).then(|| Box::new(LocationTree { prefixes, regexes, set: OnceLock::new() })), named)
+        let tree = LocationTree::new(texts.into_values().collect(), regexes);
+        let empty = tree.prefixes.is_empty() && tree.regexes.is_empty();
+        ((!empty).then(|| Box::new(tree)), named)
     }
 }
 
@@ -212,5 +231,69 @@ fn link(prefixes: &mut [PrefixEntry]) {
         }
         prefixes[index].shorter = open.last().copied();
         open.push(index as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree of `=` exact, `>` auto-redirecting and plain prefixes; each location's number is its place in the list.
+    fn tree(texts: &[&str]) -> LocationTree {
+        let mut entries: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> =
+            std::collections::BTreeMap::new();
+        for (index, written) in texts.iter().enumerate() {
+            let text: Box<[u8]> = written.trim_start_matches(['=', '>']).as_bytes().into();
+            let entry = entries.entry(text.clone()).or_insert(PrefixEntry {
+                text,
+                shorter: None,
+                prefix: None,
+                exact: None,
+                no_regex: false,
+                auto_redirect: written.starts_with('>'),
+            });
+            let id = Some(LocationId(index as u32));
+            if written.starts_with('=') {
+                entry.exact = id;
+            } else {
+                entry.prefix = id;
+            }
+        }
+        LocationTree::new(entries.into_values().collect(), Vec::new())
+    }
+
+    fn check(texts: &[&str], uri: &str, want: &str) {
+        let text = |id: LocationId| texts[id.0 as usize];
+        let got = match tree(texts).step(uri.as_bytes()) {
+            Step::None => "nothing".to_string(),
+            Step::Exact(id) => text(id).to_string(),
+            Step::Slash(id) => format!("redirect to {}", text(id)),
+            Step::Prefix { id, .. } => text(id).to_string(),
+        };
+        assert_eq!(got, want, "{uri} in {texts:?}");
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let texts = ["/", "/a", "/ab", "=/a", "/a/b/c", "=/x"];
+        check(&texts, "/", "/");
+        check(&texts, "/a", "=/a");
+        check(&texts, "/aa", "/a");
+        check(&texts, "/abc", "/ab");
+        check(&texts, "/a/b/d", "/a");
+        check(&texts, "/a/b/cd", "/a/b/c");
+        check(&texts, "/x", "=/x");
+        check(&texts, "/xy", "/");
+        check(&["/a"], "/b", "nothing");
+    }
+
+    #[test]
+    fn a_missing_slash_is_redirected_unless_the_uri_has_a_location() {
+        check(&["/", ">/a/", "/a-b", "/a-c"], "/a", "redirect to >/a/");
+        check(&["/", ">/a/", "/a-b", "/a-c"], "/a/", ">/a/");
+        check(&["/", "/a/"], "/a", "/");
+        check(&["/a", ">/a/"], "/a", "/a");
+        check(&["=/a", ">/a/"], "/a", "=/a");
+        check(&["=/a/", ">/b/"], "/a", "nothing");
     }
 }

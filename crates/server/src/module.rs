@@ -50,6 +50,9 @@ pub trait ModuleConf: Any + Send + Sync {
     }
 }
 
+/// Works on one block while the configuration is built.
+pub type BlockHook = fn(&mut Cx<'_, '_>) -> Result<(), Diag>;
+
 /// One module.
 pub struct Module {
     /// As in nginx's documentation, without `ngx_http_` and `_module`.
@@ -59,7 +62,7 @@ pub struct Module {
     /// The configuration before any directive, defaults of rows not yet applied.
     pub conf: fn() -> Arc<dyn ModuleConf>,
     /// Runs when a block's simple directives are done: checks that concern several of them.
-    pub finish: Option<fn(&mut Cx<'_, '_>) -> Result<(), Diag>>,
+    pub finish: Option<BlockHook>,
     /// Puts handlers and filters into a location's plan, if the module is configured there.
     pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
 }

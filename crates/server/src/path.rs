@@ -95,17 +95,17 @@ pub fn document_root(r: &Request, out: &mut Vec<u8>) {
 
 /// The location's rule for symbolic links, for a mapped path.
 pub fn symlinks(r: &Request, mapped: &Mapped) -> file::Symlinks {
-    let rule: &Symlinks = &r.core().symlinks;
-    let from = |template: &Option<crate::vars::Template>| {
-        let Some(template) = template else { return 0 };
-        let trusted = template.eval(r);
-        let inside = mapped.bytes.starts_with(&trusted)
-            && (trusted.ends_with(b"/") || matches!(mapped.bytes.get(trusted.len()), Some(b'/') | None));
-        if inside { trusted.len() } else { 0 }
+    let (template, owner) = match &*r.core().symlinks {
+        Symlinks::Follow => return file::Symlinks::Follow,
+        Symlinks::Refuse { from } => (from, false),
+        Symlinks::SameOwner { from } => (from, true),
     };
-    match rule {
-        Symlinks::Follow => file::Symlinks::Follow,
-        Symlinks::Refuse { from: f } => file::Symlinks::Refuse { from: from(f) },
-        Symlinks::SameOwner { from: f } => file::Symlinks::SameOwner { from: from(f) },
-    }
+    let trusted = template.as_ref().map_or_else(Vec::new, |template| template.eval(r));
+    let from = match mapped.bytes.strip_prefix(&*trusted) {
+        // The whole path is trusted.
+        Some([]) => return file::Symlinks::Follow,
+        Some([next, ..]) if *next == b'/' || trusted.ends_with(b"/") => trusted.len(),
+        _ => 0,
+    };
+    if owner { file::Symlinks::SameOwner { from } } else { file::Symlinks::Refuse { from } }
 }

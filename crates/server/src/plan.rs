@@ -58,12 +58,16 @@ pub enum Purity {
 
 /// Handlers and filters of one location, by phase.
 pub struct Plan {
+    /// Of the server block: once, before anything else is done with the request.
+    pub post_read: Vec<Arc<dyn Handler>>,
     pub rewrite: Option<Arc<dyn Handler>>,
     pub preaccess: Vec<Arc<dyn Handler>>,
     pub access: Vec<Arc<dyn Handler>>,
     pub precontent: Vec<Arc<dyn Handler>>,
     /// The one handler that owns the location, e.g. a proxy; `None`: the chain below.
     pub content: Option<Arc<dyn Handler>>,
+    /// The handler's URIs lie below the location: `/x` is redirected to `/x/` if that is the location (proxies).
+    pub auto_redirect: bool,
     /// Asked in order when nobody owns the location.
     pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,
@@ -76,11 +80,13 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
+            post_read: Vec::new(),
             rewrite: None,
             preaccess: Vec::new(),
             access: Vec::new(),
             precontent: Vec::new(),
             content: None,
+            auto_redirect: false,
             content_chain: Vec::new(),
             filters: Vec::new(),
             log: Vec::new(),
@@ -121,6 +127,7 @@ impl Plan {
     pub(crate) fn seal(&mut self) {
         self.filters.sort_by_key(|(stage, _)| *stage);
         self.content_chain.sort_by_key(|(order, _)| *order);
+        self.post_read.shrink_to_fit();
         self.preaccess.shrink_to_fit();
         self.access.shrink_to_fit();
         self.precontent.shrink_to_fit();

@@ -29,14 +29,16 @@ pub struct Answer {
     pub args: Box<[u8]>,
     pub host: Box<[u8]>,
     pub watches: Box<[Watch]>,
+    /// The last second in which it may be given.
+    pub until: i64,
     pub has_log: bool,
     /// [`Request::finding`](crate::request::Request::finding), for the log.
     pub findings: Vec<Rc<dyn Any>>,
 }
 
 impl Answer {
-    fn is_true(&self) -> bool {
-        self.watches.iter().all(Watch::is_up)
+    fn holds(&self, now: i64) -> bool {
+        now <= self.until && self.watches.iter().all(Watch::is_up)
     }
 }
 
@@ -56,12 +58,12 @@ impl Kept {
         }
     }
 
-    /// Drops what is no longer true; false if nothing is left.
-    fn retain_true(&mut self) -> bool {
+    /// Drops what no longer holds; false if nothing is left.
+    fn retain(&mut self, now: i64) -> bool {
         match self {
-            Kept::One(answer) => answer.is_true(),
+            Kept::One(answer) => answer.holds(now),
             Kept::ByEncoding(answers) => {
-                answers.retain(|(_, answer)| answer.is_true());
+                answers.retain(|(_, answer)| answer.holds(now));
                 !answers.is_empty()
             }
         }
@@ -91,7 +93,8 @@ impl Prepared {
         self.map.hasher().hash_one((listen.0, host, target))
     }
 
-    /// The answer for a request, if there is one and it is still true. `class` is asked only if the answer depends on it.
+    /// The answer for a request, if there is one and it still holds at `now` (seconds since 1970). `class` is asked
+    /// only if the answer depends on it.
     #[inline]
     pub fn get(
         &mut self,
@@ -99,6 +102,7 @@ impl Prepared {
         host: &[u8],
         target: &[u8],
         class: impl FnOnce() -> u8,
+        now: i64,
     ) -> Option<Rc<Answer>> {
         if self.map.is_empty() {
             return None;
@@ -115,18 +119,18 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
-        if answer.is_true() {
+        if answer.holds(now) {
             return Some(answer.clone());
         }
-        self.prune(hash);
+        self.prune(hash, now);
         None
     }
 
-    /// Drops an entry's answers that are no longer true.
-    fn prune(&mut self, hash: u64) {
+    /// Drops an entry's answers that no longer hold.
+    fn prune(&mut self, hash: u64, now: i64) {
         let Some(entry) = self.map.get_mut(&Key(hash)) else { return };
         self.bytes -= entry.kept.bytes();
-        if entry.kept.retain_true() {
+        if entry.kept.retain(now) {
             self.bytes += entry.kept.bytes();
         } else {
             self.map.remove(&Key(hash));
@@ -134,12 +138,12 @@ impl Prepared {
     }
 
     /// Drops what is outdated, and half of the rest: what is in use comes back with its next request.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, now: i64) {
         let mut turn = false;
         let mut bytes = 0;
         self.map.retain(|_, entry| {
             turn = !turn;
-            let stay = turn && entry.kept.retain_true();
+            let stay = turn && entry.kept.retain(now);
             bytes += if stay { entry.kept.bytes() } else { 0 };
             stay
         });
@@ -147,9 +151,17 @@ impl Prepared {
     }
 
     /// Keeps an answer; with a class, for requests of that class only.
-    pub fn put(&mut self, listen: ListenId, host: &[u8], target: &[u8], class: Option<u8>, answer: Answer) {
+    pub fn put(
+        &mut self,
+        listen: ListenId,
+        host: &[u8],
+        target: &[u8],
+        class: Option<u8>,
+        answer: Answer,
+        now: i64,
+    ) {
         if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.bytes.len() > PREPARED_BYTES_MAX {
-            self.make_room();
+            self.make_room(now);
         }
         let hash = self.hash(listen, host, target);
         let answer = Rc::new(answer);

@@ -1,8 +1,10 @@
 //! A request on its way through the phases.
 
+use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
+use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
 use crate::phases::Cursor;
@@ -87,17 +89,26 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// Counted among those that are being answered.
+    pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
+    /// Likewise.
+    pub(crate) common: Rc<Common>,
     pub captures: RefCell<Captures>,
     /// The answer depends on nothing but target, host and `deps`.
     pub purity: Purity,
+    /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
+    /// impure, only short-lived.
+    pub same_until: i64,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The whole response has been sent.
+    pub completed: bool,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -137,13 +148,17 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            ongoing: None,
             vars: Rc::default(),
+            common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
+            same_until: i64::MAX,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            completed: false,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -162,6 +177,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;
         self.add_uri_to_alias = false;
@@ -178,12 +194,18 @@ impl Request {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
         }
+        match Rc::get_mut(&mut self.common) {
+            Some(common) => common.clear(),
+            None => self.common = Rc::default(),
+        }
         self.depth = 0;
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
+        self.same_until = i64::MAX;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.completed = false;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

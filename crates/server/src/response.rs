@@ -74,6 +74,11 @@ impl Body {
         }
     }
 
+    /// Whether there is surely nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+
     pub fn bytes(text: impl Into<Text>) -> Body {
         Body::One(Piece::Bytes(text.into()))
     }

@@ -4,10 +4,11 @@
 //! A subrequest is a request of its own that re-enters the phases: same connection, same head, same variables, another
 //! URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
 
+use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
-use crate::phases::{self, Run};
+use crate::phases::{self, Cursor, Phase, Run};
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
@@ -28,6 +29,7 @@ pub struct Parent {
     live: Rc<Live>,
     server: ServerId,
     vars: Rc<Store>,
+    common: Rc<Common>,
     depth: u8,
     started: Now,
 }
@@ -45,6 +47,7 @@ impl Parent {
             live: r.live.clone(),
             server: r.server,
             vars: r.vars.clone(),
+            common: r.common.clone(),
             depth: r.depth,
             started: r.started,
         })
@@ -76,9 +79,11 @@ impl Parent {
         r.server = self.server;
         r.loc = self.live.snap.server(self.server).root;
         r.vars = self.vars.clone();
+        r.common = self.common.clone();
         r.uri.extend_from_slice(uri);
         r.args.extend_from_slice(args);
         r.method = method;
+        r.cursor = Cursor::at(Phase::ServerRewrite);
         r.depth = self.depth + 1;
         r.internal = true;
         r.unparsed_uri_valid = false;

@@ -1,30 +1,27 @@
 //! One event-loop thread: its connections, caches and present configuration.
 
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
-use crate::connection::{Connection, Peer};
+pub use crate::accept::Listener;
+use crate::counters::Counters;
+use crate::connection::{Connection, Cut};
 use crate::files::Files;
 use crate::h1;
-use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ARENA_BYTES};
+use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
+use crate::proxy_protocol;
 use crate::request::Request;
 use brisk_http::HeadOptions;
-use brisk_net::listen::{self, Address};
+use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
-use brisk_net::{Driver, Io, Loop, Mailbox, clock};
-use rustix::fd::OwnedFd;
+use brisk_net::{Driver, Loop, Mailbox, clock, sleep};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// A listening socket as a thread sees it. Connections keep it to know where they came in.
-pub struct Listener {
-    pub address: Address,
-    io: Io,
-    /// Its place in the present configuration; `None` once the configuration no longer has it.
-    pub id: Cell<Option<ListenId>>,
-}
+use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live {
@@ -58,6 +55,13 @@ impl Live {
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
     }
 
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        let Some(id) = listener.id.get() else { return Duration::ZERO };
+        let server = self.snap.server(self.snap.listen(id).default_server);
+        self.snap.location(server.root).core.client_header_timeout
+    }
+
     /// See [`Snapshot::reduced`].
     fn reduced(&self, server: ServerId, location: LocationId) -> Live {
         Live {
@@ -76,22 +80,37 @@ pub struct Shared {
     pub loads: Vec<AtomicUsize>,
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
-    pub requests: AtomicU64,
+    pub counters: Vec<Counters>,
     pub watcher: Option<Arc<Watcher>>,
-    /// Graceful stop: idle connections are closed, responses say so.
-    pub draining: AtomicBool,
+    /// Readable when a thread that drains has no connection left.
+    empty: OwnedFd,
 }
 
 impl Shared {
-    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> Shared {
-        Shared {
+    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> std::io::Result<Shared> {
+        Ok(Shared {
             loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
             watcher,
-            draining: AtomicBool::new(false),
-        }
+            empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    fn tell_empty(&self) {
+        // Cannot block: the counter is far from full.
+        let _ = rustix::io::write(&self.empty, &1u64.to_ne_bytes());
+    }
+
+    pub fn empty(&self) -> BorrowedFd<'_> {
+        self.empty.as_fd()
+    }
+
+    /// Whether no thread has a connection.
+    pub fn is_empty(&self) -> bool {
+        let _ = rustix::io::read(&self.empty, &mut [0u8; 8]);
+        self.loads.iter().all(|load| load.load(Ordering::Acquire) == 0)
     }
 }
 
@@ -99,8 +118,8 @@ impl Shared {
 pub(crate) enum State {
     /// Between requests: nothing but this entry. Ends at the deadline.
     Idle,
-    /// A task works on it.
-    Busy,
+    /// A task works on it; it can be ended from here.
+    Busy(Rc<Cut>),
 }
 
 pub(crate) struct Slot {
@@ -112,7 +131,7 @@ pub(crate) struct Slot {
 }
 
 /// Keys of hot sources: listeners have this bit.
-const LISTENER_KEY: u64 = 1 << 63;
+pub(crate) const LISTENER_KEY: u64 = 1 << 63;
 
 /// See the module's head.
 pub struct Thread {
@@ -121,16 +140,18 @@ pub struct Thread {
     pub files: Files,
     pub logs: LogBuffers,
     pub(crate) live: RefCell<Rc<Live>>,
-    listeners: RefCell<Vec<Rc<Listener>>>,
+    pub(crate) listeners: RefCell<Vec<Rc<Listener>>>,
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
     free: RefCell<Vec<u32>>,
+    // Boxed: they are handed around between the table, tasks and subrequests.
+    #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Request>>>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
-    accept_paused: Cell<bool>,
-    /// Accepts nothing new; ends when the last connection has gone.
-    stopping: Cell<bool>,
+    pub(crate) accept_paused: Cell<bool>,
+    /// Accepts nothing new.
+    draining: Cell<bool>,
 }
 
 thread_local! {
@@ -154,7 +175,7 @@ impl Thread {
             out: RefCell::new(Vec::with_capacity(64 << 10)),
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
-            stopping: Cell::new(false),
+            draining: Cell::new(false),
         });
         CURRENT.set(Some(thread.clone()));
         thread
@@ -198,8 +219,8 @@ impl Thread {
         r.clear();
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive.
-        let current = r.live.generation == self.live.borrow().generation && !r.live.snap.listens.is_empty();
-        if current && pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
+        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());
+        if is_current && pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
             pool.push(r);
         }
     }
@@ -210,29 +231,20 @@ impl Thread {
         (r.server, r.loc) = (ServerId(0), LocationId(0));
     }
 
-    /// Starts accepting on sockets; `fds[i]` is the socket of the snapshot's listen `i`.
-    pub fn listen(&self, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
-        for (address, fd) in sockets {
-            let io = Io::new(fd)?;
-            let index = self.listeners.borrow().len() as u64;
-            let id = self.find_listen(&address);
-            self.listeners.borrow_mut().push(Rc::new(Listener { address, io, id: Cell::new(id) }));
-            self.listeners.borrow()[index as usize].io.set_hot(LISTENER_KEY | index);
-        }
-        Ok(())
-    }
-
-    fn find_listen(&self, address: &Address) -> Option<ListenId> {
+    pub(crate) fn find_listen(&self, address: &Address) -> Option<ListenId> {
         let live = self.live();
         let at = live.snap.listens.iter().position(|l| l.address == *address)?;
         Some(ListenId(at as u32))
     }
 
-    /// Takes another configuration. Requests that run keep theirs; connections take the new one with their next
-    /// request, if their socket is still listened on.
-    pub fn switch(&self, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
-        *self.live.borrow_mut() = Rc::new(live);
+    /// Takes another configuration. Requests that run keep theirs, for `worker_shutdown_timeout` at most; connections
+    /// take the new one with their next request, if their socket is still listened on.
+    pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
+        let generation = live.generation;
+        let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
+        let limit = old.snap.main.shutdown_timeout;
+        drop(old);
         let mut gone = Vec::new();
         {
             let mut listeners = self.listeners.borrow_mut();
@@ -243,13 +255,18 @@ impl Thread {
                 }
             }
             listeners.retain(|l| l.id.get().is_some());
-            for (index, listener) in listeners.iter().enumerate() {
-                listener.io.set_hot(LISTENER_KEY | index as u64);
-            }
+            listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
         }
         for listener in gone {
-            listener.io.set_task();
+            listener.close();
             self.close_idle(|conn| Rc::ptr_eq(&conn.listener, &listener));
+        }
+        if !limit.is_zero() {
+            let this = self.clone();
+            brisk_net::spawn(async move {
+                sleep(limit).await;
+                this.cut(generation);
+            });
         }
         self.listen(sockets)
     }
@@ -259,18 +276,29 @@ impl Thread {
         self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
     }
 
-    /// Graceful stop: no new connections, idle ones closed, the loop ends when the rest is done.
-    pub fn drain(&self) {
-        self.stopping.set(true);
-        for listener in self.listeners.take() {
-            listener.io.set_task();
-        }
-        self.close_idle(|_| true);
-        self.maybe_stop();
+    /// Graceful stop: no new connections, and those between two requests are closed. As in nginx, a connection that has
+    /// not brought its first request yet is still served.
+    pub fn drain(self: &Rc<Self>) {
+        self.draining.set(true);
+        self.stop_accepting();
+        self.close_idle(|conn| conn.requests.get() > 0 && !conn.has_unread());
     }
 
     pub fn is_draining(&self) -> bool {
-        self.stopping.get()
+        self.draining.get()
+    }
+
+    /// Ends what is served by a configuration before `generation`, and connections that were accepted under one and
+    /// have brought nothing yet.
+    pub fn cut(&self, generation: u64) {
+        let is_old = |conn: &Connection| conn.generation.get() < generation;
+        self.close_idle(|conn| is_old(conn) && conn.requests.get() == 0);
+        let tasks: Vec<Rc<Cut>> = {
+            let slots = self.slots.borrow();
+            let busy = slots.iter().filter_map(|(_, slot)| slot.as_ref()).filter(|slot| is_old(&slot.conn));
+            busy.filter_map(|slot| if let State::Busy(cut) = &slot.state { Some(cut.clone()) } else { None }).collect()
+        };
+        tasks.iter().for_each(|cut| cut.order());
     }
 
     fn close_idle(&self, mut which: impl FnMut(&Connection) -> bool) {
@@ -285,9 +313,11 @@ impl Thread {
         }
     }
 
-    fn maybe_stop(&self) {
-        if self.stopping.get() && self.connections() == 0 {
-            Loop::current().stop();
+    /// A connection less. When the last one of a draining thread has gone, the worker is told.
+    pub(crate) fn uncount(&self) {
+        let before = self.shared.loads[self.index].fetch_sub(1, Ordering::AcqRel);
+        if before == 1 && self.draining.get() {
+            self.shared.tell_empty();
         }
     }
 
@@ -295,132 +325,17 @@ impl Thread {
         self.shared.loads[self.index].load(Ordering::Relaxed)
     }
 
-    fn accept(self: &Rc<Self>, listener: &Rc<Listener>) {
-        let live = self.live();
-        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
-        for _ in 0..batch {
-            match listen::accept(listener.io.fd()) {
-                Ok(Some((fd, peer))) => {
-                    let peer = match peer.as_ref().and_then(listen::ip_of) {
-                        Some(addr) => Peer::Ip(addr),
-                        None => Peer::Unix,
-                    };
-                    self.place(fd, peer, listener, &live);
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    self.accept_failed(&error);
-                    return;
-                }
-            }
-        }
-        // More may be waiting, and the edge will not come again.
-        let at = self.listeners.borrow().iter().position(|l| Rc::ptr_eq(l, listener));
-        if let Some(index) = at {
-            listener.io.mark_readable();
-            listener.io.set_hot(LISTENER_KEY | index as u64);
-        }
-    }
-
-    /// Out of descriptors (or memory): stop accepting for a moment; the connections wait in the kernel.
-    fn accept_failed(self: &Rc<Self>, error: &std::io::Error) {
-        crate::worker::log_error(
-            &self.live(),
-            crate::core::LogLevel::Crit,
-            format_args!("accept4() failed ({})", brisk_conf::os_text(error)),
-        );
-        if self.accept_paused.replace(true) {
-            return;
-        }
-        let this = self.clone();
-        brisk_net::spawn(async move {
-            brisk_net::sleep(std::time::Duration::from_millis(500)).await;
-            this.accept_paused.set(false);
-            let listeners = this.listeners.borrow().clone();
-            for listener in listeners {
-                this.accept(&listener);
-            }
+    /// Gives a connection a place in the table; returns its key.
+    pub(crate) fn insert(&self, slot: Slot) -> u64 {
+        let mut slots = self.slots.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push((0, None));
+            slots.len() as u32 - 1
         });
-    }
-
-    /// Gives a new connection to the thread that has the fewest.
-    fn place(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>, live: &Rc<Live>) {
-        let loads = &self.shared.loads;
-        let mine = loads[self.index].load(Ordering::Relaxed);
-        let (least, load) = loads
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
-            .min_by_key(|&(i, load)| (load, i != self.index))
-            .unwrap_or((self.index, mine));
-        let target = if load < mine { least } else { self.index };
-        let limit = live.snap.main.connections as usize;
-        if loads[target].load(Ordering::Relaxed) >= limit {
-            crate::worker::log_error(
-                live,
-                crate::core::LogLevel::Alert,
-                format_args!("{limit} worker_connections are not enough"),
-            );
-            return;
-        }
-        loads[target].fetch_add(1, Ordering::Relaxed);
-        if target == self.index {
-            self.adopt(fd, peer, listener.clone());
-            return;
-        }
-        let address = listener.address.clone();
-        let Some(mailbox) = self.shared.mailboxes[target].get() else {
-            loads[target].fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let shared = self.shared.clone();
-        mailbox.call(move || {
-            let Some(thread) = Thread::current() else { return };
-            let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
-            match listener {
-                Some(listener) => thread.adopt(fd, peer, listener),
-                None => {
-                    shared.loads[target].fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-        });
-    }
-
-    /// Makes a socket a connection of this thread; it is already counted.
-    fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let io = match Io::new(fd) {
-            Ok(io) => io,
-            Err(_) => {
-                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-                return;
-            }
-        };
-        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
-        let now = clock::now();
-        let live = self.live();
-        let timeout = match listener.id.get() {
-            Some(id) => {
-                let server = live.snap.server(live.snap.listen(id).default_server);
-                live.snap.location(server.root).core.client_header_timeout
-            }
-            None => std::time::Duration::ZERO,
-        };
-        let conn = Rc::new(Connection::new(io, id, peer, listener, now));
-        let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
-        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
-        let key = {
-            let mut slots = self.slots.borrow_mut();
-            let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-                slots.push((0, None));
-                slots.len() as u32 - 1
-            });
-            let entry = &mut slots[index as usize];
-            entry.0 = entry.0.wrapping_add(1) & 0x7fff_ffff;
-            entry.1 = Some(slot);
-            u64::from(entry.0) << 32 | u64::from(index)
-        };
-        conn.io.set_hot(key);
-        Loop::current().hot_timer(deadline_ms, key);
+        let entry = &mut slots[index as usize];
+        entry.0 = entry.0.wrapping_add(1) & 0x7fff_ffff;
+        entry.1 = Some(slot);
+        u64::from(entry.0) << 32 | u64::from(index)
     }
 
     /// The key of a slot, if it is in use.
@@ -438,12 +353,14 @@ impl Thread {
         slot.as_ref().map(|s| (index, s.conn.clone()))
     }
 
-    /// From now on a task owns the connection.
-    pub(crate) fn set_busy(&self, index: u32) {
+    /// From now on a task owns the connection; it must heed what is returned.
+    pub(crate) fn set_busy(&self, index: u32) -> Rc<Cut> {
+        let cut = Rc::<Cut>::default();
         if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
-            slot.state = State::Busy;
+            slot.state = State::Busy(cut.clone());
             slot.conn.io.set_task();
         }
+        cut
     }
 
     /// The connection waits for its next request until `deadline_ms`.
@@ -489,8 +406,7 @@ impl Thread {
             slot
         };
         if slot.is_some() {
-            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-            self.maybe_stop();
+            self.uncount();
         }
     }
 }
@@ -501,12 +417,7 @@ pub struct ThreadDriver(pub Rc<Thread>);
 impl Driver for ThreadDriver {
     fn ready(&self, keys: &[u64]) {
         for &key in keys.iter().filter(|&&key| key & LISTENER_KEY != 0) {
-            let listener = self.0.listeners.borrow().get((key & !LISTENER_KEY) as usize).cloned();
-            if let Some(listener) = listener
-                && !self.0.accept_paused.get()
-            {
-                self.0.accept(&listener);
-            }
+            self.0.accept((key & !LISTENER_KEY) as usize);
         }
         h1::ready(&self.0, keys.iter().copied().filter(|&key| key & LISTENER_KEY == 0));
     }
@@ -527,13 +438,16 @@ impl Driver for ThreadDriver {
                     Loop::current().hot_timer(slot.deadline_ms, key);
                     false
                 }
-                State::Busy => {
+                State::Busy(_) => {
                     slot.timer_ms = 0;
                     false
                 }
             }
         };
         if expired {
+            if let Some((_, conn)) = self.0.connection(key) {
+                proxy_protocol::timed_out(&self.0.live(), &conn);
+            }
             self.0.release(index);
         }
     }

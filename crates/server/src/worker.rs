@@ -7,12 +7,12 @@ use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::fmt;
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 /// A listening socket with its address.
@@ -29,7 +29,6 @@ pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
 /// The running threads of a worker process.
 pub struct Worker {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
     generation: u64,
     logs: Arc<Vec<Arc<LogFile>>>,
     snap: Arc<Snapshot>,
@@ -47,35 +46,44 @@ impl Worker {
     ) -> io::Result<Worker> {
         // Without inotify every request looks at its files itself: slower, never wrong.
         let watcher = Watcher::new().ok().map(Arc::new);
-        let shared = Arc::new(Shared::new(count, watcher));
+        let shared = Arc::new(Shared::new(count, watcher)?);
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
-        let mut threads = Vec::new();
+        let barrier = Arc::new(Barrier::new(count));
         let (ready, started) = mpsc::channel();
         for index in 0..count {
             let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
             let sockets = duplicate(sockets)?;
-            let ready = ready.clone();
+            let (ready, barrier) = (ready.clone(), barrier.clone());
             let body = move || {
                 pin(index);
                 let run = || -> io::Result<()> {
-                    let home = Loop::install()?;
-                    let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    let home = Loop::install();
+                    if let Ok(home) = &home {
+                        let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    }
+                    // Whoever accepts first may give a connection to any of the others.
+                    barrier.wait();
+                    let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
                     home.run(&ThreadDriver(thread))
                 };
-                if let Err(error) = run() {
-                    let _ = ready.send(Err(error));
+                match catch_unwind(AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) if ready.send(Err(io::Error::from(error.kind()))).is_ok() => {}
+                    // The loop has failed, or there was a panic outside any connection: the thread's state cannot be
+                    // trusted. The master starts a new worker.
+                    _ => std::process::abort(),
                 }
             };
-            threads.push(std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?);
+            std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?;
         }
         for _ in 0..count {
             started.recv().map_err(io::Error::other)??;
         }
-        Ok(Worker { shared, threads, generation, logs, snap })
+        Ok(Worker { shared, generation, logs, snap })
     }
 
     pub fn generation(&self) -> u64 {
@@ -104,17 +112,18 @@ impl Worker {
         generation: u64,
     ) -> io::Result<()> {
         self.generation = generation;
+        crate::zone::inherit(&snap.zones, &self.snap.zones);
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
         let mut copies = Vec::new();
-        for _ in &self.threads {
+        for _ in &self.shared.mailboxes {
             copies.push(duplicate(sockets)?);
         }
         let logs = self.logs.clone();
         let mut copies = copies.into_iter();
         self.on_each(move || {
             let (snap, logs, sockets) = (snap.clone(), logs.clone(), copies.next().unwrap_or_default());
-            move |thread: &Thread| thread.switch(Live::new(snap, logs, generation), sockets)
+            move |thread: &Rc<Thread>| thread.switch(Live::new(snap, logs, generation), sockets)
         })
         .into_iter()
         .collect()
@@ -122,14 +131,14 @@ impl Worker {
 
     /// Writes out all buffered log lines; when it returns none is left that was made before.
     pub fn flush_logs(&self) {
-        self.on_each(|| |thread: &Thread| thread.logs.flush());
+        self.on_each(|| |thread: &Rc<Thread>| thread.logs.flush());
     }
 
     /// Runs something on every thread and waits for all.
     fn on_each<T, F, M>(&self, mut make: M) -> Vec<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Thread) -> T + Send + 'static,
+        F: FnOnce(&Rc<Thread>) -> T + Send + 'static,
         M: FnMut() -> F,
     {
         let (done, results) = mpsc::channel();
@@ -148,25 +157,24 @@ impl Worker {
         (0..expected).filter_map(take).collect()
     }
 
-    /// No new connections; returns when the last one is done or the time is over (zero: no limit).
-    pub fn drain(mut self, limit: Duration) {
-        self.shared.draining.store(true, Ordering::Relaxed);
-        for mailbox in self.shared.mailboxes.iter().filter_map(|m| m.get()) {
-            mailbox.call(|| {
-                if let Some(thread) = Thread::current() {
-                    thread.drain();
-                }
-            });
-        }
-        let deadline = (!limit.is_zero()).then(|| std::time::Instant::now() + limit);
-        for thread in self.threads.drain(..) {
-            while !thread.is_finished() {
-                if deadline.is_some_and(|at| std::time::Instant::now() >= at) {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
-        }
+    /// No new connections: when this returns clients are refused, or taken by whoever else listens.
+    pub fn drain(&self) {
+        self.on_each(|| |thread: &Rc<Thread>| thread.drain());
+    }
+
+    /// Ends whatever is still being served.
+    pub fn cut(&self) {
+        self.on_each(|| |thread: &Rc<Thread>| thread.cut(u64::MAX));
+    }
+
+    /// Readable when [`Worker::is_empty`] may have become true while draining.
+    pub fn empty(&self) -> BorrowedFd<'_> {
+        self.shared.empty()
+    }
+
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty()
     }
 }
 

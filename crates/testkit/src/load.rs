@@ -130,7 +130,7 @@ fn one(plan: &Plan, kept: &mut Option<Client>) -> Result<u64, String> {
     let response = match client.try_get(&plan.target) {
         Ok(response) => response,
         Err(Failure::Closed | Failure::Reset) if used && plan.connections == Connections::Reused => {
-            return one(plan, &mut None).and_then(|_| Ok(0));
+            return one(plan, &mut None).map(|_| 0);
         }
         Err(failure) => return Err(failure.to_string()),
     };

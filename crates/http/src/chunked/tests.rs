@@ -1,3 +1,5 @@
+//! Chunked bodies: what is decoded, refused and written.
+
 use super::*;
 use crate::testing::cases;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Where a body ends, who must close, which Host is valid: the RFCs' cases and smuggling.
+
 use super::*;
 use crate::head::{HeadOptions, parse_request};
 

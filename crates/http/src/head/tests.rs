@@ -1,3 +1,5 @@
+//! Request heads: what is read, what is refused with which status.
+
 use super::*;
 use crate::testing::cases;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Response heads, as peers send them.
+
 use super::*;
 use crate::head::Parsed;
 

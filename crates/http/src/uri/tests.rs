@@ -1,3 +1,5 @@
+//! Targets: normalisation, escapes, what is refused.
+
 use super::*;
 use proptest::prelude::*;
 

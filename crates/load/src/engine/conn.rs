@@ -240,6 +240,8 @@ impl Open {
     fn finish(&mut self, end: End, ctx: &mut Context<'_>) -> Turn {
         let lost = self.in_flight.len() as u64;
         self.in_flight.clear();
+        // A connection that was answered once and closed was not refused: the next is opened at once.
+        let early = self.opening && matches!(end, End::Lost(_));
         match end {
             End::Closed => {
                 ctx.stats.closes += 1;
@@ -251,7 +253,6 @@ impl Open {
                 ctx.errors += lost.max(1);
             }
         }
-        let early = self.opening;
         self.opened(ctx);
         Turn::Over { early }
     }

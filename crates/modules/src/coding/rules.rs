@@ -210,8 +210,9 @@ impl Rules {
                 })
             });
         }
-        !(allowed.has(Proxied::NO_LAST_MODIFIED) && r.resp.last_modified.is_some())
-            && !(allowed.has(Proxied::NO_ETAG) && r.resp.etag.is_some())
+        let refused = (allowed.has(Proxied::NO_LAST_MODIFIED) && r.resp.last_modified.is_some())
+            || (allowed.has(Proxied::NO_ETAG) && r.resp.etag.is_some());
+        !refused
     }
 
     fn is_disabled(&self, r: &mut Request) -> bool {

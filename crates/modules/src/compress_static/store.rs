@@ -29,7 +29,7 @@ const GAIN: u64 = 16;
 const PENDING_MAX: usize = 256;
 /// Variants made within this time are not dropped for others: a folder too small for what is in use would be filled anew
 /// for ever.
-const KEPT_FOR: Duration = Duration::from_secs(600);
+const KEPT_FOR: Duration = Duration::from_mins(10);
 const UNKNOWN: u64 = u64::MAX;
 /// How long nothing is tried after a failure or in a full folder.
 const PAUSE_MS: u64 = 10_000;

@@ -83,7 +83,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 impl Geo {
     fn address(&self, r: &Request) -> Option<IpAddr> {
         let start = match self.source {
-            None => r.conn().peer.ip()?,
+            None => r.client_addr().ip()?,
             Some(source) => {
                 let mut text = Vec::new();
                 r.var(source, &mut text);
@@ -94,7 +94,9 @@ impl Geo {
             return Some(start);
         }
         let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
-        Some(forwarded(start, fields.into_iter(), &self.proxies, self.proxy_recursive))
+        let is_trusted = self.proxies.iter().any(|proxy| proxy.contains(start));
+        let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
+        Some(client.map_or(start, |addr| addr.ip()))
     }
 }
 

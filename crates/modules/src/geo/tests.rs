@@ -1,3 +1,5 @@
+//! geo: networks, ranges, files, proxies.
+
 use super::*;
 use crate::check::{accepted, build_with, refused};
 

@@ -6,7 +6,6 @@ use brisk_http::date;
 use brisk_net::clock;
 use brisk_net::sys::local_time;
 use brisk_server::conf::Cx;
-use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::response::Response;
 use brisk_server::text::Text;
@@ -46,7 +45,7 @@ pub enum When {
 /// The setter's work.
 pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Expires, Diag> {
     let fail = |span, why: &str| {
-        Diag::emerg(span, format!("\"expires\" directive {why}"))
+        Diag::reason(span, why)
             .help("write a time such as 30d, -1 or @15h30m, modified TIME, epoch, max or off")
     };
     let (token, modified) = match d.args.as_slice() {
@@ -66,14 +65,6 @@ impl Expires {
         matches!(self, Expires::Fixed(When::Off))
     }
 
-    /// Whether the fields depend on the clock (or on variables).
-    pub fn purity(&self) -> Purity {
-        match self {
-            Expires::Fixed(When::Off | When::Epoch | When::Max) => Purity::Pure,
-            _ => Purity::Impure,
-        }
-    }
-
     /// Adds the two fields to the response, in place of those that are there.
     pub fn apply(&self, r: &mut Request) {
         let when = match self {
@@ -86,6 +77,9 @@ impl Expires {
         if let Some((expires, cache_control)) = when.fields(now, r.resp.last_modified) {
             r.resp.set("Expires", expires.to_vec());
             set_cache_control(&mut r.resp, cache_control);
+            if when.follows_the_clock() {
+                r.same_until = r.same_until.min(now);
+            }
         }
     }
 }
@@ -118,6 +112,10 @@ impl When {
             (_, true) => Ok(When::Modified(sign * seconds)),
             (_, false) => Ok(When::Access(sign * seconds)),
         }
+    }
+
+    fn follows_the_clock(self) -> bool {
+        matches!(self, When::Access(_) | When::Modified(_) | When::Daily(_))
     }
 
     /// The values of `Expires` and `Cache-Control`; `None` adds neither.

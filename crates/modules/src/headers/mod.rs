@@ -220,7 +220,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         return;
     }
     // What values look at is noted when they are read.
-    let purity = if trailers.is_empty() { conf.expires.purity() } else { Purity::Impure };
+    let purity = if trailers.is_empty() { Purity::Pure } else { Purity::Impure };
     let filter = Headers { fields: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
     plan.add_filter(Stage::Headers, purity, Arc::new(filter));
 }

@@ -337,6 +337,8 @@ impl Answer {
             r.resp.location = Some(self.text.eval(r).into());
             return Flow::Status(self.status);
         }
+        // The text may name it: `return 200 $status;`.
+        r.resp.status = self.status;
         let text = match &self.constant {
             Some(text) => text.clone().into(),
             None => brisk_server::text::Text::Owned(self.text.eval(r)),

@@ -1,3 +1,5 @@
+//! The rewrite script: what it does and what is refused.
+
 use super::*;
 use crate::check::{accepted, http, refused};
 

@@ -26,6 +26,7 @@ pub struct Global<'a> {
     pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
+    pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
     pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,
@@ -133,11 +134,8 @@ impl<'a> Cx<'_, 'a> {
 
 /// The error for a value that is none of the allowed ones.
 pub fn invalid_value(directive: &Directive, token: &Token, allowed: &str) -> Diag {
-    Diag::emerg(
-        token.span,
-        format!("invalid value \"{}\" in \"{}\" directive", token.text(), directive.name()),
-    )
-    .help(format!("it must be {allowed}"))
+    Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+        .help(format!("\"{}\" must be {allowed}", directive.name()))
 }
 
 /// The error for a parameter nobody knows.

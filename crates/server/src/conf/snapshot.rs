@@ -6,8 +6,10 @@ use crate::location::LocationTree;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::vars::Table;
+use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Index of a location in its snapshot.
@@ -34,11 +36,27 @@ pub enum LogTarget {
     Stderr,
 }
 
+impl std::fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            LogTarget::File(path) => path,
+            LogTarget::Stderr => "stderr",
+        })
+    }
+}
+
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefix {
     pub proxy_protocol: bool,
     pub tls: bool,
+}
+
+impl Prefix {
+    #[must_use]
+    pub fn or(self, other: Prefix) -> Prefix {
+        Prefix { proxy_protocol: self.proxy_protocol || other.proxy_protocol, tls: self.tls || other.tls }
+    }
 }
 
 /// One socket to listen on, and who answers there.
@@ -49,7 +67,26 @@ pub struct Listen {
     pub names: NameTable,
     pub default_server: ServerId,
     /// `listen` of a wildcard address stands for others of the same port: the local address decides.
-    pub by_local: Vec<(Address, NameTable, ServerId)>,
+    pub by_local: Vec<LocalListen>,
+}
+
+/// An address that a wildcard's socket stands for.
+pub struct LocalListen {
+    pub address: Address,
+    pub prefix: Prefix,
+    pub names: NameTable,
+    pub default_server: ServerId,
+}
+
+impl Listen {
+    /// The entry for a local address, where a wildcard socket stands for several. The address is asked for only there.
+    pub fn local(&self, address: impl FnOnce() -> Option<SocketAddr>) -> Option<&LocalListen> {
+        if self.by_local.is_empty() {
+            return None;
+        }
+        let address = Address::Ip(address()?);
+        self.by_local.iter().find(|local| local.address == address)
+    }
 }
 
 /// A `server` block.
@@ -82,6 +119,7 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    pub zones: Vec<Arc<Zone>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
 }
@@ -91,6 +129,7 @@ impl Snapshot {
     ///
     /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
     /// in the result, so it is not for requests that may still be redirected.
+    #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
@@ -102,6 +141,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
         }

@@ -29,7 +29,7 @@ impl LogLevel {
     }
 
     pub fn parse(text: &str) -> Option<LogLevel> {
-        use LogLevel::*;
+        use LogLevel::{Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug};
         let all = [Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug];
         all.into_iter().find(|l| l.as_str() == text)
     }
@@ -275,8 +275,8 @@ impl Default for CoreConf {
             etag: true,
             file_cache: Arc::new(FileCacheConf {
                 max: None,
-                inactive: Duration::from_secs(60),
-                valid: Duration::from_secs(60),
+                inactive: Duration::from_mins(1),
+                valid: Duration::from_mins(1),
                 min_uses: 1,
                 errors: false,
             }),
@@ -287,7 +287,7 @@ impl Default for CoreConf {
             keepalive_disable_safari: false,
             keepalive_min_timeout: Duration::ZERO,
             keepalive_requests: 1000,
-            keepalive_time: Duration::from_secs(3600),
+            keepalive_time: Duration::from_hours(1),
             keepalive_timeout: Duration::from_secs(75),
             keepalive_header: None,
             large_client_header_buffers: (4, 8192),
@@ -308,7 +308,7 @@ impl Default for CoreConf {
             reset_timedout_connection: false,
             root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
             satisfy: Satisfy::All,
-            send_timeout: Duration::from_secs(60),
+            send_timeout: Duration::from_mins(1),
             sendfile: false,
             sendfile_max_chunk: 2 << 20,
             server_name_in_redirect: false,

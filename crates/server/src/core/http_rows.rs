@@ -336,7 +336,7 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn open_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let (mut max, mut inactive) = (None, Duration::from_secs(60));
+    let (mut max, mut inactive) = (None, Duration::from_mins(1));
     for token in &d.args {
         if token.str() == "off" {
             max = None;

@@ -1,7 +1,7 @@
 //! Serialising a response head, in nginx's order of fields.
 
 use crate::request::{Persistence, Request};
-use crate::response::Body;
+use crate::response::{Body, Response};
 use crate::special::server_token;
 use brisk_http::field::write_field;
 use brisk_http::range::write_number;
@@ -40,16 +40,8 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         return Written { delimiting, date_at: None };
     }
     let resp = &r.resp;
-    out.extend_from_slice(b"HTTP/1.1 ");
-    match &resp.reason {
-        Some(reason) => {
-            write_number(u64::from(resp.status), out);
-            out.push(b' ');
-            out.extend_from_slice(reason);
-        }
-        None => status::write_status(resp.status, out),
-    }
-    out.extend_from_slice(b"\r\nServer: ");
+    status_line(resp, out);
+    out.extend_from_slice(b"Server: ");
     match &resp.server {
         Some(server) => out.extend_from_slice(server),
         None => out.extend_from_slice(server_token(&r.core().server_tokens).as_bytes()),
@@ -96,6 +88,19 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     out.extend_from_slice(b"\r\n");
     r.sent.head_bytes = (out.len() - start) as u64;
     Written { delimiting, date_at: r.resp.date.is_none().then_some(date_at) }
+}
+
+fn status_line(resp: &Response, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    match &resp.reason {
+        Some(reason) => {
+            write_number(u64::from(resp.status), out);
+            out.push(b' ');
+            out.extend_from_slice(reason);
+        }
+        None => status::write_status(resp.status, out),
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 fn connection(r: &Request, out: &mut Vec<u8>) {
@@ -172,7 +177,8 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
 /// `keepalive_disable`: browsers of old that mishandle it.
 fn disabled_for_browser(r: &Request) -> bool {
     let core = r.core();
-    if !core.keepalive_disable_safari && !(core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post) {
+    let msie6_matters = core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post;
+    if !core.keepalive_disable_safari && !msie6_matters {
         return false;
     }
     let Some(agent) = r.header(brisk_http::HeaderId::UserAgent) else { return false };
@@ -181,6 +187,5 @@ fn disabled_for_browser(r: &Request) -> bool {
         matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')
     }) && !has(b"Opera");
     let safari = has(b"Mac OS X") && has(b"Safari/") && !has(b"Chrome");
-    (core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post && msie6)
-        || (core.keepalive_disable_safari && safari)
+    (msie6_matters && msie6) || (core.keepalive_disable_safari && safari)
 }

@@ -2,13 +2,13 @@
 
 use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
+use crate::counters::Ongoing;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use brisk_http::framing::{self, ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
 use brisk_http::{HeadError, HeaderId, Method, Version};
 use brisk_net::clock;
-use brisk_net::listen::Address;
 use std::rc::Rc;
 
 /// Binds a fresh request to its connection and to the default server of its socket.
@@ -19,6 +19,9 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     r.conn = Some(conn.clone());
     r.started = clock::now();
     conn.requests.set(conn.requests.get() + 1);
+    conn.generation.set(live.generation);
+    r.thread.counters().requests.up();
+    r.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
@@ -120,27 +123,13 @@ fn wants_keepalive(r: &Request) -> bool {
 
 fn default_server(snap: &Snapshot, listen: ListenId, conn: &Connection) -> ServerId {
     let listen = snap.listen(listen);
-    if let Some(local) = local(listen, conn) {
-        return local.2;
-    }
-    listen.default_server
-}
-
-type Local = (Address, crate::server_name::NameTable, ServerId);
-
-/// The entry for the local address, where a wildcard socket stands for several.
-fn local<'s>(listen: &'s crate::conf::Listen, conn: &Connection) -> Option<&'s Local> {
-    if listen.by_local.is_empty() {
-        return None;
-    }
-    let local = Address::Ip(conn.local()?);
-    listen.by_local.iter().find(|(address, ..)| *address == local)
+    listen.local(|| conn.local()).map_or(listen.default_server, |local| local.default_server)
 }
 
 fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
     let listen = snap.listen(listen);
-    let (names, default) = match local(listen, r.conn()) {
-        Some((_, names, default)) => (names, *default),
+    let (names, default) = match listen.local(|| r.conn().local()) {
+        Some(local) => (&local.names, local.default_server),
         None => (&listen.names, listen.default_server),
     };
     if names.is_empty() {

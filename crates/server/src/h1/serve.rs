@@ -2,16 +2,19 @@
 
 use super::body::RequestBody;
 use super::{head, hot, intake, send};
-use crate::connection::Connection;
+use crate::counters::Ongoing;
+use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::phases::{self, Run};
+use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
-use brisk_http::{Parsed, parse_request};
+use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
 use rustix::net::{Shutdown, shutdown};
 use std::future::Future;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -38,37 +41,45 @@ enum Next {
 
 /// Starts the task; `out` is what was written before and has not left.
 pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
-    thread.set_busy(index);
     let task = Guard {
         thread: thread.clone(),
         index,
         id: conn.id,
-        future: Box::pin(run(thread.clone(), index, conn, out, begin)),
+        cut: thread.set_busy(index),
+        future: Some(Box::pin(run(thread.clone(), index, conn, out, begin))),
     };
     brisk_net::spawn(task);
 }
 
-/// Catches a panic of the connection's future.
+/// Catches a panic of the connection's future, and ends it when that is ordered.
 struct Guard<F> {
     thread: Rc<Thread>,
     index: u32,
     id: u64,
-    future: Pin<Box<F>>,
+    cut: Rc<Cut>,
+    future: Option<Pin<Box<F>>>,
 }
 
 impl<F: Future<Output = ()>> Future for Guard<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let future = self.future.as_mut();
-        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-            Ok(poll) => poll,
-            Err(_) => {
-                hot::panicked(&self.thread, self.id);
-                self.thread.release(self.index);
+        let this = &mut *self;
+        let turn = AssertUnwindSafe(|| match &mut this.future {
+            Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
+            // What it owns (a request with its log line) goes before the connection is given back.
+            _ => ({
+                drop(this.future.take());
                 Poll::Ready(())
-            }
+            }, true),
+        });
+        match catch_unwind(turn) {
+            Ok((poll, false)) => return poll,
+            Ok((_, true)) => {}
+            Err(_) => hot::panicked(&self.thread, self.id),
         }
+        self.thread.release(self.index);
+        Poll::Ready(())
     }
 }
 
@@ -79,6 +90,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    if conn.awaits_proxy_header.get() && !proxy_protocol::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
@@ -93,11 +108,16 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
             Next::Read => match read_head(&thread, &conn).await {
                 Head::Idle => {
                     let core = default_core(&thread, &conn);
-                    let Some(core) = core else { return close(&thread, index, &conn, true).await };
-                    if keepalive.is_zero() {
-                        keepalive = core.keepalive_timeout;
-                    }
-                    thread.set_idle(index, clock::mono_ms() + keepalive.as_millis() as u64);
+                    let Some(core) = core.filter(|_| !thread.is_draining()) else {
+                        return close(&thread, index, &conn, true).await;
+                    };
+                    let deadline_ms = if conn.requests.get() == 0 {
+                        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+                    } else {
+                        let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
+                        clock::mono_ms() + keepalive.as_millis() as u64
+                    };
+                    thread.set_idle(index, deadline_ms);
                     return;
                 }
                 Head::Request(mut r, status) => {
@@ -127,8 +147,15 @@ fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<Cor
 
 async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
     let Some(core) = default_core(thread, conn) else { return false };
-    // The time-out is between two writes; a write of this size needs few of them.
-    matches!(timeout(core.send_timeout, conn.io.write_all(out)).await, Ok(Ok(())))
+    let mut rest = out;
+    while !rest.is_empty() {
+        // The time-out is between two writes.
+        match timeout(core.send_timeout, conn.io.write(rest)).await {
+            Ok(Ok(count)) => rest = &rest[count..],
+            _ => return false,
+        }
+    }
+    true
 }
 
 enum Head {
@@ -138,47 +165,59 @@ enum Head {
     Gone,
 }
 
-/// Reads until a head is complete.
+/// Reads until a head is complete. It waits without a request in hand: that would keep a configuration alive for as
+/// long as a slow client likes.
 async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
-    let Some(listen) = conn.listener.id.get() else { return Head::Gone };
-    let mut r = thread.take_request();
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
+    let mut head = RequestHead::default();
+    let mut reading = None;
     let mut buf = Vec::new();
     loop {
+        let Some(listen) = conn.listener.id.get() else { return Head::Gone };
         let parsed = {
             let input = conn.input.borrow();
             if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
                 // A line end after a body is what old clients send; it is no request.
                 None
             } else {
-                Some(parse_request(&input, &r.live.head_options[listen.0 as usize], &mut r.head))
+                Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], &mut head))
             }
         };
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
-                Some(end) => {
-                    thread.put_request(r);
-                    return end;
-                }
+                Some(end) => return end,
             },
             None | Some(Ok(Parsed::Partial)) => {}
-            Some(parsed) => return begin(r, conn, listen, parsed),
+            Some(parsed) => {
+                drop(reading);
+                let mut r = thread.take_request();
+                r.head = head;
+                return begin(r, conn, listen, parsed);
+            }
+        }
+        if reading.is_none() && !conn.input.borrow().is_empty() {
+            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
         }
         buf.resize(16 << 10, 0);
         let left = deadline.saturating_sub(clock::mono_ms());
-        match timeout(Duration::from_millis(left), conn.io.read(&mut buf)).await {
-            Ok(Ok(count)) if count > 0 => {
-                conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-                thread.files.request_read();
-            }
-            Err(_) => return timed_out(r, conn, listen),
-            Ok(_) => {
-                gone(r, conn, listen);
-                return Head::Gone;
-            }
+        let read = timeout(Duration::from_millis(left), conn.io.read(&mut buf)).await;
+        if let Ok(Ok(count)) = read
+            && count > 0
+        {
+            conn.input.borrow_mut().extend_from_slice(&buf[..count]);
+            thread.files.request_read();
+            continue;
         }
+        let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        let mut r = thread.take_request();
+        r.head = head;
+        match read {
+            Err(_) => timed_out(r, conn, listen),
+            Ok(_) => gone(r, conn, listen),
+        }
+        return Head::Gone;
     }
 }
 
@@ -218,14 +257,13 @@ fn begin(
 }
 
 /// `client_header_timeout`: logged as 408, closed without an answer, as nginx does.
-fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) -> Head {
+fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
     crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while reading client request headers", 110);
     r.resp.status = 408;
     hot::finish(&r);
     reset_if_wanted(&r, conn);
-    Head::Gone
 }
 
 fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
@@ -246,20 +284,56 @@ fn reset_if_wanted(r: &Request, conn: &Connection) {
 async fn handle(
     thread: &Rc<Thread>,
     conn: &Rc<Connection>,
-    mut r: Box<Request>,
+    r: Box<Request>,
     mut run: Run,
     keepalive: &mut Duration,
 ) -> Next {
+    let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => Next::Drop,
     };
     post_action(&mut r).await;
-    hot::finish(&r);
     *keepalive = r.core().keepalive_timeout;
-    thread.put_request(r);
+    if let Some(r) = r.finish() {
+        thread.put_request(r);
+    }
     next
+}
+
+/// A request that is logged even if its task is dropped half-way, because the time to finish was over.
+struct Logged(Option<Box<Request>>);
+
+impl Logged {
+    fn finish(&mut self) -> Option<Box<Request>> {
+        let r = self.0.take()?;
+        hot::finish(&r);
+        Some(r)
+    }
+}
+
+impl Deref for Logged {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        self.0.as_deref().expect("taken only by `finish`")
+    }
+}
+
+impl DerefMut for Logged {
+    fn deref_mut(&mut self) -> &mut Request {
+        self.0.as_deref_mut().expect("taken only by `finish`")
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        // After a panic its state cannot be trusted; the panic itself is logged.
+        if !std::thread::panicking() {
+            self.finish();
+        }
+    }
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
@@ -286,6 +360,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
+    r.completed = result.is_ok();
     let mut next = match &result {
         Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
         Ok(()) => Next::Close,
@@ -333,7 +408,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: b
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
-            LingeringClose::On => has_unread(conn),
+            LingeringClose::On => conn.has_unread(),
         };
         if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
             let work = async {
@@ -348,17 +423,6 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: b
         }
     }
     thread.release(index);
-}
-
-fn has_unread(conn: &Connection) -> bool {
-    if !conn.input.borrow().is_empty() {
-        return true;
-    }
-    let mut probe = [0u8; 1];
-    matches!(
-        rustix::net::recv(conn.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK),
-        Ok((count, _)) if count > 0
-    )
 }
 
 /// Whether the response is to be slowed down.

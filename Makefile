@@ -1,0 +1,68 @@
+# Everything a developer or packager does, in one place; `make help` lists it. Each target is a line or two: what is
+# longer lies in scripts/.
+
+TARGET  := $(or $(CARGO_TARGET_DIR),target)
+BRISK   ?= $(TARGET)/release/brisk
+MINUTES ?= 1
+
+# For `make install`.
+PREFIX     ?= /usr
+SYSCONFDIR ?= /etc
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+RUN_USER   ?= www-data
+DESTDIR    ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint bench conformance corpus docs fuzz fuzz-guided install uninstall
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the program: target/release/brisk
+	cargo build --release --locked -p brisk
+
+run: build ## builds it and serves the example site, or DIR=folder, or CONF=nginx.conf
+	@BRISK=$(BRISK) DIR="$(DIR)" CONF="$(CONF)" scripts/run.sh
+
+test: ## installs what the tests need, then lint and all tests
+	scripts/setup.sh test
+	$(MAKE) --no-print-directory lint
+	cargo test --locked --workspace
+
+lint: ## formatting, clippy, and the repository's own rules (licences, crate directions, docs)
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo test --locked -q -p brisk-tidy
+
+bench: bench-all ## all comparisons with other servers (half an hour, on a quiet machine)
+
+bench-%: ## one of them; `make bench-help` lists the parts
+	@[ "$*" = help ] || scripts/setup.sh bench
+	cargo run --release --locked -q -p brisk-benches -- $(if $(filter help,$*),--help,$*)
+
+conformance: build ## nginx's own tests against Brisk, with what lies in BRISK_SUITES
+	scripts/setup.sh conformance
+	scripts/conformance.sh $(BRISK)
+
+corpus: build ## `brisk -t` beside `nginx -t` on the configurations in BRISK_CORPUS
+	scripts/setup.sh corpus
+	scripts/corpus.sh $(BRISK)
+
+docs: ## the pages of docs/ that are generated from the code
+	cargo build --locked -q -p brisk
+	$(TARGET)/debug/brisk directives --markdown > docs/directives.md
+	$(TARGET)/debug/brisk variables --markdown > docs/variables.md
+	$(TARGET)/debug/brisk coverage > docs/nginx-coverage.tsv
+
+fuzz: ## random inputs for the parsers, MINUTES=1 for each
+	cargo run --release --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
+
+fuzz-guided: ## the same led by coverage (libFuzzer; needs a C++ compiler)
+	scripts/fuzz-guided.sh $(MINUTES)
+
+install: ## program, default configuration, systemd unit, log rotation (PREFIX, SYSCONFDIR, DESTDIR, RUN_USER)
+	@BRISK=$(BRISK) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) DESTDIR=$(DESTDIR) \
+	    RUN_USER=$(RUN_USER) scripts/install.sh
+
+uninstall: ## removes them; configuration, sites and logs stay
+	@PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) DESTDIR=$(DESTDIR) scripts/install.sh uninstall

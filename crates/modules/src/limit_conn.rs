@@ -1,0 +1,376 @@
+//! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
+
+use crate::limits::{self, Parts, ZoneRef};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::LogLevel;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::vars::{Template, Variable, VariableGet};
+use brisk_server::zone::{self as zones, Zone};
+use brisk_server::{row, simple};
+use hashbrown::HashTable;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+const NAME: &str = "limit_conn";
+
+pub static MODULE: Module = Module {
+    name: NAME,
+    rows: ROWS,
+    variables: VARIABLES,
+    conf: || Arc::new(Conf::default()),
+    finish: Some(finish),
+    install: Some(install),
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "limit_conn_zone", Context::HTTP, Arity::TWO, D::Nothing, Definition, true,
+        "Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.",
+        Set::Simple(limit_conn_zone)
+    ),
+    row!(
+        "limit_conn", Context::HSL, Arity::TWO, D::Nothing, Replace, true,
+        "A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself. All limits of a block count.",
+        Set::Simple(limit_conn)
+    ),
+    row!(
+        "limit_conn_log_level", Context::HSL, Arity::ONE, D::Value("error"), Replace, false,
+        "The level of messages about refused requests: info, notice, warn or error.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().level = limits::level(d)?;
+            Ok(())
+        })
+    ),
+    row!(
+        "limit_conn_status", Context::HSL, Arity::ONE, D::Value("503"), Replace, false,
+        "The status of refused requests: 400 to 599.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().status = limits::status(d)?;
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf, flag, "limit_conn_dry_run", dry_run, Context::HSL, "off",
+        "Whether requests are only counted and logged, not refused."
+    ),
+];
+
+static VARIABLES: &[Variable] = &[Variable {
+    name: "limit_conn_status",
+    get: VariableGet::Fixed(|r, out| {
+        let outcome = r.common_ref::<Counted>().and_then(|counted| counted.outcome.get());
+        outcome.is_some_and(|outcome| {
+            out.extend_from_slice(outcome.as_bytes());
+            true
+        })
+    }),
+    set: None,
+    doc: "What limit_conn did: PASSED, REJECTED or REJECTED_DRY_RUN.",
+}];
+
+#[derive(Clone)]
+struct Conf {
+    limits: Vec<Limit>,
+    level: LogLevel,
+    status: u16,
+    dry_run: bool,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf { limits: Vec::new(), level: LogLevel::Error, status: 503, dry_run: false }
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+/// `limit_conn`.
+#[derive(Clone)]
+struct Limit {
+    zone: ZoneRef,
+    max: u32,
+    /// Set when the block is complete.
+    keyed: Option<Keyed>,
+}
+
+/// `limit_conn_zone`, as limits see it.
+#[derive(Clone)]
+struct Keyed {
+    zone: Arc<Zone>,
+    key: Arc<Template>,
+}
+
+fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let key = Arc::new(cx.template(d.arg(0))?);
+    let token = d.arg(1);
+    if !token.str().starts_with("zone=") {
+        return Err(invalid_parameter(token));
+    }
+    let named = zones::parse(token)?;
+    if named.0.is_empty() {
+        return Err(Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name())));
+    }
+    let name = named.0.clone();
+    let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
+    cx.global.named.insert((NAME, name), Box::new(Keyed { zone, key }));
+    Ok(())
+}
+
+fn limit_conn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let zone = ZoneRef { name: d.arg(0).str().into(), span: d.arg(0).span };
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        conf.limits.clear();
+    }
+    if conf.limits.iter().any(|limit| limit.zone.name == zone.name) {
+        return Err(Diag::reason(d.span, "is duplicate"));
+    }
+    let token = d.arg(1);
+    let max = value::number(token).ok().filter(|&max| max > 0).ok_or_else(|| {
+        Diag::emerg(token.span, format!("invalid number of connections \"{}\"", token.text()))
+    })?;
+    if max > 65_535 {
+        return Err(Diag::emerg(token.span, "connection limit must be less 65536"));
+    }
+    conf.limits.push(Limit { zone, max: max as u32, keyed: None });
+    Ok(())
+}
+
+/// Finds the zones of this block's own limits: by now all are declared.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    let conf = cx.conf_of::<Conf>();
+    let mut found = Vec::new();
+    for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.keyed.is_none()) {
+        limit.zone.resolve(cx, NAME)?;
+        let keyed = cx.global.named.get(&(NAME, limit.zone.name.to_string()));
+        found.push((at, keyed.and_then(|keyed| keyed.downcast_ref::<Keyed>()).cloned()));
+    }
+    for (at, keyed) in found {
+        cx.conf::<Conf>().limits[at].keyed = keyed;
+    }
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if !conf.limits.is_empty() {
+        plan.note(Purity::Impure);
+        plan.preaccess.push(Arc::new(LimitConn { conf: cx.shared() }));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Rejected,
+    RejectedDryRun,
+}
+
+impl Outcome {
+    fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Outcome::Passed => b"PASSED",
+            Outcome::Rejected => b"REJECTED",
+            Outcome::RejectedDryRun => b"REJECTED_DRY_RUN",
+        }
+    }
+}
+
+/// What a request has done to the counters: undone when it and its subrequests are gone.
+#[derive(Default)]
+struct Counted {
+    outcome: Cell<Option<Outcome>>,
+    places: RefCell<Vec<Place>>,
+}
+
+/// One more of a key; one less when it is dropped.
+struct Place {
+    zone: Arc<Zone>,
+    key: Box<[u8]>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.zone.state::<Counters>().leave(&self.key);
+    }
+}
+
+struct LimitConn {
+    conf: Arc<Conf>,
+}
+
+impl Handler for LimitConn {
+    fn handle(&self, r: &mut Request) -> Flow {
+        let counted = r.common::<Counted>();
+        if counted.outcome.get().is_some() {
+            return Flow::Next;
+        }
+        for limit in &self.conf.limits {
+            let Some(keyed) = &limit.keyed else { continue };
+            let Some(key) = key(limit, keyed, r) else { continue };
+            counted.outcome.set(Some(Outcome::Passed));
+            match keyed.zone.state::<Counters>().enter(&key, limit.max) {
+                Enter::Counted => {
+                    counted.places.borrow_mut().push(Place { zone: keyed.zone.clone(), key: key.into() });
+                    continue;
+                }
+                Enter::Over => {
+                    let (name, level) = (&limit.zone.name, self.conf.level);
+                    let note = if self.conf.dry_run { ", dry run," } else { "" };
+                    if r.logs(level) {
+                        r.log(level, format_args!("limiting connections{note} by zone \"{name}\""));
+                    }
+                }
+                Enter::Full => {}
+            }
+            counted.places.borrow_mut().clear();
+            if self.conf.dry_run {
+                counted.outcome.set(Some(Outcome::RejectedDryRun));
+                return Flow::Next;
+            }
+            counted.outcome.set(Some(Outcome::Rejected));
+            return Flow::Status(self.conf.status);
+        }
+        Flow::Next
+    }
+}
+
+/// What a request is counted under, if it is.
+fn key(limit: &Limit, keyed: &Keyed, r: &Request) -> Option<Vec<u8>> {
+    let key = keyed.key.eval(r);
+    if key.len() > 255 {
+        let name = &limit.zone.name;
+        brisk_server::rlog!(r, Error, "the value of the key of limit_conn_zone \"{name}\" is more than 255 bytes");
+        return None;
+    }
+    (!key.is_empty()).then_some(key)
+}
+
+/// What a counter takes besides its key, allocator and table included.
+const COUNTER_BYTES: usize = 48;
+
+/// A zone's state: how many requests of each key are in progress.
+struct Counters(Parts<Part>);
+
+struct Part {
+    table: HashTable<Counter>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+struct Counter {
+    hash: u64,
+    key: Box<[u8]>,
+    count: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Enter {
+    Counted,
+    Over,
+    /// No memory for another key.
+    Full,
+}
+
+impl Counters {
+    fn new(bytes: u64) -> Counters {
+        Counters(Parts::new(bytes, |bytes_max| Part { table: HashTable::new(), bytes: 0, bytes_max }))
+    }
+
+    fn enter(&self, key: &[u8], max: u32) -> Enter {
+        let (mut part, hash) = self.0.of(key);
+        if let Some(counter) = part.table.find_mut(hash, |counter| *counter.key == *key) {
+            if counter.count >= max {
+                return Enter::Over;
+            }
+            counter.count += 1;
+            return Enter::Counted;
+        }
+        let bytes = cost(key);
+        if part.bytes + bytes > part.bytes_max {
+            return Enter::Full;
+        }
+        part.bytes += bytes;
+        part.table.insert_unique(hash, Counter { hash, key: key.into(), count: 1 }, |counter| counter.hash);
+        Enter::Counted
+    }
+
+    fn leave(&self, key: &[u8]) {
+        let (mut part, hash) = self.0.of(key);
+        let Ok(mut entry) = part.table.find_entry(hash, |counter| *counter.key == *key) else { return };
+        let counter = entry.get_mut();
+        counter.count -= 1;
+        if counter.count == 0 {
+            entry.remove();
+            part.bytes -= cost(key);
+        }
+    }
+}
+
+/// As nginx's allocator: powers of two.
+fn cost(key: &[u8]) -> usize {
+    (COUNTER_BYTES + key.len()).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{accepted, refused};
+
+    #[test]
+    fn who_leaves_makes_room() {
+        let counters = Counters::new(1 << 20);
+        assert_eq!(counters.enter(b"a", 2), Enter::Counted);
+        assert_eq!(counters.enter(b"a", 2), Enter::Counted);
+        assert_eq!(counters.enter(b"a", 2), Enter::Over);
+        assert_eq!(counters.enter(b"a", 3), Enter::Counted);
+        assert_eq!(counters.enter(b"b", 1), Enter::Counted);
+        counters.leave(b"a");
+        counters.leave(b"a");
+        assert_eq!(counters.enter(b"a", 2), Enter::Counted);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_comes_back() {
+        let counters = Counters::new(32 << 10);
+        let key = |n: u32| n.to_be_bytes();
+        let entered = (0..1000).filter(|&n| counters.enter(&key(n), 1) == Enter::Counted).count();
+        assert_eq!(entered, (32 << 10) / 64);
+        (0..entered as u32).for_each(|n| counters.leave(&key(n)));
+        assert_eq!(counters.enter(&key(999), 1), Enter::Counted);
+        let (part, _) = counters.0.of(&key(999));
+        assert_eq!((part.table.len(), part.bytes), (1, 64));
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        let with = |text: &str| format!("limit_conn_zone $uri zone=one:1m; server {{ {text} }}");
+        for (text, want) in [
+            ("limit_conn two 1;", "zero size shared memory zone \"two\""),
+            ("limit_conn one 0;", "invalid number of connections \"0\""),
+            ("limit_conn one x;", "invalid number of connections \"x\""),
+            ("limit_conn one 65536;", "connection limit must be less 65536"),
+            ("limit_conn one 1; limit_conn one 2;", "\"limit_conn\" directive is duplicate"),
+        ] {
+            refused(&[(&with(text), want)]);
+        }
+        refused(&[
+            ("limit_conn_zone $uri one:1m;", "invalid parameter \"one:1m\""),
+            ("limit_conn_zone $uri zone=:1m;", "\"limit_conn_zone\" must have \"zone\" parameter"),
+            (
+                "limit_req_zone $uri zone=one:1m rate=1r/s; limit_conn_zone $uri zone=one:1m;",
+                "the shared memory zone \"one\" is already declared for a different use",
+            ),
+        ]);
+        accepted(&[&with("limit_conn one 1; location / { limit_conn_log_level info; limit_conn_status 501; }")]);
+    }
+}

@@ -1,0 +1,443 @@
+//! `ngx_http_limit_req_module`: how many requests per time a key may make.
+
+mod zone;
+
+use crate::limits::{self, ZoneRef};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_net::{clock, sleep};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::LogLevel;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::vars::{Template, Variable, VariableGet};
+use brisk_server::zone::{self as zones, Zone};
+use brisk_server::{row, simple};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+use zone::{Counters, Millirequests, Verdict};
+
+const NAME: &str = "limit_req";
+
+pub static MODULE: Module = Module {
+    name: NAME,
+    rows: ROWS,
+    variables: VARIABLES,
+    conf: || Arc::new(Conf::default()),
+    finish: Some(finish),
+    install: Some(install),
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "limit_req_zone", Context::HTTP, Arity::exactly(3), D::Nothing, Definition, true,
+        "Declares counters of requests: a key, zone=NAME:SIZE and rate=N r/s or r/m (written together: 10r/s). Requests whose key is empty are not counted. When the memory is used up, the keys used least recently are forgotten. A reload keeps the counters of a zone whose key and size are unchanged.",
+        Set::Simple(limit_req_zone)
+    ),
+    row!(
+        "limit_req", Context::HSL, Arity::between(1, 3), D::Nothing, Replace, true,
+        "Limits the rate of requests per key of zone=NAME. Up to burst=N requests ahead of the rate are delayed, with nodelay or the first delay=N of them not; more are refused. All limits of a block count.",
+        Set::Simple(limit_req)
+    ),
+    row!(
+        "limit_req_log_level", Context::HSL, Arity::ONE, D::Value("error"), Replace, false,
+        "The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().level = limits::level(d)?;
+            Ok(())
+        })
+    ),
+    row!(
+        "limit_req_status", Context::HSL, Arity::ONE, D::Value("503"), Replace, false,
+        "The status of refused requests: 400 to 599.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().status = limits::status(d)?;
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf, flag, "limit_req_dry_run", dry_run, Context::HSL, "off",
+        "Whether requests are only counted and logged, not delayed or refused."
+    ),
+];
+
+static VARIABLES: &[Variable] = &[Variable {
+    name: "limit_req_status",
+    get: VariableGet::Fixed(|r, out| {
+        let status = r.common_ref::<Status>().and_then(|status| status.0.get());
+        status.is_some_and(|outcome| {
+            out.extend_from_slice(outcome.as_bytes());
+            true
+        })
+    }),
+    set: None,
+    doc: "What limit_req did: PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
+}];
+
+#[derive(Clone)]
+struct Conf {
+    limits: Vec<Limit>,
+    level: LogLevel,
+    status: u16,
+    dry_run: bool,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf { limits: Vec::new(), level: LogLevel::Error, status: 503, dry_run: false }
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+/// `limit_req`.
+#[derive(Clone)]
+struct Limit {
+    zone: ZoneRef,
+    burst: Millirequests,
+    /// Excess up to this is not delayed.
+    delay: Millirequests,
+    /// Set when the block is complete.
+    counted: Option<Counted>,
+}
+
+/// `limit_req_zone`, as limits see it.
+#[derive(Clone)]
+struct Counted {
+    zone: Arc<Zone>,
+    key: Arc<Template>,
+    rate: Millirequests,
+}
+
+fn limit_req_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let key = Arc::new(cx.template(d.arg(0))?);
+    let (mut named, mut rate) = (None, 1000);
+    for token in &d.args[1..] {
+        let text = token.str();
+        if text.starts_with("zone=") {
+            named = Some((zones::parse(token)?, token));
+        } else if let Some(text) = text.strip_prefix("rate=") {
+            rate = parse_rate(text).ok_or_else(|| {
+                Diag::emerg(token.span, format!("invalid rate \"{}\"", token.text()))
+                    .help("write a number of requests per second or minute: rate=10r/s, rate=30r/m")
+            })?;
+        } else {
+            return Err(invalid_parameter(token));
+        }
+    }
+    let (named, token) = named.filter(|((name, _), _)| !name.is_empty()).ok_or_else(|| no_zone(d))?;
+    let name = named.0.clone();
+    let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
+    cx.global.named.insert((NAME, name), Box::new(Counted { zone, key, rate }));
+    Ok(())
+}
+
+fn no_zone(d: &Directive) -> Diag {
+    Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name()))
+}
+
+fn parse_rate(text: &str) -> Option<Millirequests> {
+    let (count, seconds) = match (text.strip_suffix("r/s"), text.strip_suffix("r/m")) {
+        (Some(count), _) => (count, 1),
+        (_, Some(count)) => (count, 60),
+        _ => (text, 1),
+    };
+    whole(count).map(|count| count / seconds)
+}
+
+/// A positive number of requests.
+fn whole(text: &str) -> Option<Millirequests> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|&n: &u64| digits && n > 0 && n <= i64::MAX as u64 / 1000).map(|n| n * 1000)
+}
+
+fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let (mut zone, mut burst, mut delay) = (None, 0, 0);
+    let count = |token: &Token, text: &str, what: &str| {
+        whole(text).ok_or_else(|| Diag::emerg(token.span, format!("invalid {what} value \"{}\"", token.text())))
+    };
+    for token in &d.args {
+        let text = token.str();
+        if let Some(name) = text.strip_prefix("zone=") {
+            zone = Some(ZoneRef { name: name.into(), span: token.span });
+        } else if let Some(text) = text.strip_prefix("burst=") {
+            burst = count(token, text, "burst")?;
+        } else if let Some(text) = text.strip_prefix("delay=") {
+            delay = count(token, text, "delay")?;
+        } else if text == "nodelay" {
+            delay = Millirequests::MAX;
+        } else {
+            return Err(invalid_parameter(token));
+        }
+    }
+    let zone = zone.ok_or_else(|| no_zone(d))?;
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        conf.limits.clear();
+    }
+    if conf.limits.iter().any(|limit| limit.zone.name == zone.name) {
+        return Err(Diag::reason(d.span, "is duplicate"));
+    }
+    conf.limits.push(Limit { zone, burst, delay, counted: None });
+    Ok(())
+}
+
+/// Finds the zones of this block's own limits: by now all are declared.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    let conf = cx.conf_of::<Conf>();
+    let mut found = Vec::new();
+    for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.counted.is_none()) {
+        limit.zone.resolve(cx, NAME)?;
+        let counted = cx.global.named.get(&(NAME, limit.zone.name.to_string()));
+        found.push((at, counted.and_then(|counted| counted.downcast_ref::<Counted>()).cloned()));
+    }
+    for (at, counted) in found {
+        cx.conf::<Conf>().limits[at].counted = counted;
+    }
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if !conf.limits.is_empty() {
+        plan.note(Purity::Impure);
+        plan.preaccess.push(Arc::new(LimitReq { conf: cx.shared() }));
+    }
+}
+
+/// What was done to a request, once for it and its subrequests.
+#[derive(Clone, Copy)]
+enum Outcome {
+    Passed,
+    Delayed,
+    Rejected,
+    DelayedDryRun,
+    RejectedDryRun,
+}
+
+impl Outcome {
+    fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Outcome::Passed => b"PASSED",
+            Outcome::Delayed => b"DELAYED",
+            Outcome::Rejected => b"REJECTED",
+            Outcome::DelayedDryRun => b"DELAYED_DRY_RUN",
+            Outcome::RejectedDryRun => b"REJECTED_DRY_RUN",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Status(Cell<Option<Outcome>>);
+
+struct LimitReq {
+    conf: Arc<Conf>,
+}
+
+/// What the limits say together.
+enum Together {
+    /// No key was there to be counted.
+    Uncounted,
+    /// Go on after the longest of the delays; the limit and excess that make it.
+    Pass { delay_ms: u64, excess: Millirequests, limit: usize },
+    Refuse { excess: Option<Millirequests>, limit: usize },
+}
+
+impl Handler for LimitReq {
+    fn handle(&self, r: &mut Request) -> Flow {
+        let status = r.common::<Status>();
+        if status.0.get().is_some() {
+            return Flow::Next;
+        }
+        let dry_run = self.conf.dry_run;
+        let note = if dry_run { ", dry run" } else { "" };
+        let choose = |real, dry| if dry_run { dry } else { real };
+        match self.ask(r, clock::mono_ms()) {
+            Together::Uncounted => Flow::Next,
+            Together::Refuse { excess, limit } => {
+                if let Some(excess) = excess {
+                    let (zone, level) = (&self.conf.limits[limit].zone.name, self.conf.level);
+                    let (whole, rest) = (excess / 1000, excess % 1000);
+                    if r.logs(level) {
+                        r.log(level, format_args!("limiting requests{note}, excess: {whole}.{rest:03} by zone \"{zone}\""));
+                    }
+                }
+                status.0.set(Some(choose(Outcome::Rejected, Outcome::RejectedDryRun)));
+                if dry_run { Flow::Next } else { Flow::Status(self.conf.status) }
+            }
+            Together::Pass { delay_ms: 0, .. } => {
+                status.0.set(Some(Outcome::Passed));
+                Flow::Next
+            }
+            Together::Pass { delay_ms, excess, limit } => {
+                let (zone, level) = (&self.conf.limits[limit].zone.name, one_lower(self.conf.level));
+                let (whole, rest) = (excess / 1000, excess % 1000);
+                if r.logs(level) {
+                    r.log(level, format_args!("delaying request{note}, excess: {whole}.{rest:03}, by zone \"{zone}\""));
+                }
+                status.0.set(Some(choose(Outcome::Delayed, Outcome::DelayedDryRun)));
+                if dry_run { Flow::Next } else { delay(delay_ms) }
+            }
+        }
+    }
+}
+
+impl LimitReq {
+    /// All must agree before any counts, so that a refused request costs nothing.
+    fn ask(&self, r: &Request, now_ms: u64) -> Together {
+        let limits = &self.conf.limits;
+        let keys: Vec<Option<Vec<u8>>> = limits.iter().map(|limit| key(limit, r)).collect();
+        let Some(last) = keys.iter().rposition(Option::is_some) else { return Together::Uncounted };
+        let ask = |at: usize, burst: Millirequests, account: bool| {
+            let (counted, key) = (limits[at].counted.as_ref()?, keys[at].as_ref()?);
+            Some(counted.zone.state::<Counters>().ask(key, counted.rate, burst, now_ms, account))
+        };
+        for (at, limit) in limits.iter().enumerate().take(last + 1) {
+            match ask(at, limit.burst, at == last) {
+                Some(Verdict::Over(excess)) => return Together::Refuse { excess: Some(excess), limit: at },
+                Some(Verdict::TooLarge) => return Together::Refuse { excess: None, limit: at },
+                Some(Verdict::Within(excess)) if at == last => {
+                    let mut longest = (self.delay_ms(at, excess), excess, at);
+                    for at in (0..last).rev() {
+                        if let Some(Verdict::Within(excess)) = ask(at, Millirequests::MAX, true) {
+                            let delay_ms = self.delay_ms(at, excess);
+                            if delay_ms > longest.0 {
+                                longest = (delay_ms, excess, at);
+                            }
+                        }
+                    }
+                    return Together::Pass { delay_ms: longest.0, excess: longest.1, limit: longest.2 };
+                }
+                Some(Verdict::Within(_)) | None => {}
+            }
+        }
+        Together::Uncounted
+    }
+
+    fn delay_ms(&self, limit: usize, excess: Millirequests) -> u64 {
+        let limit = &self.conf.limits[limit];
+        let rate = limit.counted.as_ref().map_or(1, |counted| counted.rate).max(1);
+        excess.saturating_sub(limit.delay) * 1000 / rate
+    }
+}
+
+/// What a request is counted under, if it is.
+fn key(limit: &Limit, r: &Request) -> Option<Vec<u8>> {
+    let key = limit.counted.as_ref()?.key.eval(r);
+    if key.len() > 65_535 {
+        let name = &limit.zone.name;
+        brisk_server::rlog!(r, Error, "the value of the key of limit_req_zone \"{name}\" is more than 65535 bytes");
+        return None;
+    }
+    (!key.is_empty()).then_some(key)
+}
+
+fn one_lower(level: LogLevel) -> LogLevel {
+    match level {
+        LogLevel::Error => LogLevel::Warn,
+        LogLevel::Warn => LogLevel::Notice,
+        _ => LogLevel::Info,
+    }
+}
+
+/// Waits; a client that leaves meanwhile is not waited for.
+fn delay(ms: u64) -> Flow {
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let conn = r.conn.clone();
+            let Some(conn) = conn else { return Flow::Next };
+            if conn.closed_before(sleep(Duration::from_millis(ms))).await {
+                brisk_server::rlog!(r, Info, "client prematurely closed connection");
+                return Flow::Status(499);
+            }
+            Flow::Next
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{accepted, refused};
+
+    #[test]
+    fn rates() {
+        let check = |text: &str, want: Option<u64>| assert_eq!(parse_rate(text), want, "{text}");
+        check("2r/s", Some(2000));
+        check("30r/m", Some(500));
+        check("1r/m", Some(16));
+        check("5", Some(5000));
+        for bad in ["", "0r/s", "r/s", "-1r/s", "1r/h", "+1", "99999999999999999999r/s"] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        let zone = "limit_req_zone $uri zone=one:1m rate=1r/s;";
+        let with = |text: &str| format!("{zone} server {{ {text} }}");
+        let cases = [
+            ("limit_req zone=two;", "zero size shared memory zone \"two\""),
+            ("limit_req burst=1;", "\"limit_req\" must have \"zone\" parameter"),
+            ("limit_req zone=one burst=0;", "invalid burst value \"burst=0\""),
+            ("limit_req zone=one delay=x;", "invalid delay value \"delay=x\""),
+            ("limit_req zone=one fast;", "invalid parameter \"fast\""),
+            ("limit_req zone=one; limit_req zone=one;", "\"limit_req\" directive is duplicate"),
+            ("limit_req_status 200;", "value must be between 400 and 599"),
+        ];
+        for (text, want) in cases {
+            refused(&[(&with(text), want)]);
+        }
+        refused(&[
+            ("limit_req_zone $uri zone=one rate=1r/s;", "invalid zone size \"zone=one\""),
+            ("limit_req_zone $uri zone=one:x rate=1r/s;", "invalid zone size \"zone=one:x\""),
+            ("limit_req_zone $uri zone=one:4k rate=1r/s;", "zone \"zone=one:4k\" is too small"),
+            ("limit_req_zone $uri zone=one:1m rate=0r/s;", "invalid rate \"rate=0r/s\""),
+            ("limit_req_zone $uri rate=1r/s rate=1r/s;", "\"limit_req_zone\" must have \"zone\" parameter"),
+            (
+                "limit_req_zone $uri zone=one:1m rate=1r/s; limit_req_zone $args zone=one:1m rate=1r/s;",
+                "limit_req_zone \"one\" is already bound to key \"$uri\"",
+            ),
+        ]);
+        accepted(&[
+            &format!("limit_req zone=one burst=2 nodelay; {zone} server {{ location / {{ limit_req zone=one; }} }}"),
+            &with("limit_req zone=one burst=5 delay=3; limit_req_log_level WARN; limit_req_dry_run on;"),
+        ]);
+    }
+
+    #[test]
+    fn a_block_has_its_own_limits_or_those_around_it() {
+        let text = "limit_req_zone $uri zone=a:1m rate=1r/s; limit_req_zone $args zone=b:1m rate=1r/s; \
+                    server { limit_req zone=a; location /a { } location /b { limit_req zone=b; } }";
+        let snapshot = crate::check::http(text).unwrap();
+        assert_eq!(snapshot.zones.len(), 2);
+        assert!(snapshot.locations.iter().all(|l| l.plan.preaccess.len() == 1 && l.plan.purity == Purity::Impure));
+    }
+
+    #[test]
+    fn counters_outlive_a_reload_that_leaves_the_zone_as_it_is() {
+        let zones = |text: &str| crate::check::http(text).unwrap().zones.clone();
+        let full = |zones: &[Arc<Zone>]| {
+            zones[0].state::<Counters>().ask(b"k", 1, 0, 0, true) != Verdict::Within(0)
+        };
+        let old = zones("limit_req_zone $uri zone=a:1m rate=1r/s;");
+        assert!(!full(&old) && full(&old));
+        for (text, keeps) in [
+            ("limit_req_zone $uri zone=a:1m rate=9r/s;", true),
+            ("limit_req_zone $uri zone=a:2m rate=1r/s;", false),
+            ("limit_req_zone $args zone=a:1m rate=1r/s;", false),
+            ("limit_req_zone $uri zone=b:1m rate=1r/s;", false),
+        ] {
+            let new = zones(text);
+            brisk_server::zone::inherit(&new, &old);
+            assert_eq!(full(&new), keeps, "{text}");
+        }
+    }
+}

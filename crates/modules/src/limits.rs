@@ -1,0 +1,70 @@
+//! What `limit_req` and `limit_conn` share: their words, and zones cut into parts with a lock each.
+
+use brisk_conf::{Diag, Directive, Span, value};
+use brisk_server::conf::Cx;
+use brisk_server::core::LogLevel;
+use brisk_server::zone::Zone;
+use hashbrown::DefaultHashBuilder;
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A part has at least this much memory; smaller zones have fewer parts.
+const PART_BYTES_MIN: u64 = 64 << 10;
+const PARTS_MAX: u64 = 16;
+
+/// A zone's state in parts: threads seldom meet, and each lock is held for a look-up only.
+pub struct Parts<T> {
+    parts: Box<[Mutex<T>]>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<T> Parts<T> {
+    /// `make` gets the bytes that a part may take.
+    pub fn new(bytes: u64, make: impl Fn(usize) -> T) -> Parts<T> {
+        let count = (bytes / PART_BYTES_MIN).clamp(1, PARTS_MAX);
+        let each = usize::try_from(bytes / count).unwrap_or(usize::MAX);
+        Parts { parts: (0..count).map(|_| Mutex::new(make(each))).collect(), hasher: DefaultHashBuilder::default() }
+    }
+
+    /// The part that a key belongs to, and the key's hash.
+    pub fn of(&self, key: &[u8]) -> (MutexGuard<'_, T>, u64) {
+        let hash = self.hasher.hash_one(key);
+        // The hash table uses the low bits and the topmost seven: these here lie between.
+        let part = &self.parts[(hash >> 40) as usize % self.parts.len()];
+        (part.lock().unwrap_or_else(PoisonError::into_inner), hash)
+    }
+}
+
+/// A zone that a limit names. It may be declared further down in `http`.
+#[derive(Clone)]
+pub struct ZoneRef {
+    pub name: Box<str>,
+    pub span: Span,
+}
+
+impl ZoneRef {
+    /// The zone, once all of `http` has been read.
+    pub fn resolve(&self, cx: &Cx<'_, '_>, module: &str) -> Result<Arc<Zone>, Diag> {
+        let found = cx.global.zones.iter().find(|zone| zone.module == module && *zone.name == *self.name);
+        found.cloned().ok_or_else(|| {
+            Diag::emerg(self.span, format!("zero size shared memory zone \"{}\"", self.name))
+                .help(format!("declare it in http: {module}_zone KEY zone={}:10m …", self.name))
+        })
+    }
+}
+
+/// The level of messages about refused requests.
+pub fn level(d: &Directive) -> Result<LogLevel, Diag> {
+    let levels = [LogLevel::Info, LogLevel::Notice, LogLevel::Warn, LogLevel::Error];
+    value::choice(d.arg(0), &levels.map(|level| (level.as_str(), level)))
+}
+
+/// The status of refused requests.
+pub fn status(d: &Directive) -> Result<u16, Diag> {
+    let status = value::number(d.arg(0))?;
+    if (400..=599).contains(&status) {
+        Ok(status as u16)
+    } else {
+        Err(Diag::emerg(d.arg(0).span, "value must be between 400 and 599"))
+    }
+}

@@ -1,0 +1,181 @@
+//! Taking connections from listening sockets and spreading them evenly over the threads.
+
+use crate::conf::ListenId;
+use crate::connection::{Connection, Peer};
+use crate::core::LogLevel;
+use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
+use crate::proxy_protocol;
+use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
+use brisk_net::listen::{self, Address};
+use brisk_net::{Io, Loop, clock};
+use rustix::fd::OwnedFd;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A listening socket as a thread sees it. Connections keep it to know where they came in.
+pub struct Listener {
+    pub address: Address,
+    /// `None` once nothing more is taken from it: it must not stay open because a connection remembers where it
+    /// came from, or the kernel would go on accepting for nobody.
+    io: RefCell<Option<Io>>,
+    /// Its place in the present configuration; `None` once the configuration no longer has it.
+    pub id: Cell<Option<ListenId>>,
+}
+
+impl Listener {
+    /// Tells the driver about its connections under `index`.
+    pub(crate) fn watch(&self, index: usize) {
+        if let Some(io) = &*self.io.borrow() {
+            io.set_hot(LISTENER_KEY | index as u64);
+        }
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn close(&self) {
+        self.io.take();
+    }
+
+    fn accept(&self) -> std::io::Result<Option<(OwnedFd, Peer)>> {
+        let accepted = match &*self.io.borrow() {
+            Some(io) => listen::accept(io.fd())?,
+            None => None,
+        };
+        Ok(accepted.map(|(fd, peer)| match peer.as_ref().and_then(listen::ip_of) {
+            Some(addr) => (fd, Peer::Ip(addr)),
+            None => (fd, Peer::Unix),
+        }))
+    }
+}
+
+impl Thread {
+    /// Starts accepting on sockets of the present configuration.
+    pub fn listen(&self, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
+        for (address, fd) in sockets {
+            let io = RefCell::new(Some(Io::listener(fd)?));
+            let id = Cell::new(self.find_listen(&address));
+            let listener = Rc::new(Listener { address, io, id });
+            let mut listeners = self.listeners.borrow_mut();
+            listener.watch(listeners.len());
+            listeners.push(listener);
+        }
+        Ok(())
+    }
+
+    /// Takes the connections that wait, up to a limit.
+    pub(crate) fn accept(self: &Rc<Self>, index: usize) {
+        let Some(listener) = self.listeners.borrow().get(index).cloned() else { return };
+        if self.accept_paused.get() {
+            return;
+        }
+        let live = self.live();
+        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        for _ in 0..batch {
+            match listener.accept() {
+                Ok(Some((fd, peer))) => {
+                    self.counters().accepted.up();
+                    self.place(fd, peer, &listener, &live);
+                }
+                Ok(None) => return,
+                Err(error) => return self.accept_failed(&live, &error),
+            }
+        }
+        // More may be waiting, and the edge will not come again.
+        if let Some(io) = &*listener.io.borrow() {
+            io.mark_readable();
+        }
+        listener.watch(index);
+    }
+
+    /// Ends accepting. A connection wakes one of all who listen: those that woke us are ours to take, so we leave the
+    /// circle first and look a last time then.
+    pub(crate) fn stop_accepting(self: &Rc<Self>) {
+        let live = self.live();
+        for listener in self.listeners.borrow().clone() {
+            if let Some(io) = &*listener.io.borrow() {
+                io.mute();
+            }
+            while let Ok(Some((fd, peer))) = listener.accept() {
+                self.place(fd, peer, &listener, &live);
+            }
+            listener.close();
+        }
+    }
+
+    /// Out of descriptors (or memory): stop accepting for a moment; the connections wait in the kernel.
+    fn accept_failed(self: &Rc<Self>, live: &Live, error: &std::io::Error) {
+        let why = brisk_conf::os_text(error);
+        crate::worker::log_error(live, LogLevel::Crit, format_args!("accept4() failed ({why})"));
+        self.accept_paused.set(true);
+        let this = self.clone();
+        brisk_net::spawn(async move {
+            brisk_net::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+            this.accept_paused.set(false);
+            let count = this.listeners.borrow().len();
+            (0..count).for_each(|index| this.accept(index));
+        });
+    }
+
+    /// Gives a new connection to the thread that has the fewest.
+    fn place(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>, live: &Rc<Live>) {
+        let loads = &self.shared.loads;
+        let mine = loads[self.index].load(Ordering::Relaxed);
+        let (least, load) = loads
+            .iter()
+            .enumerate()
+            // A thread that has not come up yet takes no mail.
+            .filter(|&(i, _)| self.shared.mailboxes[i].get().is_some())
+            .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
+            .min_by_key(|&(i, load)| (load, i != self.index))
+            .unwrap_or((self.index, mine));
+        let target = if load < mine { least } else { self.index };
+        let limit = live.snap.main.connections as usize;
+        if loads[target].load(Ordering::Relaxed) >= limit {
+            crate::worker::log_error(
+                live,
+                LogLevel::Alert,
+                format_args!("{limit} worker_connections are not enough"),
+            );
+            return;
+        }
+        // A thread that is only being started has no mailbox yet.
+        let mailbox = if target == self.index { None } else { self.shared.mailboxes[target].get() };
+        let Some(mailbox) = mailbox else {
+            loads[self.index].fetch_add(1, Ordering::Relaxed);
+            return self.adopt(fd, peer, listener.clone());
+        };
+        // Counted here, so that a thread that drains knows of it before it comes.
+        loads[target].fetch_add(1, Ordering::Relaxed);
+        let address = listener.address.clone();
+        mailbox.call(move || {
+            let Some(thread) = Thread::current() else { return };
+            let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
+            match listener {
+                Some(listener) => thread.adopt(fd, peer, listener),
+                // A reload has removed the address meanwhile.
+                None => thread.uncount(),
+            }
+        });
+    }
+
+    /// Makes a socket a connection of this thread; it is already counted.
+    fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        let Ok(io) = Io::new(fd) else {
+            return self.uncount();
+        };
+        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.counters().handled.up();
+        let now = clock::now();
+        let live = self.live();
+        let timeout = live.header_timeout(&listener);
+        let conn = Rc::new(Connection::new(io, id, peer, listener, now));
+        conn.generation.set(live.generation);
+        proxy_protocol::adopted(&live, &conn);
+        let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
+        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
+        let key = self.insert(slot);
+        conn.io.set_hot(key);
+        Loop::current().hot_timer(deadline_ms, key);
+    }
+}

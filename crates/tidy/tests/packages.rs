@@ -1,0 +1,88 @@
+//! Rules about crates: who may use whom, licences, one version of each.
+#![forbid(unsafe_code)]
+
+use brisk_tidy::packages::{self, Package};
+
+/// Who may use whom (ARCHITECTURE.md, "The crates"). A crate that is not here is refused: give it its row.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("brisk-conf", &[]),
+    ("brisk-http", &[]),
+    ("brisk-net", &[]),
+    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
+    ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
+    ("brisk-load", &["brisk-http", "brisk-net"]),
+    ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
+    ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
+    ("brisk-fuzz", &["brisk-conf", "brisk-http"]),
+    ("brisk-testkit", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
+    ("brisk-tidy", &["brisk-modules"]),
+];
+
+/// What tests, examples and benchmarks of any crate may use besides.
+const TESTS_MAY_USE: &[&str] = &["brisk-testkit"];
+
+/// Licences that allow what MIT OR Apache-2.0 promises.
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Crates of which several versions are built, and why that cannot be helped yet.
+const DUPLICATES: &[(&str, &str)] = &[];
+
+fn ours() -> Vec<Package> {
+    packages::all().into_iter().filter(|package| package.ours).collect()
+}
+
+#[test]
+fn crates_use_only_what_lies_below_them() {
+    for package in ours() {
+        let row = MAY_USE.iter().find(|(name, _)| *name == package.name);
+        let Some((_, allowed)) = row else { panic!("{} has no row in MAY_USE", package.name) };
+        for used in package.uses.iter().filter(|used| used.name.starts_with("brisk")) {
+            let name = used.name.as_str();
+            let is_allowed = allowed.contains(&name) || used.dev && TESTS_MAY_USE.contains(&name);
+            assert!(is_allowed, "{} must not use {name}: see ARCHITECTURE.md", package.name);
+        }
+    }
+}
+
+#[test]
+fn licences_are_on_the_list() {
+    for package in packages::all() {
+        let license = &package.license;
+        assert!(is_allowed(license), "{} {} has licence \"{license}\"", package.name, package.version);
+    }
+}
+
+/// Every side of an AND and one side of an OR is on the list. `MIT/Apache-2.0` is the old way to write OR.
+fn is_allowed(expression: &str) -> bool {
+    let expression = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    expression.split(" AND ").all(|all| all.split(" OR ").any(|one| LICENCES.contains(&one.trim())))
+}
+
+#[test]
+fn licence_expressions_are_read() {
+    assert!(is_allowed("MIT OR GPL-3.0") && is_allowed("Unlicense/MIT"));
+    assert!(is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0") && is_allowed("Apache-2.0 WITH LLVM-exception OR MIT"));
+    assert!(!is_allowed("MIT AND GPL-3.0") && !is_allowed(""));
+}
+
+#[test]
+fn each_crate_is_built_in_one_version() {
+    let mut names: Vec<_> = packages::all().into_iter().map(|package| package.name).collect();
+    names.sort();
+    let mut twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
+    twice.dedup();
+    let listed: Vec<_> = DUPLICATES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(twice, listed, "several versions of a crate: agree on one, or list it with the reason");
+}

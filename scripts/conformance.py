@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Writes the sections of docs/conformance.md from results.
+
+  conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
+  conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
+
+Ends with 1 if something fails that no list explains.
+"""
+import csv
+import fnmatch
+import glob
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs")
+PAGE = os.path.join(DOCS, "conformance.md")
+EXCEPTIONS_MAX = 6
+CONFIGURATIONS_MIN = 40
+# Directives that nginx had once; configurations of that time still have them.
+REMOVED = ("ssl", "http2_max_field_size", "spdy_headers_comp", "limit_zone")
+HEAD = """# Conformance
+
+Written by `make conformance` and `make corpus`; do not edit. Neither the suite nor the configurations are part of this
+repository: see [scripts/conformance.sh](../scripts/conformance.sh) and [scripts/corpus.sh](../scripts/corpus.sh) for what
+to put where.
+"""
+
+
+def table(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def lists():
+    exceptions = {row["file"]: row["reason"] for row in table(f"{DOCS}/conformance-exceptions.tsv")}
+    waiting = {row["module"]: row["comes with"] for row in table(f"{DOCS}/conformance-waiting.tsv")}
+    if len(exceptions) > EXCEPTIONS_MAX:
+        sys.exit(f"{len(exceptions)} exceptions; at most {EXCEPTIONS_MAX} are allowed")
+    return exceptions, waiting
+
+
+def refused_directives():
+    """Directives and variables of nginx that are not here, and their modules by short name."""
+    modules = defaultdict(list)
+    for row in table(f"{DOCS}/nginx-coverage.tsv"):
+        if row["in Brisk"] == "refused":
+            modules[row["directive or variable"]].append(short(row["nginx module"]))
+    # Names that HTTP has too are meant there.
+    http = {name: [m for m in found if not m.startswith(("stream", "mail"))] or found for name, found in modules.items()}
+    return http
+
+
+def short(module):
+    """ngx_http_limit_req_module -> limit_req"""
+    return re.sub(r"^ngx_(http_)?|(_filter)?_module$", "", module)
+
+
+def replace_section(name, text):
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    page = open(PAGE).read() if os.path.exists(PAGE) else HEAD
+    section = begin + text.strip("\n") + "\n" + end
+    if begin in page:
+        before, rest = page.split(begin)
+        page = before + section + rest.split(end)[1]
+    else:
+        page = page + "\n" + section
+    with open(PAGE, "w") as file:
+        file.write(page)
+
+
+def why_waiting(result, log, waiting, refused):
+    """The module of a later release that the file needs, by its own words: a skip, or what the server refused."""
+    found = re.match(r"no (\w+) available", result["reason"])
+    if found:
+        return found[1] if found[1] in waiting else None
+    for directive in re.findall(r'unknown directive "([^"]+)"', result["reason"] + log):
+        for module in refused.get(directive, []):
+            if module in waiting:
+                return module
+    return None
+
+
+def nginx_tests(results, logs, baseline):
+    exceptions, waiting = lists()
+    refused = refused_directives()
+    mainline = {row["file"]: row for row in table(baseline)}
+    areas, unexplained, counts = defaultdict(list), [], Counter()
+    for result in table(results):
+        file, status = result["file"], result["status"]
+        theirs = mainline[file]["status"]
+        path = f"{logs}/{file}.log"
+        log = open(path, errors="replace").read() if os.path.exists(path) else ""
+        if status == "ok":
+            verdict, note = "ok", ""
+            if file in exceptions:
+                unexplained.append(f"{file} passes: take it off the list of exceptions")
+        elif theirs != "ok":
+            verdict, note = "as mainline", result["reason"] if status == "skip" else ""
+        elif file in exceptions:
+            verdict, note = "exception", exceptions[file]
+        elif module := why_waiting(result, log, waiting, refused):
+            verdict, note = "waits", f"for {module}: {waiting[module]}"
+        else:
+            verdict, note = "FAILS", result["reason"][:200]
+            unexplained.append(f"{file}: {status}: {result['reason'][:300]}")
+        counts[verdict] += 1
+        subtests = f"{result['passed']}/{result['subtests']}" if status != "skip" else ""
+        areas[result["area"]].append((file, status, subtests, theirs, verdict, note))
+
+    owed = sum(counts.values()) - counts["as mainline"] - counts["waits"]
+    text = f"""## nginx's own tests
+
+github.com/nginx/nginx-tests against the release binary, beside nginx 1.31.5's own results. Of {sum(counts.values())} files
+{counts['ok']} pass; {counts['as mainline']} do not run with mainline either; {counts['waits']} need a module that is not there yet
+([conformance-waiting.tsv](conformance-waiting.tsv)); {counts['exception']} are exceptions on purpose
+([conformance-exceptions.tsv](conformance-exceptions.tsv)); {counts['FAILS']} fail. So {counts['ok']} of the {owed} files that can
+be expected to pass do.
+"""
+    for area, rows in sorted(areas.items()):
+        text += f"\n### {area}\n\n| file | result | subtests | mainline | verdict | |\n|---|---|--:|---|---|---|\n"
+        text += "".join(row(*cells) for cells in rows)
+    replace_section("nginx-tests", text)
+    print(f"docs/conformance.md: {dict(counts)}")
+    return unexplained
+
+
+def corpus(brisk, folder):
+    """Tests FOLDER/NAME/nginx.conf for each NAME with both."""
+    refused = refused_directives()
+    paths = sorted(glob.glob(f"{folder}/*/nginx.conf"))
+    if len(paths) < CONFIGURATIONS_MIN:
+        sys.exit(f"{folder}: {len(paths)} configurations NAME/nginx.conf; at least {CONFIGURATIONS_MIN} are wanted")
+    verdicts, counts, by_name, unexplained, rows = {}, Counter(), Counter(), [], []
+    for path in paths:
+        name = os.path.basename(os.path.dirname(path))
+        theirs, their_errors = tested("nginx", path)
+        ours, our_errors = tested(brisk, path)
+        if ours == theirs:
+            verdict, note = "agree", "" if ours == "ok" else (their_errors or [""])[0]
+        elif ours == "ok":
+            verdict, note = "newer", (their_errors or [""])[0]
+        else:
+            reasons = [explained(error, refused) for error in our_errors]
+            strange = [error for error, reason in zip(our_errors, reasons) if not reason]
+            if strange or not our_errors:
+                verdict, note = "UNEXPLAINED", (strange or ["no message"])[0]
+                unexplained.append(f"{name}: {note}")
+            else:
+                verdict, note = "later", some(sorted(set(reasons)))
+                by_name.update(set(reasons))
+        counts[verdict] += 1
+        rows.append((name, theirs, ours, verdict, note.replace(folder + "/", "")))
+    version = re.search(r"nginx/[\d.]+", run(["nginx", "-v"])[1])
+    text = f"""## Public configurations
+
+`brisk -t` beside `nginx -t` ({version[0] if version else "nginx"}) on {len(rows)} public configurations. {counts["agree"]} times both
+say the same. {counts["later"]} times Brisk refuses directives, variables or parameters of modules that are not there yet, and nothing
+else. {counts["newer"]} times Brisk takes what this nginx does not know yet. {counts["UNEXPLAINED"]} disagreements are without such an
+explanation, and so by the grammar or the core.
+
+| not there yet | module of nginx | configurations |
+|---|---|--:|
+"""
+    for name, count in sorted(by_name.items(), key=lambda item: (-item[1], item[0])):
+        text += row(f"`{name}`", some(sorted(set(refused.get(name, [])))), str(count))
+    text += "\n| configuration | nginx | Brisk | verdict | not there yet, or the error |\n|---|---|---|---|---|\n"
+    text += "".join(row(*cells) for cells in rows)
+    replace_section("corpus", text)
+    print(f"docs/conformance.md: {dict(counts)}")
+    return unexplained
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+    return done.returncode, done.stderr.decode("utf8", "replace")
+
+
+def tested(binary, path):
+    """ok or refused, and the errors without their levels and process ids. A crash is neither."""
+    code, text = run([binary, "-t", "-c", path, "-p", os.path.dirname(path) + "/"])
+    errors = re.findall(r"(?m)^\S+ (?:\[emerg\]|\[error\]) (?:\d+#\d+: )?(.*)", text)
+    return {0: "ok", 1: "refused"}.get(code, f"exit code {code}"), errors
+
+
+def explained(error, refused):
+    """What of a module that is not there yet the error is about."""
+    if found := re.match(r'unknown directive "([^"]+)"', error):
+        name = found[1]
+        return name if name in refused else f"{name} (removed from nginx)" if name in REMOVED else None
+    if found := re.match(r'unknown "([^"]+)" variable', error):
+        return next((name for name in refused if name[0] == "$" and fnmatch.fnmatch(found[1], name[1:])), None)
+    if found := re.match(r'the "([^"]+)" parameter is not supported yet', error):
+        return f"listen {found[1]}"
+    if found := re.match(r"(.*?) (?:is|are) not supported yet", error):
+        return found[1]
+    return None
+
+
+def some(names, most=8):
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def row(*cells):
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def main():
+    what, *arguments = sys.argv[1:] or ["help"]
+    if what == "nginx-tests" and len(arguments) == 3:
+        unexplained = nginx_tests(*arguments)
+    elif what == "corpus" and len(arguments) == 2:
+        unexplained = corpus(*arguments)
+    else:
+        sys.exit(__doc__)
+    for line in unexplained:
+        print(line, file=sys.stderr)
+    sys.exit(1 if unexplained else 0)
+
+
+main()

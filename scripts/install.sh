@@ -1,0 +1,71 @@
+#!/bin/sh
+# Puts Brisk into place, or removes it (install.sh uninstall). Used by `make install`; paths come from the environment.
+# What an administrator may have edited is never overwritten or removed.
+set -eu
+here=$(readlink -f "$(dirname "$0")/..")
+: "${PREFIX:=/usr}" "${SYSCONFDIR:=/etc}" "${DESTDIR:=}" "${RUN_USER:=www-data}" "${UNITDIR:=$PREFIX/lib/systemd/system}"
+
+bin=$DESTDIR$PREFIX/bin/brisk
+man=$DESTDIR$PREFIX/share/man/man8/brisk.8
+doc=$DESTDIR$PREFIX/share/doc/brisk
+unit=$DESTDIR$UNITDIR/brisk.service
+etc=$DESTDIR$SYSCONFDIR/brisk
+rotate=$DESTDIR$SYSCONFDIR/logrotate.d/brisk
+
+if [ "${1:-}" = uninstall ]; then
+    rm -f "$bin" "$man" "$unit" "$unit.d/older-systemd.conf" "$rotate"
+    rm -rf "$doc"
+    [ ! -d "$unit.d" ] || rmdir --ignore-fail-on-non-empty "$unit.d"
+    echo "removed; $etc, $DESTDIR/var/log/brisk and $DESTDIR/var/www/brisk are left as they are"
+    exit 0
+fi
+
+BRISK=${BRISK:-$here/target/release/brisk}
+if [ ! -x "$BRISK" ]; then
+    echo "$BRISK is not there: run \`make build\` first" >&2
+    exit 1
+fi
+
+# place MODE SOURCE TARGET: with this installation's user and paths in place of the usual ones.
+place() {
+    mkdir -p "$(dirname "$3")"
+    sed -e "s#/usr/bin/brisk#$PREFIX/bin/brisk#g" -e "s#/etc/brisk#$SYSCONFDIR/brisk#g" -e "s#www-data#$RUN_USER#g" "$2" >"$3"
+    chmod "$1" "$3"
+}
+
+# The same for files that are the administrator's from then on.
+place_new() {
+    if [ -e "$3" ]; then
+        echo "kept: $3"
+    else
+        place "$@"
+    fi
+}
+
+install -D -m 755 "$BRISK" "$bin"
+place 644 "$here/packaging/brisk.8" "$man"
+place 644 "$here/packaging/brisk.service" "$unit"
+for example in brisk.socket brisk.service.d/unprivileged.conf; do
+    place 644 "$here/packaging/$example" "$doc/examples/$(basename "$example")"
+done
+place_new 644 "$here/packaging/brisk.conf" "$etc/brisk.conf"
+place_new 644 "$here/packaging/default.conf" "$etc/conf.d/default.conf"
+place_new 644 "$here/crates/brisk/src/mime.types" "$etc/mime.types"
+place_new 644 "$here/packaging/logrotate" "$rotate"
+mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/run/brisk"
+if [ ! -e "$DESTDIR/var/www/brisk" ]; then
+    mkdir -p "$DESTDIR/var/www/brisk"
+    cp "$here"/examples/site/html/* "$DESTDIR/var/www/brisk/"
+fi
+
+# notify-reload is known from systemd 253 on.
+version=$(systemctl --version 2>/dev/null | awk 'NR == 1 { print int($2) }') || version=
+if [ -n "$version" ] && [ "$version" -lt 253 ]; then
+    place 644 "$here/packaging/brisk.service.d/older-systemd.conf" "$unit.d/older-systemd.conf"
+fi
+
+if [ -z "$DESTDIR" ] && ! id "$RUN_USER" >/dev/null 2>&1; then
+    echo "note: there is no user $RUN_USER; create it, or name another one in $etc/brisk.conf"
+fi
+echo "installed: $bin, $etc/brisk.conf"
+echo "next: $PREFIX/bin/brisk -t, then systemctl enable --now brisk (or just $PREFIX/bin/brisk)"

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|conformance|corpus]
+# A tool that cannot be had ends this with an error: tests never skip for want of one.
+set -eu
+task=${1:-test}
+
+# command:package, what to look for and where Debian keeps it.
+build='make:make cc:gcc git:git'
+case $task in
+test) tools="$build logrotate:logrotate" packages='libc6-dev tzdata' ;;
+bench) tools="$build nginx:nginx-light h2o:h2o h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
+conformance)
+    tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
+    packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
+        libscgi-perl libgd-perl libprotocol-websocket-perl'
+    ;;
+corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
+*) echo "usage: $0 [test|bench|conformance|corpus]" >&2; exit 2 ;;
+esac
+
+has_package() {
+    dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'
+}
+
+missing=
+for tool in $tools; do
+    # nginx and logrotate are in sbin, which ordinary users do not search.
+    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+done
+if command -v dpkg-query >/dev/null; then
+    for package in $packages; do
+        has_package "$package" || missing="$missing $package"
+    done
+fi
+
+if [ -n "$missing" ]; then
+    missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+    echo "installing: $missing"
+    if ! command -v apt-get >/dev/null; then
+        echo "$0: this machine has no apt-get; install by its own means: $missing" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif command -v sudo >/dev/null; then
+        as_root=sudo
+    else
+        echo "$0: neither root nor sudo; have somebody run: apt-get install $missing" >&2
+        exit 1
+    fi
+    # A package list of yesterday names files that are gone today.
+    $as_root apt-get update -qq
+    # RUNLEVEL: nginx and h2o are wanted as programs, not as services of this machine.
+    $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
+fi
+
+# The toolchain: rust-toolchain's components come with rustup; distributions package them apart.
+for component in rustfmt clippy; do
+    case $component in rustfmt) tool=cargo-fmt ;; clippy) tool=cargo-clippy ;; esac
+    command -v "$tool" >/dev/null && "$tool" --version >/dev/null 2>&1 && continue
+    if command -v rustup >/dev/null; then
+        rustup component add "$component"
+    else
+        echo "$0: $tool is missing: install Rust's component \"$component\"" >&2
+        exit 1
+    fi
+done
