@@ -123,11 +123,12 @@ impl Loop {
             }
             slot.source.take()
         };
-        let Some(source) = source else { return };
-        self.free.borrow_mut().push(index);
-        // Closing the only descriptor of a socket ends its registration: a call less for each connection.
-        if source.shared {
-            let _ = epoll::delete(&self.epoll, source_fd(&source));
+        if let Some(source) = source {
+            self.free.borrow_mut().push(index);
+            // Closing the only descriptor of a socket ends its registration: a call less for each connection.
+            if source.shared {
+                let _ = epoll::delete(&self.epoll, source_fd(&source));
+            }
         }
     }
 

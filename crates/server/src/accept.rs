@@ -139,15 +139,13 @@ impl Thread {
             );
             return;
         }
-        // A thread that is only being started has no mailbox yet.
-        let mailbox = if target == self.index { None } else { self.shared.mailboxes[target].get() };
-        let Some(mailbox) = mailbox else {
-            loads[self.index].fetch_add(1, Ordering::Relaxed);
-            return self.adopt(fd, peer, listener.clone());
-        };
         // Counted here, so that a thread that drains knows of it before it comes.
         loads[target].fetch_add(1, Ordering::Relaxed);
+        if target == self.index {
+            return self.adopt(fd, peer, listener.clone());
+        }
         let address = listener.address.clone();
+        let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
             let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
@@ -161,9 +159,7 @@ impl Thread {
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let Ok(io) = Io::new(fd) else {
-            return self.uncount();
-        };
+        let Ok(io) = Io::new(fd) else { return self.uncount() };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         self.counters().handled.up();
         let now = clock::now();

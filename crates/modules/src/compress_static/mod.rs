@@ -75,7 +75,7 @@ static ROWS: &[Row] = &[
         D::Told("compress_static max_size=256m"),
         Replace,
         false,
-        "The folder for compressed files and the most bytes that they may take: max_size=SIZE. If there is no room, those not made lately go first. The worker's user must be allowed to write there; the folder is created if it can be.",
+        "The folder for compressed files and the most bytes that they may take: max_size=SIZE. If there is no room, those not made lately go first. If it is not there it is created for the user that workers run as.",
         Set::Simple(set_path)
     ),
     row!(
@@ -126,13 +126,21 @@ fn set_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
-/// The folder where none is named; made here because only the prefix tells where it is.
+/// Chooses the folder where none is named, since only the prefix tells where it is, and has it created.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf: &Conf = cx.conf_of();
-    if conf.on && conf.store.is_none() {
-        let folder = cx.full_path(FOLDER);
-        cx.conf_of_mut::<Conf>().store = Some(Store::new(folder.into(), FOLDER_BYTES_MAX));
+    if !conf.on {
+        return Ok(());
     }
+    let store = match &conf.store {
+        Some(store) => store.clone(),
+        None => {
+            let store = Store::new(cx.full_path(FOLDER).into(), FOLDER_BYTES_MAX);
+            cx.conf_of_mut::<Conf>().store = Some(store.clone());
+            store
+        }
+    };
+    cx.writes_into(store.folder());
     Ok(())
 }
 

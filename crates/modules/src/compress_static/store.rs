@@ -89,6 +89,10 @@ impl Store {
         })
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where a variant is, if there is one.
     pub fn path(&self, source: &Source, coding: Coding) -> PathBuf {
         let stem = source.stem();

@@ -68,10 +68,13 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         let turn = AssertUnwindSafe(|| match &mut this.future {
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
-            _ => ({
-                drop(this.future.take());
-                Poll::Ready(())
-            }, true),
+            _ => (
+                {
+                    drop(this.future.take());
+                    Poll::Ready(())
+                },
+                true,
+            ),
         });
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
@@ -251,7 +254,7 @@ fn begin(
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => intake::complete(&mut r, listen),
-        Err(error) => Err(intake::refused(&mut r, error)),
+        Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
     Head::Request(r, status)
 }
@@ -260,7 +263,13 @@ fn begin(
 fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
-    crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while reading client request headers", 110);
+    let _ = intake::recognise(&mut r, listen);
+    crate::rlog!(
+        r,
+        Info,
+        "client timed out ({}: Connection timed out) while reading client request headers",
+        110
+    );
     r.resp.status = 408;
     hot::finish(&r);
     reset_if_wanted(&r, conn);
@@ -269,6 +278,7 @@ fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::Li
 fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
+    let _ = intake::recognise(&mut r, listen);
     crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
     r.resp.status = 400;
     hot::finish(&r);
@@ -290,6 +300,10 @@ async fn handle(
 ) -> Next {
     let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
+    if matches!(run, Run::Respond) && !intake::has_no_body(&r) && !discard_received(&mut r) {
+        run = phases::fail(&mut r, 400);
+        run = phases::drive(&mut r, run).await;
+    }
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => Next::Drop,
@@ -300,6 +314,19 @@ async fn handle(
         thread.put_request(r);
     }
     next
+}
+
+/// Drops what has come of a body that nobody wanted; false if that must be answered with 400.
+fn discard_received(r: &mut Request) -> bool {
+    if r.body.is_none() {
+        r.body = Some(RequestBody::new(r));
+    }
+    let result = r.body.as_mut().map_or(Ok(()), RequestBody::discard_received);
+    let Err(error) = result else { return true };
+    crate::rlog!(r, Info, "client sent invalid chunked body");
+    // A refusal stands, but is the last answer on this connection.
+    r.persistence = Persistence::Close;
+    error.status() != 400 || r.resp.status >= 400
 }
 
 /// A request that is logged even if its task is dropped half-way, because the time to finish was over.
@@ -371,13 +398,14 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     };
     if matches!(next, Next::Read) && !intake::has_no_body(r) {
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        let mut body = match r.slot::<Option<RequestBody>>().take() {
-            Some(body) => body,
-            None => RequestBody::new(r),
-        };
+        let mut body = r.body.take().unwrap_or_else(|| RequestBody::new(r));
         if !body.discard(pause, time).await {
             next = Next::Close;
         }
+        r.body = Some(body);
+    }
+    if !intake::has_no_body(r) && !r.body.as_ref().is_some_and(RequestBody::is_done) {
+        conn.sends.set(true);
     }
     next
 }
@@ -396,7 +424,12 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             reset_if_wanted(r, conn);
         }
         send::SendError::Truncated => {
-            crate::rlog!(r, Alert, "file \"{}\" was truncated while it was sent", String::from_utf8_lossy(&r.uri));
+            crate::rlog!(
+                r,
+                Alert,
+                "file \"{}\" was truncated while it was sent",
+                String::from_utf8_lossy(&r.uri)
+            );
         }
     }
 }
@@ -408,7 +441,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: b
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
-            LingeringClose::On => conn.has_unread(),
+            LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
         if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
             let work = async {
