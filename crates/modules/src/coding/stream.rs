@@ -235,7 +235,7 @@ pub mod tests {
         loop {
             match stream.poll_chunk(&mut cx) {
                 Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => {
-                    out.extend_from_slice(piece.in_memory().unwrap())
+                    out.extend_from_slice(piece.in_memory().unwrap());
                 }
                 Poll::Ready(Some(Ok(Chunk::Flush))) => flushes.push(out.len()),
                 Poll::Ready(Some(Err(error))) => return Err(error),
