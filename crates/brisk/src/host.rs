@@ -62,6 +62,8 @@ fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), 
 pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
     let fail = |what: &str, error: &io::Error| Err(format!("{what} failed ({})", brisk_conf::os_text(error)));
     sys::set_environment(&environment(main));
+    // `env TZ=…` may have changed it.
+    sys::load_time_zone();
     if main.priority != 0
         && let Err(error) = sys::set_priority(main.priority)
     {
