@@ -1,4 +1,5 @@
-//! Memory of a started server.
+//! Memory of a started server: what its processes occupy together, shared pages counted once (PSS). The sum of their
+//! resident sets, which counts a page again in each process that maps it, stands beside it.
 
 use std::io;
 
@@ -32,7 +33,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         let [ours, peer] = memory;
         let rss = |memory: &[Memory]| memory.iter().map(|memory| memory.rss / MIB).collect::<Vec<_>>();
         let pss = |memory: &[Memory]| memory.iter().map(|memory| memory.pss / MIB).collect::<Vec<_>>();
-        findings.checks.push(absolute(case, &rss(&ours), &rss(&peer), "MiB RSS", Target::AtMost(at_most)));
+        findings.checks.push(absolute(case, &pss(&ours), &pss(&peer), "MiB PSS", Target::AtMost(at_most)));
         for (server, memory) in [("brisk", &ours), ("nginx", &peer)] {
             findings.rows.push(plain_row(case, server, &rss(memory), "MiB RSS, all processes"));
             findings.rows.push(plain_row(case, server, &pss(memory), "MiB PSS, all processes"));

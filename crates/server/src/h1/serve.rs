@@ -2,9 +2,11 @@
 
 use super::body::RequestBody;
 use super::{head, hot, intake, send};
+use crate::counters::Ongoing;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::phases::{self, Run};
+use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -90,6 +92,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    if conn.awaits_proxy_header.get() && !proxy_protocol::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
@@ -107,10 +113,13 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     let Some(core) = core.filter(|_| !thread.is_draining()) else {
                         return close(&thread, index, &conn, true).await;
                     };
-                    if keepalive.is_zero() {
-                        keepalive = core.keepalive_timeout;
-                    }
-                    thread.set_idle(index, clock::mono_ms() + keepalive.as_millis() as u64);
+                    let deadline_ms = if conn.requests.get() == 0 {
+                        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+                    } else {
+                        let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
+                        clock::mono_ms() + keepalive.as_millis() as u64
+                    };
+                    thread.set_idle(index, deadline_ms);
                     return;
                 }
                 Head::Request(mut r, status) => {
@@ -164,6 +173,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
+    let mut reading = None;
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -183,10 +193,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             },
             None | Some(Ok(Parsed::Partial)) => {}
             Some(parsed) => {
+                drop(reading);
                 let mut r = thread.take_request();
                 r.head = head;
                 return begin(r, conn, listen, parsed);
             }
+        }
+        if reading.is_none() && !conn.input.borrow().is_empty() {
+            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
         }
         buf.resize(16 << 10, 0);
         let left = deadline.saturating_sub(clock::mono_ms());
@@ -372,6 +386,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
+    r.completed = result.is_ok();
     let mut next = match &result {
         Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
         Ok(()) => Next::Close,
