@@ -195,9 +195,8 @@ impl RealIp {
 }
 
 /// The source that the connection's PROXY header names, if it has one.
-fn told_by_proxy_protocol(_: &Request) -> Option<SocketAddr> {
-    // Listening sockets do not read such headers yet: as for any connection without one, nothing is told.
-    None
+fn told_by_proxy_protocol(r: &Request) -> Option<SocketAddr> {
+    r.conn().proxy.get().map(|header| header.source)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod path;
 pub mod phases;
 pub mod plan;
 mod prepared;
+mod proxy_protocol;
 pub mod regex;
 pub mod request;
 pub mod response;

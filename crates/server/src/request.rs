@@ -7,6 +7,7 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
+use crate::h1::RequestBody;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -106,6 +107,10 @@ pub struct Request {
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The whole response has been sent.
+    pub completed: bool,
+    /// The body, from its first read on: where in it the connection is must outlive internal redirects.
+    pub(crate) body: Option<RequestBody>,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -155,6 +160,8 @@ impl Request {
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            completed: false,
+            body: None,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -201,6 +208,8 @@ impl Request {
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.completed = false;
+        self.body = None;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

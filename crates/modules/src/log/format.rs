@@ -78,6 +78,11 @@ pub fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag>
 }
 
 impl Format {
+    /// Whether a line needs what a regular expression found.
+    pub fn has_captures(&self) -> bool {
+        self.template.has_captures()
+    }
+
     /// Appends a line.
     pub fn line(&self, r: &Request, out: &mut Vec<u8>) {
         for part in self.template.parts() {

@@ -7,7 +7,7 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::log::NamedCache;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
-use brisk_server::plan::{LogHandler, Plan};
+use brisk_server::plan::{LogHandler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::vars::Template;
@@ -57,6 +57,14 @@ struct Target {
     to: To,
     format: Arc<Format>,
     condition: Option<Arc<Template>>,
+}
+
+impl Target {
+    fn has_captures(&self) -> bool {
+        self.format.has_captures()
+            || self.condition.as_ref().is_some_and(|condition| condition.has_captures())
+            || matches!(&self.to, To::Named(name) if name.has_captures())
+    }
 }
 
 impl ModuleConf for Conf {
@@ -143,6 +151,10 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(logs) = conf.logs.clone().filter(|logs| !logs.is_empty()) {
+        // An answer that is given again runs no regular expression: there would be nothing to write.
+        if logs.iter().any(Target::has_captures) {
+            plan.note(Purity::Impure);
+        }
         plan.log.push(Arc::new(AccessLog { logs, cache: conf.cache.clone() }));
     }
 }

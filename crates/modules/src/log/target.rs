@@ -130,6 +130,11 @@ pub struct NamedLog {
 }
 
 impl NamedLog {
+    /// Whether the name needs what a regular expression found.
+    pub fn has_captures(&self) -> bool {
+        self.path.has_captures()
+    }
+
     /// Writes a line, if the request's root folder exists: names of hosts that there are none of make no files.
     pub fn write(&self, r: &Request, cache: Option<&NamedCache>, line: &[u8]) {
         let path = self.path.eval(r);
