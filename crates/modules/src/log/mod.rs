@@ -27,19 +27,34 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "log_format", Context::HTTP, Arity::at_least(2),
-        D::Told("combined '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"'"),
-        Definition, true,
+        "log_format",
+        Context::HTTP,
+        Arity::at_least(2),
+        D::Told(
+            "combined '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"'"
+        ),
+        Definition,
+        true,
         "Names a format of log lines; escape=json or escape=none changes how values are written.",
         Set::Simple(format::log_format)
     ),
     row!(
-        "access_log", Context::HSLI.or(Context::LIMIT_EXCEPT), Arity::SOME, D::Told("logs/access.log combined"), Replace, true,
+        "access_log",
+        Context::HSLI.or(Context::LIMIT_EXCEPT),
+        Arity::SOME,
+        D::Told("logs/access.log combined"),
+        Replace,
+        true,
         "A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.",
         Set::Simple(access_log)
     ),
     row!(
-        "open_log_file_cache", Context::HSL, Arity::between(1, 4), D::Value("off"), Replace, false,
+        "open_log_file_cache",
+        Context::HSL,
+        Arity::between(1, 4),
+        D::Value("off"),
+        Replace,
+        false,
         "Keeps logs open whose names contain variables: max=N of them per thread that were used min_uses=1 times and not longer than inactive=10s ago; every valid=60s it is checked that an open one is still the file of its name.",
         Set::Simple(open_log_file_cache)
     ),
@@ -114,7 +129,9 @@ fn open_log_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let seconds = Duration::from_secs;
     let mut cache = NamedCache { max: 0, inactive: seconds(10), valid: seconds(60), min_uses: 1 };
     for token in &d.args {
-        let bad = |_| Diag::emerg(token.span, format!("invalid \"open_log_file_cache\" parameter \"{}\"", token.text()));
+        let bad = |_| {
+            Diag::emerg(token.span, format!("invalid \"open_log_file_cache\" parameter \"{}\"", token.text()))
+        };
         let value = |text: &str| Token { value: text.as_bytes().into(), span: token.span, quoted: false };
         match token.str().split_once('=') {
             Some(("max", text)) => cache.max = value::number(&value(text)).map_err(bad)? as usize,

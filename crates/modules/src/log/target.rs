@@ -104,7 +104,12 @@ pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To
 }
 
 /// How lines to this log are kept back: wherever it is named, the same.
-fn buffering(cx: &mut Cx<'_, '_>, token: &Token, log: LogId, keeping: &Keeping) -> Result<Option<Arc<Buffering>>, Diag> {
+fn buffering(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    log: LogId,
+    keeping: &Keeping,
+) -> Result<Option<Arc<Buffering>>, Diag> {
     if keeping.bytes == 0 {
         return Ok(None);
     }

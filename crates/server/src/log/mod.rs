@@ -41,7 +41,8 @@ impl LogFile {
             LogTarget::Syslog(syslog) => syslog.socket(),
             LogTarget::File(path) => {
                 use rustix::fs::{Mode, OFlags};
-                let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let flags =
+                    OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
                 let mode = Mode::from_raw_mode(0o644);
                 match rustix::fs::open(path.as_str(), flags, mode) {
                     // /dev/stdout may be a socket (systemd, a supervisor), which cannot be opened by name.
@@ -187,4 +188,3 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
         r.live.logs[to.log.0 as usize].message(level, &line);
     }
 }
-

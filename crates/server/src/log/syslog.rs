@@ -9,8 +9,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 
 const FACILITIES: [&str; 24] = [
-    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp", "ntp",
-    "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp",
+    "ntp", "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
 ];
 const LOCAL7: u8 = 23;
 
@@ -20,7 +21,8 @@ const INFO: u8 = 6;
 const PORT: u16 = 514;
 const TAG_LEN_MAX: usize = 32;
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,11 +58,13 @@ impl Syslog {
                 Some(("server", text)) => server = Some(parse_server(text, token)?),
                 Some(("facility", name)) => {
                     let at = FACILITIES.iter().position(|have| *have == name);
-                    facility = Some(at.ok_or_else(|| bad(format!("unknown syslog facility \"{name}\"")))? as u8);
+                    facility =
+                        Some(at.ok_or_else(|| bad(format!("unknown syslog facility \"{name}\"")))? as u8);
                 }
                 Some(("severity", name)) => {
                     let at = SEVERITIES.iter().position(|have| *have == name);
-                    severity = Some(at.ok_or_else(|| bad(format!("unknown syslog severity \"{name}\"")))? as u8);
+                    severity =
+                        Some(at.ok_or_else(|| bad(format!("unknown syslog severity \"{name}\"")))? as u8);
                 }
                 Some(("tag", text)) => tag = Some(check_tag(text, token)?),
                 None if part == "nohostname" => host = None,
@@ -145,7 +149,10 @@ fn check_tag(text: &str, token: &Token) -> Result<Box<str>, Diag> {
         return Err(Diag::emerg(token.span, "syslog tag length exceeds 32"));
     }
     if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        return Err(Diag::emerg(token.span, "syslog \"tag\" only allows alphanumeric characters and underscore"));
+        return Err(Diag::emerg(
+            token.span,
+            "syslog \"tag\" only allows alphanumeric characters and underscore",
+        ));
     }
     Ok(text.into())
 }
