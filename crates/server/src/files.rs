@@ -10,6 +10,7 @@ use brisk_net::file::{self, Info, Kind, Symlinks};
 use brisk_net::watch::{Watch, Watcher};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
+use std::ffi::OsString;
 use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -65,6 +66,14 @@ enum Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cold;
 
+/// What was asked for. The path as it was written: `PathBuf` would take `/file/` for `/file`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    look: Look,
+    symlinks: Symlinks,
+    path: OsString,
+}
+
 struct Entry {
     found: Found,
     watch: Watch,
@@ -74,7 +83,7 @@ struct Entry {
 /// See the module's head.
 pub struct Files {
     watcher: Option<Arc<Watcher>>,
-    entries: RefCell<HashMap<(Look, Symlinks, PathBuf), Entry>>,
+    entries: RefCell<HashMap<Key, Entry>>,
     /// Asked for once: only what is asked for again is worth a watch.
     once: RefCell<HashSet<u64>>,
     bytes: Cell<usize>,
@@ -122,12 +131,12 @@ impl Files {
     }
 
     fn look(&self, look: Look, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
-        if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| have == path) {
+        if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| have.as_os_str() == path.as_os_str()) {
             deps.pure = false;
             return Ok(found.clone());
         }
         self.sync();
-        let key = (look, symlinks, path.to_owned());
+        let key = Key { look, symlinks, path: path.as_os_str().to_owned() };
         if let Some(entry) = self.entries.borrow().get(&key)
             && entry.watch.is_up()
         {
@@ -152,7 +161,7 @@ impl Files {
         Ok(found)
     }
 
-    fn worth_watching(&self, key: &(Look, Symlinks, PathBuf)) -> bool {
+    fn worth_watching(&self, key: &Key) -> bool {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
         if once.remove(&hash) {
@@ -165,7 +174,7 @@ impl Files {
         false
     }
 
-    fn keep(&self, key: (Look, Symlinks, PathBuf), found: Found, watch: Watch) {
+    fn keep(&self, key: Key, found: Found, watch: Watch) {
         let bytes = match &found {
             Found::File(file) => file.content.as_ref().map_or(0, |c| c.len()),
             _ => 0,
@@ -202,7 +211,7 @@ impl Files {
         }
     }
 
-    fn drop_entry(&self, key: &(Look, Symlinks, PathBuf)) {
+    fn drop_entry(&self, key: &Key) {
         if let Some(entry) = self.entries.borrow_mut().remove(key) {
             self.forget(&entry);
             // It was in use until it changed: watch it again at once.
