@@ -79,7 +79,8 @@ impl Call {
         }
     }
 
-    pub fn answer(&mut self, answer: &Result<String, String>) {
+    /// Answers and hangs up.
+    pub fn answer(mut self, answer: &Result<String, String>) {
         let text = match answer {
             Ok(text) => format!("ok {text}\n"),
             Err(text) => format!("error {text}\n"),

@@ -5,6 +5,7 @@ use brisk_server::conf::Snapshot;
 use brisk_server::core::{CpuAffinity, MainConf, Processes};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
 
 /// The user that workers run as; `None` where we are not root and cannot change.
 pub struct Identity {
@@ -35,7 +36,7 @@ pub fn check_user(snap: &Snapshot) -> Result<(), String> {
 
 /// Makes this process a worker: environment, limits, priority, user, folder.
 pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
-    let fail = |what: &str, error: &dyn std::fmt::Display| Err(format!("{what} failed ({error})"));
+    let fail = |what: &str, error: &io::Error| Err(format!("{what} failed ({})", brisk_conf::os_text(error)));
     sys::set_environment(&environment(main));
     if main.priority != 0
         && let Err(error) = sys::set_priority(main.priority)
@@ -54,7 +55,7 @@ pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(),
     if let Some(folder) = &main.working_directory
         && let Err(error) = rustix::process::chdir(folder.as_str())
     {
-        return fail(&format!("chdir(\"{folder}\")"), &error);
+        return fail(&format!("chdir(\"{folder}\")"), &error.into());
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use crate::bundle::Bundle;
 use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
-use crate::control::{Control, Order};
+use crate::control::{Call, Control, Order};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
@@ -43,6 +43,22 @@ struct WorkerProcess {
     logs: Vec<LogTarget>,
 }
 
+impl WorkerProcess {
+    /// Tells it to end, by `Quit` or `Stop`. After `Quit` it accepts nothing more when this returns.
+    fn tell(&mut self, message: &Message) {
+        self.draining = true;
+        match self.channel.send(message) {
+            Ok(()) if matches!(message, Message::Quit) => {
+                wait_reply(&self.channel);
+            }
+            Ok(()) => {}
+            Err(_) => {
+                let _ = kill_process(self.pid, Signal::TERM);
+            }
+        }
+    }
+}
+
 /// What a worker is started with where that is not what is live.
 struct Fresh {
     snap: Snapshot,
@@ -69,6 +85,9 @@ struct Master {
     generation: u64,
     pid_path: String,
     control: Option<Control>,
+    /// Whoever waits for an answer on the control socket. Kept here so that a worker forked meanwhile can close it:
+    /// the caller reads to the end.
+    call: Option<Call>,
     signals: OwnedFd,
     /// Ends when the last worker has.
     ending: bool,
@@ -106,6 +125,7 @@ pub fn run(
         workers: Vec::new(),
         generation: 1,
         control: None,
+        call: None,
         pid_path,
         signals,
         ending: false,
@@ -121,8 +141,9 @@ pub fn run(
     sys::release_free_memory();
     master.await_worker()?;
     if paths.inline.is_none() {
-        write_pid(&master.pid_path)?;
+        // Whoever sees the pid file may use the socket beside it.
         master.control = Control::open(&master.pid_path);
+        write_pid(&master.pid_path)?;
     }
     upgrade::announce();
     systemd::ready(master.generation);
@@ -160,6 +181,7 @@ impl Master {
     fn child(&mut self, fresh: Option<Fresh>, channel: &Channel) -> i32 {
         // What belongs to the master alone must not live on here. Signals stay blocked: the worker reads its own.
         self.control = None;
+        self.call = None;
         self.workers.clear();
         let fresh = match fresh {
             Some(fresh) => fresh,
@@ -292,12 +314,7 @@ impl Master {
     }
 
     fn tell_all(&mut self, message: &Message) {
-        for worker in &mut self.workers {
-            worker.draining = true;
-            if worker.channel.send(message).is_err() {
-                let _ = kill_process(worker.pid, Signal::TERM);
-            }
-        }
+        self.workers.iter_mut().for_each(|worker| worker.tell(message));
     }
 
     fn reap(&mut self) {
@@ -342,13 +359,17 @@ impl Master {
     fn serve_control(&mut self) {
         let Some(control) = &self.control else { return };
         let Some(mut call) = control.accept() else { return };
-        let answer = match call.order() {
+        let order = call.order();
+        self.call = Some(call);
+        let answer = match order {
             Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
             Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
             Some(Order::Generation) => Ok(self.generation.to_string()),
             None => Err("unknown order".into()),
         };
-        call.answer(&answer);
+        if let Some(call) = self.call.take() {
+            call.answer(&answer);
+        }
     }
 
     /// Reads the configuration anew and hands it to the worker. An error leaves everything as it was.
@@ -426,8 +447,7 @@ impl Master {
         self.start_worker(Some(fresh))?;
         self.await_worker()?;
         for worker in self.workers.iter_mut().filter(|w| old.contains(&w.pid)) {
-            worker.draining = true;
-            let _ = worker.channel.send(&Message::Quit);
+            worker.tell(&Message::Quit);
         }
         self.restart_at = None;
         self.idle = false;

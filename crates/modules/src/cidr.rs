@@ -1,6 +1,6 @@
 //! Addresses as directives and headers write them, and the chain of proxies behind which a client stands.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +64,16 @@ pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     text.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
 }
 
-/// An address with or without port: `192.0.2.1:80`, `[::1]`, `[::1]:80`, `::1`.
-pub fn parse_address_port(text: &[u8]) -> Option<IpAddr> {
+/// An address with or without port: `192.0.2.1:80`, `[::1]`, `[::1]:80`, `::1`. Without, the port is 0.
+pub fn parse_address_port(text: &[u8]) -> Option<SocketAddr> {
     if let Some(ip) = parse_address(text) {
-        return Some(ip);
+        return Some(SocketAddr::new(ip, 0));
     }
     let (address, port) = match text {
         [b'[', rest @ ..] => {
             let end = memchr::memchr(b']', rest)?;
             match &rest[end + 1..] {
-                [] => return parse_address(&rest[..end]),
+                [] => return parse_address(&rest[..end]).map(|ip| SocketAddr::new(ip, 0)),
                 [b':', port @ ..] => (&rest[..end], port),
                 _ => return None,
             }
@@ -83,30 +83,32 @@ pub fn parse_address_port(text: &[u8]) -> Option<IpAddr> {
             (&text[..at], &text[at + 1..])
         }
     };
-    number(port).filter(|port| (1..=65535).contains(port))?;
-    parse_address(address)
+    let port = number(port).filter(|port| (1..=65535).contains(port))?;
+    parse_address(address).map(|ip| SocketAddr::new(ip, port as u16))
 }
 
 /// The client's address: as long as the nearest known one is a trusted proxy's, what it says in `X-Forwarded-For` is
-/// believed, from the last entry to the first; only the last entry unless `recursive`.
+/// believed, from the last entry to the first; only the last entry unless `recursive`. `None`: it is where the
+/// connection comes from, who is trusted if `is_start_trusted`.
 pub fn forwarded<'f>(
-    start: IpAddr,
+    is_start_trusted: bool,
     fields: impl DoubleEndedIterator<Item = &'f [u8]>,
     proxies: &[Cidr],
     recursive: bool,
-) -> IpAddr {
-    let mut address = start;
+) -> Option<SocketAddr> {
+    let mut address: Option<SocketAddr> = None;
     for field in fields.rev() {
         let mut rest = field;
         loop {
-            if !proxies.iter().any(|proxy| proxy.contains(address)) {
+            let is_trusted = address.map_or(is_start_trusted, |a| proxies.iter().any(|proxy| proxy.contains(a.ip())));
+            if !is_trusted {
                 return address;
             }
             let is_separator = |b: &u8| matches!(b, b' ' | b',');
             let end = rest.iter().rposition(|b| !is_separator(b)).map_or(0, |at| at + 1);
             let begin = rest[..end].iter().rposition(is_separator).map_or(0, |at| at + 1);
             match parse_address_port(&rest[begin..end]) {
-                Some(next) => address = next,
+                Some(next) => address = Some(next),
                 None => return address,
             }
             if !recursive {
@@ -166,13 +168,13 @@ mod tests {
     #[test]
     fn addresses_with_ports() {
         let check = |text: &str, want: Option<&str>| {
-            let got = parse_address_port(text.as_bytes()).map(|ip| ip.to_string());
+            let got = parse_address_port(text.as_bytes()).map(|addr| addr.to_string());
             assert_eq!(got.as_deref(), want, "{text}");
         };
-        check("192.0.2.1:80", Some("192.0.2.1"));
-        check("[::1]:80", Some("::1"));
-        check("[::1]", Some("::1"));
-        check("::1", Some("::1"));
+        check("192.0.2.1:80", Some("192.0.2.1:80"));
+        check("[::1]:80", Some("[::1]:80"));
+        check("[::1]", Some("[::1]:0"));
+        check("::1", Some("[::1]:0"));
         check("192.0.2.1:0", None);
         check("192.0.2.1:65536", None);
         check("192.0.2.1:", None);
@@ -188,10 +190,10 @@ mod tests {
             let proxies: Vec<_> =
                 ["127.0.0.1", "10.0.0.0/8"].iter().map(|t| Cidr::parse(t.as_bytes()).unwrap().0).collect();
             let fields = fields.iter().map(|f| f.as_bytes());
-            let got = forwarded("127.0.0.1".parse().unwrap(), fields, &proxies, recursive);
-            assert_eq!(got.to_string(), want);
+            let got = forwarded(true, fields, &proxies, recursive).map_or("none".into(), |a| a.ip().to_string());
+            assert_eq!(got, want);
         };
-        check(&[], true, "127.0.0.1");
+        check(&[], true, "none");
         check(&["192.0.2.1"], false, "192.0.2.1");
         check(&["10.0.0.1, 192.0.2.1 , "], false, "192.0.2.1");
         check(&["192.0.2.1, 10.0.0.1"], false, "10.0.0.1");
@@ -199,7 +201,7 @@ mod tests {
         check(&["192.0.2.9, 192.0.2.1,10.0.0.1"], true, "192.0.2.1");
         check(&["192.0.2.1", "10.0.0.1"], true, "192.0.2.1");
         check(&["192.0.2.1, junk, 10.0.0.1"], true, "10.0.0.1");
-        check(&["junk"], true, "127.0.0.1");
+        check(&["junk"], true, "none");
         check(&["", "192.0.2.1"], true, "192.0.2.1");
     }
 }

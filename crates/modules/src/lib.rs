@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod auth_basic;
+mod auth_request;
 mod autoindex;
+mod browser;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -20,31 +23,39 @@ mod limit_req;
 mod limits;
 mod log;
 mod map;
+mod realip;
 mod referer;
 mod media_types;
 mod random_index;
 pub mod reference;
 mod rewrite;
+mod secret;
 mod secure_link;
 mod split_clients;
 mod static_files;
+mod stub_status;
 mod try_files;
 mod userid;
 
 use brisk_server::module::Module;
 
 /// All modules, core first. What runs when is decided by phases and stages, and within a phase by this order: as in
-/// nginx, requests are counted (`limit_req`) before they take a place (`limit_conn`).
+/// nginx, the client's address is found (`realip`) before its requests are counted (`limit_req`), and counted before
+/// they take a place (`limit_conn`).
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &auth_basic::MODULE,
+    &auth_request::MODULE,
     &autoindex::MODULE,
+    &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,
@@ -54,6 +65,7 @@ pub static MODULES: &[&Module] = &[
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &stub_status::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
     &static_files::MODULE,

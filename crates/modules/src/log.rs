@@ -3,7 +3,7 @@
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
 use brisk_server::conf::{Cx, LogId, LogTarget, invalid_parameter};
 use brisk_server::module::{Module, ModuleConf, Row, Set};
-use brisk_server::plan::{LogHandler, Plan};
+use brisk_server::plan::{LogHandler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::{ignored, row};
 use brisk_server::vars::{Part, Table, Template};
@@ -50,6 +50,12 @@ struct Target {
     log: LogId,
     format: Arc<Format>,
     condition: Option<Template>,
+}
+
+impl Target {
+    fn has_captures(&self) -> bool {
+        self.format.template.has_captures() || self.condition.as_ref().is_some_and(Template::has_captures)
+    }
 }
 
 impl ModuleConf for Conf {
@@ -197,6 +203,10 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let Some(logs) = cx.conf_of::<Conf>().logs.clone() else { return };
+    // An answer that is given again runs no regular expression: there would be nothing to write.
+    if logs.iter().any(Target::has_captures) {
+        plan.note(Purity::Impure);
+    }
     if !logs.is_empty() {
         plan.log.push(Arc::new(AccessLog { logs }));
     }

@@ -1,5 +1,6 @@
 //! `ngx_http_secure_link_module`: links that only their maker could have made, perhaps for a limited time.
 
+use crate::secret::is_same;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
@@ -190,11 +191,6 @@ fn verify(link: &[u8], text: impl FnOnce() -> Vec<u8>, now: i64) -> Option<u8> {
     }
     let is_over = expires.is_some_and(|(_, time)| time < now);
     Some(if is_over { b'0' } else { b'1' })
-}
-
-/// Compares in a time that does not tell where the difference is.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (x, y)| sum | (x ^ y)) == 0
 }
 
 /// The path of `/prefix/MD5/path`, if its hash is right.

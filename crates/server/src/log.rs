@@ -4,9 +4,11 @@
 //! requests of a wake-up, whole lines only, each file opened for appending. Error lines are written at once.
 
 use crate::conf::LogTarget;
+use crate::connection::Connection;
 use crate::core::LogLevel;
 use crate::limits::LOG_BUFFER_BYTES;
 use crate::request::Request;
+use crate::thread::Live;
 use brisk_net::{clock, sys};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
@@ -160,6 +162,22 @@ pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_
     }
     safe.push('\n');
     safe
+}
+
+/// Writes a message about a connection without a request, to the error logs of its socket's default server.
+pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt::Arguments<'_>) {
+    let core = match conn.listener.id.get() {
+        Some(id) => &live.snap.location(live.snap.server(live.snap.listen(id).default_server).root).core,
+        None => &live.snap.core,
+    };
+    if !core.error_log.iter().any(|to| to.level >= level) {
+        return;
+    }
+    let (client, server) = (String::from_utf8_lossy(&conn.peer_text), &conn.listener.address);
+    let line = line(level, Some(conn.id), format_args!("{message}, client: {client}, server: {server}"));
+    for to in core.error_log.iter().filter(|to| to.level >= level) {
+        live.logs[to.log.0 as usize].write(line.as_bytes());
+    }
 }
 
 /// Writes a message about a request, with the client and the request line behind it.

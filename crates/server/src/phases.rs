@@ -14,10 +14,11 @@ use brisk_net::file::Symlinks;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// nginx's phases. `post_read` has no handlers of its own yet; `post_rewrite` and `post_access` are steps of [`run`].
+/// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Phase {
     #[default]
+    PostRead,
     ServerRewrite,
     FindConfig,
     Rewrite,
@@ -118,6 +119,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
     match r.cursor.phase {
+        Phase::PostRead => listed(r, |p| &p.post_read),
         Phase::ServerRewrite => rewrite(r),
         Phase::FindConfig => find_config(r),
         Phase::Rewrite => rewrite(r),
@@ -309,6 +311,10 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
         return handler.handle(r);
     }
     match r.cursor.phase {
+        Phase::PostRead => {
+            enter(r, Phase::ServerRewrite);
+            rewrite(r)
+        }
         Phase::PreAccess => {
             enter(r, Phase::Access);
             access(r)
@@ -321,6 +327,11 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
+    if r.depth > 0 {
+        // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
+        enter(r, Phase::PreContent);
+        return listed(r, |p| &p.precontent);
+    }
     let live = r.live.clone();
     if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
         return handler.handle(r);

@@ -54,6 +54,8 @@ pub enum Purity {
 
 /// Handlers and filters of one location, by phase.
 pub struct Plan {
+    /// Of the server block: once, before anything else is done with the request.
+    pub post_read: Vec<Arc<dyn Handler>>,
     pub rewrite: Option<Arc<dyn Handler>>,
     pub preaccess: Vec<Arc<dyn Handler>>,
     pub access: Vec<Arc<dyn Handler>>,
@@ -74,6 +76,7 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
+            post_read: Vec::new(),
             rewrite: None,
             preaccess: Vec::new(),
             access: Vec::new(),
@@ -122,6 +125,7 @@ impl Plan {
     pub(crate) fn seal(&mut self) {
         self.filters.sort_by_key(|(stage, _)| *stage);
         self.content_chain.sort_by_key(|(order, _)| *order);
+        self.post_read.shrink_to_fit();
         self.preaccess.shrink_to_fit();
         self.access.shrink_to_fit();
         self.precontent.shrink_to_fit();

@@ -4,8 +4,10 @@ use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
+use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
+use crate::h1::RequestBody;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -87,6 +89,8 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// Counted among those that are being answered.
+    pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
     /// Likewise.
@@ -103,6 +107,10 @@ pub struct Request {
     pub fetched: Vec<(PathBuf, Found)>,
     pub started: Now,
     pub sent: Sent,
+    /// The whole response has been sent.
+    pub completed: bool,
+    /// The body, from its first read on: where in it the connection is must outlive internal redirects.
+    pub(crate) body: Option<RequestBody>,
     /// Bytes of body that were received.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
@@ -142,6 +150,7 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
             captures: RefCell::default(),
@@ -151,6 +160,8 @@ impl Request {
             fetched: Vec::new(),
             started: Now::default(),
             sent: Sent::default(),
+            completed: false,
+            body: None,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -169,6 +180,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;
         self.add_uri_to_alias = false;
@@ -196,6 +208,8 @@ impl Request {
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
+        self.completed = false;
+        self.body = None;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

@@ -8,7 +8,7 @@ use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
-use crate::phases::{self, Run};
+use crate::phases::{self, Cursor, Phase, Run};
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
@@ -83,6 +83,7 @@ impl Parent {
         r.uri.extend_from_slice(uri);
         r.args.extend_from_slice(args);
         r.method = method;
+        r.cursor = Cursor::at(Phase::ServerRewrite);
         r.depth = self.depth + 1;
         r.internal = true;
         r.unparsed_uri_valid = false;

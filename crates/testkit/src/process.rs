@@ -36,14 +36,23 @@ fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { state: rest.next()?.chars().next()?, parent: rest.next()?.parse().ok()? })
 }
 
-/// Running children of a process, oldest first.
-pub fn children(pid: u32) -> Vec<u32> {
+fn children_with(pid: u32, state: impl Fn(char) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<u32> =
-        numbers.filter(|&child| stat(child).is_some_and(|s| s.parent == pid && s.state != 'Z')).collect();
+        numbers.filter(|&child| stat(child).is_some_and(|s| s.parent == pid && state(s.state))).collect();
     found.sort_unstable();
     found
+}
+
+/// Running children of a process, oldest first.
+pub fn children(pid: u32) -> Vec<u32> {
+    children_with(pid, |state| state != 'Z')
+}
+
+/// Children that have ended and that it has not waited for.
+pub fn zombies(pid: u32) -> Vec<u32> {
+    children_with(pid, |state| state == 'Z')
 }
 
 /// A process and all below it.
@@ -55,6 +64,20 @@ pub fn tree(pid: u32) -> Vec<u32> {
         at += 1;
     }
     all
+}
+
+/// The first number behind a name in `/proc/PID/FILE`, such as `Uid:` in `status` or `Max open files` in `limits`.
+pub fn number(pid: u32, file: &str, name: &str) -> Option<i64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// The nice value of a process.
+pub fn nice(pid: u32) -> Option<i64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Fields 3 (state) and on follow the name; nice is field 19.
+    text.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
 }
 
 /// A field in KiB of `/proc/PID/FILE`, such as `VmRSS` of `status`.
@@ -98,6 +121,24 @@ pub fn threads(pid: u32) -> Vec<ThreadTime> {
 /// Open descriptors of a process.
 pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// The file a symbolic link of `/proc/PID` leads to, such as `cwd` or `exe`.
+pub fn link(pid: u32, name: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/{name}")).ok()
+}
+
+/// The cores that each thread of a process may use, in the order of the threads' start.
+pub fn cores(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut tasks: Vec<u32> = tasks.filter_map(|t| t.file_name().to_str()?.parse().ok()).collect();
+    tasks.sort_unstable();
+    let read = |task: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{task}/status")).ok()?;
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(list.trim().to_string())
+    };
+    tasks.iter().filter_map(read).collect()
 }
 
 /// Whether the tests run as root, as they do in CI: some of what is tested needs it.

@@ -94,7 +94,9 @@ impl Geo {
             return Some(start);
         }
         let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
-        Some(forwarded(start, fields.into_iter(), &self.proxies, self.proxy_recursive))
+        let is_trusted = self.proxies.iter().any(|proxy| proxy.contains(start));
+        let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
+        Some(client.map_or(start, |addr| addr.ip()))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Index of a location in its snapshot.
@@ -51,6 +52,13 @@ pub struct Prefix {
     pub tls: bool,
 }
 
+impl Prefix {
+    #[must_use]
+    pub fn or(self, other: Prefix) -> Prefix {
+        Prefix { proxy_protocol: self.proxy_protocol || other.proxy_protocol, tls: self.tls || other.tls }
+    }
+}
+
 /// One socket to listen on, and who answers there.
 pub struct Listen {
     pub address: Address,
@@ -59,7 +67,26 @@ pub struct Listen {
     pub names: NameTable,
     pub default_server: ServerId,
     /// `listen` of a wildcard address stands for others of the same port: the local address decides.
-    pub by_local: Vec<(Address, NameTable, ServerId)>,
+    pub by_local: Vec<LocalListen>,
+}
+
+/// An address that a wildcard's socket stands for.
+pub struct LocalListen {
+    pub address: Address,
+    pub prefix: Prefix,
+    pub names: NameTable,
+    pub default_server: ServerId,
+}
+
+impl Listen {
+    /// The entry for a local address, where a wildcard socket stands for several. The address is asked for only there.
+    pub fn local(&self, address: impl FnOnce() -> Option<SocketAddr>) -> Option<&LocalListen> {
+        if self.by_local.is_empty() {
+            return None;
+        }
+        let address = Address::Ip(address()?);
+        self.by_local.iter().find(|local| local.address == address)
+    }
 }
 
 /// A `server` block.

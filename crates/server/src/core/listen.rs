@@ -1,6 +1,6 @@
 //! `listen`: addresses, socket options, and which server answers where.
 
-use crate::conf::{Cx, Global, Listen, Prefix, ServerId, invalid_parameter};
+use crate::conf::{Cx, Global, Listen, LocalListen, Prefix, ServerId, invalid_parameter};
 use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
 use brisk_net::listen::{Address, KeepAlive, Options};
@@ -241,7 +241,8 @@ pub fn resolve(global: &mut Global<'_>) -> Vec<Listen> {
             let inner = &groups[other];
             if other != address && covers(address, other) && !inner.bind {
                 let made = listen_of(global, other, &inner.specs);
-                listen.by_local.push((made.address, made.names, made.default_server));
+                let Listen { address, prefix, names, default_server, .. } = made;
+                listen.by_local.push(LocalListen { address, prefix, names, default_server });
             }
         }
         out.push(listen);
@@ -263,15 +264,56 @@ fn covered(address: &Address, group: &Group, groups: &BTreeMap<Address, Group>) 
     !group.bind && groups.keys().any(|wide| wide != address && covers(wide, address))
 }
 
+/// Follows the protocols that the `listen`s of one address name, for nginx's warning about contradictions: they may
+/// be named in one of them, or in all.
+#[derive(Default)]
+struct Protocols {
+    /// What the ones so far name together; `None` before the first.
+    all: Option<Prefix>,
+    /// Socket options were given in one of them.
+    explicit: bool,
+    /// What the next one is expected to name.
+    expected: Option<Prefix>,
+    changed: bool,
+}
+
+impl Protocols {
+    /// Takes the next `listen`; true if it contradicts the ones before.
+    fn add(&mut self, prefix: Prefix, explicit: bool) -> bool {
+        self.explicit |= explicit;
+        let Some(before) = self.all else {
+            self.all = Some(prefix);
+            return false;
+        };
+        let all = before.or(prefix);
+        self.all = Some(all);
+        let is_unexpected = self.expected.is_some_and(|expected| expected != prefix);
+        if all != before {
+            let warn = (self.explicit && !explicit) || self.changed || all != prefix;
+            self.expected = Some(before);
+            self.changed = true;
+            return warn;
+        }
+        self.expected = Some(prefix);
+        if all != prefix {
+            self.changed = true;
+            return explicit || is_unexpected;
+        }
+        (explicit && self.changed) || is_unexpected
+    }
+}
+
 fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Listen {
     let mut names = NameTable::default();
     let mut default_server = None;
     let mut options: Option<Options> = None;
-    let mut prefix = Prefix::default();
+    let mut protocols = Protocols::default();
     for &index in specs {
         let spec = &global.listens[index];
-        prefix.proxy_protocol |= spec.prefix.proxy_protocol;
-        prefix.tls |= spec.prefix.tls;
+        if protocols.add(spec.prefix, spec.explicit) {
+            let text = format!("protocol options redefined for {}", shown(address));
+            global.diags.push(Diag::warn(spec.span, text).help("name them in all listens of an address"));
+        }
         if spec.explicit {
             if options.is_some() {
                 global.diags.push(
@@ -303,7 +345,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
     Listen {
         address: address.clone(),
         options: options.unwrap_or_default(),
-        prefix,
+        prefix: protocols.all.unwrap_or_default(),
         names,
         default_server,
         by_local: Vec::new(),

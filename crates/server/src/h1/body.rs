@@ -43,7 +43,7 @@ enum State {
     Broken,
 }
 
-/// The body of the request that a connection is at. Kept in the request's slots from the first read on.
+/// The body of the request that a connection is at. Kept in the request from the first read on.
 pub struct RequestBody {
     conn: Rc<Connection>,
     state: State,
@@ -164,10 +164,27 @@ impl RequestBody {
         result
     }
 
+    /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
+    /// `ngx_http_discard_request_body`).
+    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+        // Who has begun to send does not wait for leave.
+        self.expects &= self.conn.input.borrow().is_empty();
+        let result = self.take(&mut Vec::new());
+        if result.is_err() {
+            self.state = State::Broken;
+        }
+        result
+    }
+
+    /// True if the client waits for a `100 Continue` that it will not get: it may never send the body.
+    pub fn is_awaited(&self) -> bool {
+        self.expects && !self.is_done()
+    }
+
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
     pub async fn discard(&mut self, pause: Duration, time: Duration) -> bool {
         // Who was never told to go on will not send.
-        if self.expects && !self.is_done() {
+        if self.is_awaited() {
             return false;
         }
         self.limit = 0;
@@ -186,7 +203,7 @@ impl RequestBody {
     }
 }
 
-/// True if a body was begun and cannot be finished.
+/// True if a body was begun and will not be finished.
 pub fn is_broken(r: &Request) -> bool {
-    r.slot_ref::<Option<RequestBody>>().is_some_and(|b| b.as_ref().is_some_and(RequestBody::is_broken))
+    r.body.as_ref().is_some_and(|body| body.is_broken() || body.is_awaited())
 }

@@ -12,6 +12,7 @@ use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_C
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
+use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
@@ -59,7 +60,10 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
             used = 0;
         }
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
-            Ok(0) => thread.release(index),
+            Ok(0) => {
+                proxy_protocol::closed(&thread.live(), &conn);
+                thread.release(index);
+            }
             Ok(count) => {
                 reads.push(Read { index, conn, start: used, end: used + count });
                 used += count;
@@ -117,7 +121,13 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         thread.release(index);
         return;
     };
-    let input = &arena[start..end];
+    let mut input = &arena[start..end];
+    if conn.awaits_proxy_header.get() {
+        match proxy_header(thread, &live, index, &conn, input) {
+            Some(rest) => input = rest,
+            None => return,
+        }
+    }
     let mut at = 0;
     let mut keepalive_ms = 0;
     let mut stand = Stand::Idle;
@@ -164,6 +174,28 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
 }
 
+/// Takes the PROXY header; gives what stands behind it, if that is anything to work on now.
+#[cold]
+fn proxy_header<'a>(
+    thread: &Rc<Thread>,
+    live: &Rc<Live>,
+    index: u32,
+    conn: &Rc<Connection>,
+    input: &'a [u8],
+) -> Option<&'a [u8]> {
+    match proxy_protocol::take(live, conn, input) {
+        Taken::Whole(len) if len < input.len() => return Some(&input[len..]),
+        // The deadline of a new connection goes on: it is for the header and the first request together.
+        Taken::Whole(_) if !conn.io.is_closed() => {}
+        Taken::Part => {
+            conn.input.borrow_mut().extend_from_slice(input);
+            serve::spawn(thread, index, conn.clone(), Vec::new(), serve::Begin::Read);
+        }
+        Taken::Whole(_) | Taken::Nothing => thread.release(index),
+    }
+    None
+}
+
 /// Answers one request if that can be done at once.
 #[allow(clippy::too_many_arguments)]
 fn request(
@@ -196,7 +228,7 @@ fn request(
             }
             intake::complete(&mut r, listen)
         }
-        Err(error) => Err(intake::refused(&mut r, error)),
+        Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
     let run = match status {
         Ok(()) => phases::run(&mut r),
@@ -212,6 +244,7 @@ fn request(
         append_body(&mut r, out);
     }
     keep(&r, listen, &out[start..], start, &written);
+    r.completed = true;
     finish(&r);
     *keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
     let close = r.persistence == Persistence::Close;
@@ -233,7 +266,9 @@ fn can_inline(r: &Request) -> bool {
     };
     in_memory
         && intake::has_no_body(r)
-        && r.resp.content_length.is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
+        && r.resp
+            .content_length
+            .is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
         && r.resp.trailers.is_empty()
         && !serve::is_rate_limited(r)
         && r.core().post_action.is_none()
@@ -308,6 +343,7 @@ fn prepared(
         r.resp.status = answer.status;
         r.sent.head_bytes = answer.head_len as u64;
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
+        r.completed = true;
         finish(r);
     }
     true
@@ -322,16 +358,20 @@ fn is_usual(r: &Request) -> bool {
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
         && (!r.head.has(HeaderId::Connection)
-            || r.head.all(HeaderId::Connection).all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
+            || r.head
+                .all(HeaderId::Connection)
+                .all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
     let status = r.resp.status;
-    let has_log = !r.snap().location(r.loc).plan.log.is_empty();
+    let plan = &r.snap().location(r.loc).plan;
+    let has_log = !plan.log.is_empty();
     // A log line may show variables that were set on the way; a prepared answer has not gone that way.
     let keepable = r.purity == Purity::Pure
+        && plan.purity == Purity::Pure
         && r.vars.are_pure()
         && (!has_log || r.vars.is_empty())
         && (200..400).contains(&status)

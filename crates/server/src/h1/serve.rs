@@ -2,9 +2,11 @@
 
 use super::body::RequestBody;
 use super::{head, hot, intake, send};
+use crate::counters::Ongoing;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::phases::{self, Run};
+use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -65,10 +67,13 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         let turn = AssertUnwindSafe(|| match &mut this.future {
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
-            _ => ({
-                drop(this.future.take());
-                Poll::Ready(())
-            }, true),
+            _ => (
+                {
+                    drop(this.future.take());
+                    Poll::Ready(())
+                },
+                true,
+            ),
         });
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
@@ -87,6 +92,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     drop(out);
+    if conn.awaits_proxy_header.get() && !proxy_protocol::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
@@ -104,10 +113,13 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     let Some(core) = core.filter(|_| !thread.is_draining()) else {
                         return close(&thread, index, &conn, true).await;
                     };
-                    if keepalive.is_zero() {
-                        keepalive = core.keepalive_timeout;
-                    }
-                    thread.set_idle(index, clock::mono_ms() + keepalive.as_millis() as u64);
+                    let deadline_ms = if conn.requests.get() == 0 {
+                        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+                    } else {
+                        let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
+                        clock::mono_ms() + keepalive.as_millis() as u64
+                    };
+                    thread.set_idle(index, deadline_ms);
                     return;
                 }
                 Head::Request(mut r, status) => {
@@ -161,6 +173,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
+    let mut reading = None;
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -180,10 +193,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             },
             None | Some(Ok(Parsed::Partial)) => {}
             Some(parsed) => {
+                drop(reading);
                 let mut r = thread.take_request();
                 r.head = head;
                 return begin(r, conn, listen, parsed);
             }
+        }
+        if reading.is_none() && !conn.input.borrow().is_empty() {
+            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
         }
         buf.resize(16 << 10, 0);
         let left = deadline.saturating_sub(clock::mono_ms());
@@ -236,7 +253,7 @@ fn begin(
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => intake::complete(&mut r, listen),
-        Err(error) => Err(intake::refused(&mut r, error)),
+        Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
     Head::Request(r, status)
 }
@@ -245,7 +262,13 @@ fn begin(
 fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
-    crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while reading client request headers", 110);
+    let _ = intake::recognise(&mut r, listen);
+    crate::rlog!(
+        r,
+        Info,
+        "client timed out ({}: Connection timed out) while reading client request headers",
+        110
+    );
     r.resp.status = 408;
     hot::finish(&r);
     reset_if_wanted(&r, conn);
@@ -254,6 +277,7 @@ fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::Li
 fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
+    let _ = intake::recognise(&mut r, listen);
     crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
     r.resp.status = 400;
     hot::finish(&r);
@@ -275,6 +299,10 @@ async fn handle(
 ) -> Next {
     let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
+    if matches!(run, Run::Respond) && !intake::has_no_body(&r) && !discard_received(&mut r) {
+        run = phases::fail(&mut r, 400);
+        run = phases::drive(&mut r, run).await;
+    }
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => Next::Drop,
@@ -285,6 +313,19 @@ async fn handle(
         thread.put_request(r);
     }
     next
+}
+
+/// Drops what has come of a body that nobody wanted; false if that must be answered with 400.
+fn discard_received(r: &mut Request) -> bool {
+    if r.body.is_none() {
+        r.body = Some(RequestBody::new(r));
+    }
+    let result = r.body.as_mut().map_or(Ok(()), RequestBody::discard_received);
+    let Err(error) = result else { return true };
+    crate::rlog!(r, Info, "client sent invalid chunked body");
+    // A refusal stands, but is the last answer on this connection.
+    r.persistence = Persistence::Close;
+    error.status() != 400 || r.resp.status >= 400
 }
 
 /// A request that is logged even if its task is dropped half-way, because the time to finish was over.
@@ -345,6 +386,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
     r.sent.body_bytes = sender.sent();
+    r.completed = result.is_ok();
     let mut next = match &result {
         Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
         Ok(()) => Next::Close,
@@ -355,13 +397,14 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     };
     if matches!(next, Next::Read) && !intake::has_no_body(r) {
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        let mut body = match r.slot::<Option<RequestBody>>().take() {
-            Some(body) => body,
-            None => RequestBody::new(r),
-        };
+        let mut body = r.body.take().unwrap_or_else(|| RequestBody::new(r));
         if !body.discard(pause, time).await {
             next = Next::Close;
         }
+        r.body = Some(body);
+    }
+    if !intake::has_no_body(r) && !r.body.as_ref().is_some_and(RequestBody::is_done) {
+        conn.sends.set(true);
     }
     next
 }
@@ -376,7 +419,12 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             reset_if_wanted(r, conn);
         }
         send::SendError::Truncated => {
-            crate::rlog!(r, Alert, "file \"{}\" was truncated while it was sent", String::from_utf8_lossy(&r.uri));
+            crate::rlog!(
+                r,
+                Alert,
+                "file \"{}\" was truncated while it was sent",
+                String::from_utf8_lossy(&r.uri)
+            );
         }
     }
 }
@@ -388,7 +436,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: b
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
-            LingeringClose::On => conn.has_unread(),
+            LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
         if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
             let work = async {

@@ -1,6 +1,7 @@
 //! The variables of the core.
 
 use super::table::{Depends, Variable, VariableGet};
+use super::transport;
 use crate::path;
 use crate::request::Request;
 use crate::text::Text;
@@ -9,7 +10,6 @@ use brisk_http::{HeaderId, status};
 use brisk_net::{clock, sys};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
 
 type Out = Vec<u8>;
 
@@ -35,13 +35,16 @@ pub static VARIABLES: &[Variable] = &[
     },
     fixed("query_string", args, "Same as $args."),
     fixed("is_args", |r, out| r.args.is_empty() || put(out, b"?"), "? if there are arguments, else empty."),
-    fixed("binary_remote_addr", binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
+    fixed("binary_remote_addr", transport::binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
     fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
     fixed("bytes_sent", |r, out| number(out, r.sent.head_bytes + r.sent.body_bytes), "Bytes sent to the client."),
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
     fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
-    fixed("connections_active", |r, out| number(out, active(r)), "Connections of the process."),
+    fixed("connections_active", |r, out| number(out, r.thread.shared.totals().active), "Connections of the process."),
+    fixed("connections_reading", |r, out| number(out, r.thread.shared.totals().reading), "Connections whose request's head is being read."),
+    fixed("connections_waiting", |r, out| number(out, r.thread.shared.totals().waiting()), "Connections between requests."),
+    fixed("connections_writing", |r, out| number(out, r.thread.shared.totals().writing), "Requests that are being answered."),
     fixed("content_length", |r, out| header(r, HeaderId::ContentLength, out), "Content-Length of the request."),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
@@ -53,6 +56,8 @@ pub static VARIABLES: &[Variable] = &[
     fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
     family("http_*", http, "The request header of this name, with underscores for dashes."),
     fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header."),
+    fixed("http2", |_, _| true, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
+    fixed("http3", |_, _| true, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
     fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty."),
     fixed("is_request_port", is_request_port, ": if the client named a port, else empty."),
     Variable {
@@ -65,12 +70,17 @@ pub static VARIABLES: &[Variable] = &[
     fixed("nginx_version", |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()), "The version of this server."),
     fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
     fixed("pipe", |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
+    fixed("proxy_protocol_addr", transport::proxy_addr, "The client's address as the PROXY header tells it."),
+    fixed("proxy_protocol_port", transport::proxy_port, "The client's port as the PROXY header tells it."),
+    fixed("proxy_protocol_server_addr", transport::proxy_server_addr, "The address that the client connected to, as the PROXY header tells it."),
+    fixed("proxy_protocol_server_port", transport::proxy_server_port, "The port that the client connected to, as the PROXY header tells it."),
+    family("proxy_protocol_tlv_*", transport::proxy_tlv, "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN."),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
     fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address."),
-    fixed("remote_port", remote_port, "The client's port."),
+    fixed("remote_port", transport::remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
     fixed("request", request_line, "The request line as sent."),
-    fixed("request_completion", |r, out| r.resp.status != 0 && put(out, b"OK"), "OK if the request was completed."),
+    fixed("request_completion", |r, out| !r.completed || put(out, b"OK"), "OK if the whole response was sent, else empty."),
     fixed("request_filename", request_filename, "The path of the file for the request."),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
     fixed("request_length", |r, out| number(out, r.buf.len() as u64 + r.body_received.get()), "Bytes of the request, body included."),
@@ -81,15 +91,15 @@ pub static VARIABLES: &[Variable] = &[
     fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
     family("sent_http_*", sent_http, "The response header of this name."),
     family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
-    fixed("server_addr", server_addr, "The address that took the request."),
+    fixed("server_addr", transport::server_addr, "The address that took the request."),
     fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
-    fixed("server_port", server_port, "The port that took the request."),
+    fixed("server_port", transport::server_port, "The port that took the request."),
     fixed("server_protocol", |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
     fixed("status", response_status, "The status of the response."),
-    fixed("tcpinfo_rcv_space", |r, out| tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
-    fixed("tcpinfo_rtt", |r, out| tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
-    fixed("tcpinfo_rttvar", |r, out| tcp_info(r, out, |i| i.rtt_variation_us), "Its variation in microseconds."),
-    fixed("tcpinfo_snd_cwnd", |r, out| tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
+    fixed("tcpinfo_rcv_space", |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
+    fixed("tcpinfo_rtt", |r, out| transport::tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
+    fixed("tcpinfo_rttvar", |r, out| transport::tcp_info(r, out, |i| i.rtt_variation_us), "Its variation in microseconds."),
+    fixed("tcpinfo_snd_cwnd", |r, out| transport::tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
@@ -112,7 +122,7 @@ pub(super) fn depends(name: &str) -> Depends {
     }
 }
 
-fn put(out: &mut Out, value: &[u8]) -> bool {
+pub(super) fn put(out: &mut Out, value: &[u8]) -> bool {
     out.extend_from_slice(value);
     true
 }
@@ -136,18 +146,13 @@ fn request_line(r: &Request, out: &mut Out) -> bool {
     some(out, &r.buf[..end])
 }
 
-fn number(out: &mut Out, value: u64) -> bool {
+pub(super) fn number(out: &mut Out, value: u64) -> bool {
     write_number(value, out);
     true
 }
 
 fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
     r.header(id).is_some_and(|value| put(out, value))
-}
-
-fn active(r: &Request) -> u64 {
-    let loads = &r.thread.shared.loads;
-    loads.iter().map(|l| l.load(std::sync::atomic::Ordering::Relaxed) as u64).sum()
 }
 
 /// The value of an argument, names compared without regard to case.
@@ -251,14 +256,6 @@ fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
     found
 }
 
-fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {
-    match r.client_addr().ip() {
-        Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
-        Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
-        None => put(out, b"unix:"),
-    }
-}
-
 fn seconds(out: &mut Out, ms: u64) -> bool {
     write_number(ms / 1000, out);
     let rest = ms % 1000;
@@ -330,13 +327,6 @@ fn request_filename(r: &Request, out: &mut Out) -> bool {
     path::map(r, 0).is_some_and(|mapped| put(out, &mapped.bytes))
 }
 
-fn remote_port(r: &Request, out: &mut Out) -> bool {
-    match r.client_addr() {
-        crate::connection::Peer::Ip(addr) => number(out, u64::from(addr.port())),
-        crate::connection::Peer::Unix => true,
-    }
-}
-
 /// The name and password of `Authorization: Basic …`.
 pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     let value = r.header(HeaderId::Authorization)?;
@@ -385,17 +375,6 @@ fn request_id(r: &Request, out: &mut Out) -> bool {
     put(out, &*text)
 }
 
-fn server_addr(r: &Request, out: &mut Out) -> bool {
-    match r.conn().local() {
-        Some(addr) => put(out, addr.ip().to_string().as_bytes()),
-        None => put(out, r.conn().listener.address.to_string().as_bytes()),
-    }
-}
-
-fn server_port(r: &Request, out: &mut Out) -> bool {
-    r.conn().local().is_none_or(|addr: SocketAddr| number(out, u64::from(addr.port())))
-}
-
 fn response_status(r: &Request, out: &mut Out) -> bool {
     let code = match (r.resp.status, r.err_status) {
         (_, code) if code != 0 => code,
@@ -404,10 +383,6 @@ fn response_status(r: &Request, out: &mut Out) -> bool {
     let code = if code == 0 && r.head.version == brisk_http::Version::Http09 { 9 } else { code };
     let text = format!("{code:03}");
     put(out, text.as_bytes())
-}
-
-fn tcp_info(r: &Request, out: &mut Out, what: fn(&sys::TcpInfo) -> u32) -> bool {
-    sys::tcp_info(r.conn().io.fd()).is_ok_and(|info| number(out, what(&info).into()))
 }
 
 /// As strftime's `%A, %d-%b-%Y %H:%M:%S %Z`, nginx's form of it.

@@ -3,6 +3,7 @@
 pub mod builtin;
 mod table;
 mod template;
+mod transport;
 
 pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable, VariableGet};
 pub use template::{Part, Template};

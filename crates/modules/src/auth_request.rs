@@ -1,0 +1,141 @@
+//! `ngx_http_auth_request_module`: a subrequest decides who may come in.
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_server::conf::Cx;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::subrequest::Parent;
+use brisk_server::text::Text;
+use brisk_server::vars::{Template, VarId};
+use crate::computed::{taken, variable_name};
+use brisk_http::Method;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "auth_request",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "auth_request", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "A URI whose answer decides: any 2xx lets the request in; 401 (with its WWW-Authenticate) and 403 are given to the client, anything else is a 500.",
+        Set::Simple(|cx, d| {
+            let uri = d.arg(0).bytes();
+            cx.conf::<Conf>().uri = (uri != b"off").then(|| uri.into());
+            Ok(())
+        })
+    ),
+    row!(
+        "auth_request_set", Context::HSL, Arity::TWO, D::Nothing, Replace, true,
+        "Sets a variable when auth_request has its answer; the value may contain variables of that answer, such as $sent_http_… and $upstream_http_….",
+        Set::Simple(auth_request_set)
+    ),
+];
+
+#[derive(Clone, Default)]
+struct Conf {
+    uri: Option<Arc<[u8]>>,
+    sets: Vec<(VarId, Arc<Template>)>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn auth_request_set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let name = variable_name(d.arg(0))?;
+    let id = cx.global.vars.define_slot(name).ok_or_else(|| taken(d.arg(0), name))?;
+    let value = Arc::new(cx.template(d.arg(1))?);
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        conf.sets.clear();
+    }
+    conf.sets.push((id, value));
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if let Some(uri) = &conf.uri {
+        plan.note(Purity::Impure);
+        plan.access.push(Arc::new(AuthRequest { uri: uri.clone(), sets: conf.sets.clone().into() }));
+    }
+}
+
+struct AuthRequest {
+    uri: Arc<[u8]>,
+    sets: Arc<[(VarId, Arc<Template>)]>,
+}
+
+impl Handler for AuthRequest {
+    fn handle(&self, _: &mut Request) -> Flow {
+        let (uri, sets) = (self.uri.clone(), self.sets.clone());
+        Flow::Wait(Box::new(move |r| Box::pin(ask(r, uri, sets))))
+    }
+}
+
+async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]>) -> Flow {
+    let (path, args) = match memchr::memchr(b'?', &uri) {
+        Some(at) => (&uri[..at], &uri[at + 1..]),
+        None => (&*uri, &b""[..]),
+    };
+    // Only the head of the answer counts: its body is never pulled.
+    let answer = Parent::of(r).run(Method::Get, path, args).await;
+    let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
+    if let Some(answer) = &answer {
+        // All values first: none is to see what another has set.
+        let values: Vec<_> = sets.iter().map(|(id, value)| (*id, value.eval(answer))).collect();
+        let live = r.live.clone();
+        for (id, value) in values {
+            if let Some(assign) = live.snap.vars.get(id).assign {
+                assign(r, &value);
+            } else {
+                r.vars.set(id, Some(value.into()));
+            }
+        }
+    }
+    match status {
+        200..300 => Flow::Allowed,
+        401 => {
+            let fields = answer.into_iter().flat_map(|mut answer| std::mem::take(&mut answer.resp.headers));
+            let is_challenge = |name: &Text| name.eq_ignore_ascii_case(b"WWW-Authenticate");
+            r.resp.headers.extend(fields.filter(|(name, _)| is_challenge(name)));
+            Flow::Status(401)
+        }
+        403 => Flow::Status(403),
+        _ => {
+            brisk_server::rlog!(r, Error, "auth request unexpected status: {status}");
+            Flow::Status(500)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, refused};
+
+    #[test]
+    fn off_ends_what_is_inherited() {
+        let text = "auth_request /a; server { location /b { } location /c { auth_request off; } }";
+        let counts: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.access.len()).collect();
+        assert_eq!(counts, [1, 1, 0]);
+    }
+
+    #[test]
+    fn only_variables_that_can_change_are_set() {
+        refused(&[
+            ("auth_request_set x y;", "invalid variable name \"x\""),
+            ("auth_request_set $status y;", "the duplicate \"status\" variable"),
+        ]);
+    }
+}

@@ -1,0 +1,219 @@
+//! `ngx_http_realip_module`: the client's address, as trusted proxies tell it.
+
+use crate::cidr::{Cidr, forwarded};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_http::HeaderId;
+use brisk_http::range::write_number;
+use brisk_server::common::Client;
+use brisk_server::conf::Cx;
+use brisk_server::connection::Peer;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::vars::{Variable, VariableGet};
+use brisk_server::{row, simple};
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "realip",
+    rows: ROWS,
+    variables: VARIABLES,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "set_real_ip_from", Context::HSL, Arity::ONE, D::Nothing, Replace, true,
+        "A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed.",
+        Set::Simple(set_real_ip_from)
+    ),
+    row!(
+        "real_ip_header", Context::HSL, Arity::ONE, D::Value("X-Real-IP"), Replace, false,
+        "The header field in which proxies tell the client's address, or proxy_protocol.",
+        Set::Simple(real_ip_header)
+    ),
+    simple!(
+        Conf, flag, "real_ip_recursive", recursive, Context::HSL, "off",
+        "Whether addresses of trusted proxies in the field are passed over: the last other one is the client's. Otherwise it is the last."
+    ),
+];
+
+static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "realip_remote_addr",
+        get: VariableGet::Fixed(|r, out| {
+            out.extend_from_slice(&r.conn().peer_text);
+            true
+        }),
+        set: None,
+        doc: "The address that the connection comes from, whatever set_real_ip_from makes of it.",
+    },
+    Variable {
+        name: "realip_remote_port",
+        get: VariableGet::Fixed(|r, out| {
+            if let Peer::Ip(addr) = r.conn().peer {
+                write_number(u64::from(addr.port()), out);
+            }
+            true
+        }),
+        set: None,
+        doc: "The port that the connection comes from.",
+    },
+];
+
+/// Where proxies tell the address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Told {
+    #[default]
+    XRealIp,
+    XForwardedFor,
+    Field(Arc<[u8]>),
+    ProxyProtocol,
+}
+
+#[derive(Clone, Default)]
+struct Conf {
+    proxies: Vec<Cidr>,
+    trusts_unix: bool,
+    told: Told,
+    recursive: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let mut found = Vec::new();
+    if token.bytes() != b"unix:" {
+        match Cidr::parse(token.bytes()) {
+            Some((cidr, is_rough)) => {
+                if is_rough {
+                    let text = format!("low address bits of {} are meaningless", token.text());
+                    cx.warn(Diag::warn(token.span, text));
+                }
+                found.push(cidr);
+            }
+            None => found.extend(resolve(token.str()).ok_or_else(|| {
+                Diag::emerg(token.span, format!("host not found in set_real_ip_from \"{}\"", token.text()))
+                    .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
+            })?),
+        }
+    }
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        (conf.proxies, conf.trusts_unix) = (Vec::new(), false);
+    }
+    conf.trusts_unix |= found.is_empty();
+    conf.proxies.append(&mut found);
+    Ok(())
+}
+
+/// The addresses of a host; `None` if there are none.
+fn resolve(host: &str) -> Option<Vec<Cidr>> {
+    let addresses = (host, 0).to_socket_addrs().ok()?;
+    let one = |addr: SocketAddr| Cidr::parse(addr.ip().to_string().as_bytes()).map(|(cidr, _)| cidr);
+    Some(addresses.filter_map(one).collect()).filter(|found: &Vec<Cidr>| !found.is_empty())
+}
+
+fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    cx.conf::<Conf>().told = match d.arg(0).bytes() {
+        b"X-Real-IP" => Told::XRealIp,
+        b"X-Forwarded-For" => Told::XForwardedFor,
+        b"proxy_protocol" => Told::ProxyProtocol,
+        name => Told::Field(name.into()),
+    };
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if conf.proxies.is_empty() && !conf.trusts_unix {
+        return;
+    }
+    // A prepared answer would be logged with the proxy's address.
+    plan.note(Purity::Impure);
+    let handler = Arc::new(RealIp { conf: cx.shared() });
+    plan.post_read.push(handler.clone());
+    plan.preaccess.push(handler);
+}
+
+struct RealIp {
+    conf: Arc<Conf>,
+}
+
+/// The address was found, by the server's rules or the location's.
+#[derive(Default)]
+struct Found(Cell<bool>);
+
+impl Handler for RealIp {
+    fn handle(&self, r: &mut Request) -> Flow {
+        let found = r.common::<Found>();
+        if !found.0.get()
+            && let Some(addr) = self.client(r)
+        {
+            found.0.set(true);
+            r.set_client(Client::new(Peer::Ip(addr)));
+        }
+        Flow::Next
+    }
+}
+
+impl RealIp {
+    fn client(&self, r: &Request) -> Option<SocketAddr> {
+        let is_trusted = self.trusts(r.conn().peer);
+        let last = |field: Option<&[u8]>| forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive);
+        match &self.conf.told {
+            Told::XRealIp => last(r.header(HeaderId::XRealIp)),
+            Told::Field(name) => last(r.header_named(name)),
+            Told::ProxyProtocol => told_by_proxy_protocol(r).filter(|_| is_trusted),
+            Told::XForwardedFor => {
+                let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
+                forwarded(is_trusted, fields.into_iter(), &self.conf.proxies, self.conf.recursive)
+            }
+        }
+    }
+
+    fn trusts(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Ip(addr) => {
+                let ip: IpAddr = addr.ip();
+                self.conf.proxies.iter().any(|proxy| proxy.contains(ip))
+            }
+            Peer::Unix => self.conf.trusts_unix,
+        }
+    }
+}
+
+/// The source that the connection's PROXY header names, if it has one.
+fn told_by_proxy_protocol(r: &Request) -> Option<SocketAddr> {
+    r.conn().proxy.get().map(|header| header.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{accepted, http, messages};
+
+    #[test]
+    fn parameters_are_checked() {
+        messages("set_real_ip_from 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
+        messages("set_real_ip_from a..b;", &["host not found in set_real_ip_from \"a..b\""]);
+        accepted(&["set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;"]);
+    }
+
+    #[test]
+    fn only_where_somebody_is_trusted() {
+        let text = "real_ip_header X-A; server { location /a { } location /b { set_real_ip_from ::1; } }";
+        let counts: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.preaccess.len()).collect();
+        assert_eq!(counts, [0, 0, 1]);
+    }
+}

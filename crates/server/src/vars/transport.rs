@@ -1,0 +1,71 @@
+//! Variables of the connection: addresses, what a PROXY header has told, what the kernel measures.
+
+use super::builtin::{number, put};
+use crate::connection::Peer;
+use crate::request::Request;
+use brisk_net::sys::{self, TcpInfo};
+use std::net::{IpAddr, SocketAddr};
+
+type Out = Vec<u8>;
+
+pub(super) fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {
+    match r.client_addr().ip() {
+        Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
+        Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
+        None => put(out, b"unix:"),
+    }
+}
+
+pub(super) fn remote_port(r: &Request, out: &mut Out) -> bool {
+    match r.client_addr() {
+        Peer::Ip(addr) => port(out, addr.port()),
+        Peer::Unix => true,
+    }
+}
+
+pub(super) fn server_addr(r: &Request, out: &mut Out) -> bool {
+    match r.conn().local() {
+        Some(addr) => put(out, addr.ip().to_string().as_bytes()),
+        None => put(out, r.conn().listener.address.to_string().as_bytes()),
+    }
+}
+
+pub(super) fn server_port(r: &Request, out: &mut Out) -> bool {
+    r.conn().local().is_none_or(|addr: SocketAddr| port(out, addr.port()))
+}
+
+/// Port 0 is shown as nothing.
+fn port(out: &mut Out, port: u16) -> bool {
+    port == 0 || number(out, u64::from(port))
+}
+
+pub(super) fn proxy_addr(r: &Request, out: &mut Out) -> bool {
+    r.conn().proxy.get().is_some_and(|header| put(out, header.source.ip().to_string().as_bytes()))
+}
+
+pub(super) fn proxy_port(r: &Request, out: &mut Out) -> bool {
+    r.conn().proxy.get().is_some_and(|header| port(out, header.source.port()))
+}
+
+pub(super) fn proxy_server_addr(r: &Request, out: &mut Out) -> bool {
+    r.conn().proxy.get().is_some_and(|header| put(out, header.destination.ip().to_string().as_bytes()))
+}
+
+pub(super) fn proxy_server_port(r: &Request, out: &mut Out) -> bool {
+    r.conn().proxy.get().is_some_and(|header| port(out, header.destination.port()))
+}
+
+pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
+    let Some(header) = r.conn().proxy.get() else { return false };
+    match header.tlv(name) {
+        Ok(value) => value.is_some_and(|value| put(out, &value)),
+        Err(error) => {
+            crate::rlog!(r, Error, "{error}");
+            false
+        }
+    }
+}
+
+pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
+    sys::tcp_info(r.conn().io.fd()).is_ok_and(|info| number(out, u64::from(pick(&info))))
+}
