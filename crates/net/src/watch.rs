@@ -134,6 +134,11 @@ impl Watcher {
         }
     }
 
+    /// Takes everything for changed: something may have happened that the kernel does not report, such as a mount.
+    pub fn distrust(&self) {
+        self.lock().distrust();
+    }
+
     /// Watches the way to `path` (absolute) and the entry itself, which need not exist.
     ///
     /// Call this first and look at the file afterwards. Events that are still queued can only lower the new flags
@@ -306,12 +311,17 @@ impl State {
         }
     }
 
+    /// Lowers all flags.
+    fn distrust(&mut self) {
+        for flags in self.names.values().flat_map(HashMap::values) {
+            flags.iter().for_each(lower);
+        }
+        self.names.values_mut().for_each(HashMap::clear);
+    }
+
     fn apply(&mut self, wd: i32, events: ReadFlags, name: Option<&OsStr>) {
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            for flags in self.names.values().flat_map(HashMap::values) {
-                flags.iter().for_each(lower);
-            }
-            self.names.values_mut().for_each(HashMap::clear);
+            self.distrust();
             return;
         }
         if events.contains(ReadFlags::IGNORED) {

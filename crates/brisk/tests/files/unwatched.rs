@@ -136,6 +136,38 @@ fn a_file_mounted_over_another() {
     }
 }
 
+/// What is mounted later is not reported either; a reload looks at everything anew, as the documentation promises.
+#[test]
+fn a_reload_sees_what_was_mounted() {
+    let prepared = Builder::new(BIN)
+        .http(CONF)
+        .file("html/folder/file", "covered")
+        .file("html/file", "covered")
+        .file("elsewhere/file", "mounted")
+        .prepare();
+    let server = start_in(prepared, mounts(), "true");
+    let mut clients = [server.client(), server.client()];
+    for target in ["/folder/file", "/file"] {
+        clients
+            .iter_mut()
+            .for_each(|client| (0..3).for_each(|_| assert_eq!(client.get(target).text(), "covered")));
+    }
+    let script = r#"mount --bind "$DIR/elsewhere" "$DIR/html/folder" && mount --bind "$DIR/elsewhere/file" "$DIR/html/file""#;
+    let mut enter = Command::new("nsenter");
+    enter
+        .args(["--target", &server.child_pid().to_string()])
+        .args(mounts().iter().filter(|n| !n.starts_with("--map")));
+    let output =
+        enter.args(["sh", "-c", script]).env("DIR", server.dir()).output().expect("nsenter, of util-linux");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.reload();
+    for target in ["/folder/file", "/file"] {
+        for _ in 0..3 {
+            assert_eq!(server.get(target).text(), "mounted", "{target}");
+        }
+    }
+}
+
 /// The user may have no more watches: what cannot be watched is looked at.
 #[test]
 fn watches_are_used_up() {
