@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open log, shared by all threads and by all configurations that name it.
