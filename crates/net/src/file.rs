@@ -88,7 +88,12 @@ pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
             done => return Ok(done?),
         }
     }
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    locate(path)
+}
+
+/// Finds what is at a path, waiting for the disk if need be: call it on the pool.
+pub fn locate(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens, waiting for the disk if need be: call it on the pool.
