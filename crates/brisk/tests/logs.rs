@@ -225,7 +225,7 @@ fn sizes_are_exact() {
         format!("GET /chunked-file HTTP/1.1\r\n{end}"),
         format!("GET /none HTTP/1.1\r\n{end}"),
         "GET /a.txt\r\n".to_string(),
-        format!("GET /a.txt HTTP/1.1\nHost: localhost\nConnection: close\n\n"),
+        "GET /a.txt HTTP/1.1\nHost: localhost\nConnection: close\n\n".to_string(),
     ];
     for (index, request) in requests.iter().enumerate() {
         let mut client = server.client();
@@ -439,6 +439,7 @@ fn logrotate_under_load_loses_nothing() {
 /// `/dev/stdout` as a container, a supervisor and a shell hand it over.
 #[test]
 fn logs_to_standard_output() {
+    let whole = Regex::new(WHOLE).unwrap();
     for kind in ["pipe", "socket", "file"] {
         let prepared = Builder::new(&bin())
             .main("error_log /dev/stderr info;")
@@ -475,7 +476,6 @@ fn logs_to_standard_output() {
         assert!(server.end(Signal::QUIT).success());
         let mut all = String::new();
         reader.read_to_string(&mut all).unwrap();
-        let whole = Regex::new(WHOLE).unwrap();
         assert_eq!(all.lines().filter(|line| whole.is_match(line)).count(), 4, "{kind}: {all}");
     }
 }

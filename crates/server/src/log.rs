@@ -164,6 +164,24 @@ pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_
     safe
 }
 
+/// A location's error logs, for what happens on another thread when the request may be gone.
+pub struct ErrorLogs(Vec<(LogLevel, Arc<LogFile>)>);
+
+impl ErrorLogs {
+    pub fn of(r: &Request) -> ErrorLogs {
+        let logs = r.core().error_log.iter();
+        ErrorLogs(logs.map(|to| (to.level, r.live.logs[to.log.0 as usize].clone())).collect())
+    }
+
+    pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        clock::refresh();
+        let line = line(level, None, message);
+        for (_, log) in self.0.iter().filter(|(wanted, _)| *wanted >= level) {
+            log.write(line.as_bytes());
+        }
+    }
+}
+
 /// Writes a message about a connection without a request, to the error logs of its socket's default server.
 pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt::Arguments<'_>) {
     let core = match conn.listener.id.get() {

@@ -1,3 +1,5 @@
+//! Tests of PROXY headers.
+
 use super::*;
 use crate::testing::cases;
 use proptest::prelude::*;
