@@ -28,7 +28,7 @@ pub struct Start {
 pub fn report(snap: &Snapshot, logs: &[Arc<LogFile>], level: LogLevel, message: &str) {
     let line = log::line(level, None, format_args!("{message}"));
     for to in snap.core.error_log.iter().filter(|to| to.level >= level) {
-        logs[to.log.0 as usize].write(line.as_bytes());
+        logs[to.log.0 as usize].message(level, &line);
     }
 }
 

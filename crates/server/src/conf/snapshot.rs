@@ -3,6 +3,7 @@
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
+use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::vars::Table;
@@ -35,14 +36,16 @@ pub enum LogTarget {
     /// An absolute path, opened for appending by the master.
     File(String),
     Stderr,
+    Syslog(Syslog),
 }
 
 impl std::fmt::Display for LogTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            LogTarget::File(path) => path,
-            LogTarget::Stderr => "stderr",
-        })
+        match self {
+            LogTarget::File(path) => f.write_str(path),
+            LogTarget::Stderr => f.write_str("stderr"),
+            LogTarget::Syslog(syslog) => syslog.fmt(f),
+        }
     }
 }
 

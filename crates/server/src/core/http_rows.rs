@@ -41,7 +41,7 @@ pub static ROWS: &[Row] = &[
         "The URI or named location that answers for the given status codes, with =code to change the code.",
         Set::Simple(location_rows::error_page)),
     row!("error_log", HSL.or(Context::MAIN), Arity::SOME, D::Told("logs/error.log error"), Replace, true,
-        "A file or stderr for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg.",
+        "A file, stderr or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg.",
         Set::Simple(location_rows::error_log)),
     row!("types", HSL, Arity::NONE.block(), D::Told("text/html html; image/gif gif; image/jpeg jpg;"), Replace, true,
         "Media types by file extension.", Set::Simple(types::set)),
