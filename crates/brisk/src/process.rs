@@ -142,7 +142,11 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                 Message::Failed { reason: "the worker process is ending".into() }
             }
             Some(Ok(Some(Message::Configure { generation, payload, fds }))) => {
-                match configure(&mut worker, paths, generation, &payload, fds) {
+                let done = configure(&mut worker, paths, generation, &payload, fds);
+                drop(payload);
+                // The old configuration was made by this thread, and its memory is for this thread to give back.
+                sys::release_free_memory();
+                match done {
                     Ok(()) => Message::Done { generation },
                     Err(reason) => Message::Failed { reason },
                 }

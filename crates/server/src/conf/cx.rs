@@ -10,7 +10,7 @@ use crate::vars::{Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
 use std::any::Any;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What belongs to the whole configuration while it is built.
 pub struct Global<'a> {
@@ -26,6 +26,8 @@ pub struct Global<'a> {
     pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
+    /// See [`Cx::writes_into`].
+    pub folders: Vec<PathBuf>,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
@@ -96,6 +98,13 @@ impl<'a> Cx<'_, 'a> {
 
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
+    }
+
+    /// Says that workers write into a folder: it is created for their user before they start.
+    pub fn writes_into(&mut self, folder: &Path) {
+        if !self.global.folders.iter().any(|have| have == folder) {
+            self.global.folders.push(folder.to_owned());
+        }
     }
 
     /// A relative path starts at the prefix.

@@ -11,6 +11,7 @@ use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Index of a location in its snapshot.
@@ -122,6 +123,8 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    /// Folders that workers write into.
+    pub folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
@@ -144,6 +147,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            folders: Vec::new(),
             zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),

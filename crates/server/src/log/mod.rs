@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open log, shared by all threads and by all configurations that name it.
@@ -148,6 +149,24 @@ pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_
     }
     safe.push('\n');
     safe
+}
+
+/// A location's error logs, for what happens on another thread when the request may be gone.
+pub struct ErrorLogs(Vec<(LogLevel, Arc<LogFile>)>);
+
+impl ErrorLogs {
+    pub fn of(r: &Request) -> ErrorLogs {
+        let logs = r.core().error_log.iter();
+        ErrorLogs(logs.map(|to| (to.level, r.live.logs[to.log.0 as usize].clone())).collect())
+    }
+
+    pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        clock::refresh();
+        let line = line(level, None, message);
+        for (_, log) in self.0.iter().filter(|(wanted, _)| *wanted >= level) {
+            log.message(level, &line);
+        }
+    }
 }
 
 /// Writes a message about a connection without a request, to the error logs of its socket's default server.
