@@ -19,11 +19,13 @@ fn lines_that_are_kept_back() {
              location /packed { access_log {{DIR}}/packed.log short gzip flush=50ms; return 204; } }",
         )
         .start();
+    // Each thread keeps its own lines back, and a connection stays with its thread.
+    let mut client = server.client();
     for place in ["held", "timed", "full", "packed"] {
-        assert_eq!(server.get(&format!("/{place}/1")).status, 204);
+        assert_eq!(client.get(&format!("/{place}/1")).status, 204);
     }
     wait::holds("the time is over", || server.read("timed.log") == "/timed/1\n");
-    assert_eq!(server.get("/full/2").status, 204);
+    assert_eq!(client.get("/full/2").status, 204);
     wait::holds("the buffer is full", || server.read("full.log") == "/full/1\n/full/2\n");
     let packed = || std::fs::read(server.dir().join("packed.log")).unwrap();
     wait::holds("the time is over", || packed().starts_with(b"\x1f\x8b"));
@@ -40,18 +42,20 @@ fn names_that_depend_on_requests() {
         .file("html/a", "")
         .http(
             "log_format short $uri; server { listen 127.0.0.1:{{PORT}};
-             access_log {{DIR}}/logs/by_$arg_n.log short;
+             access_log {{DIR}}/by_$arg_n.log short;
              location /kept { open_log_file_cache max=2 min_uses=1; } }",
         )
         .start();
     server.get("/a?n=x");
-    server.get("/kept/1?n=x");
-    wait::holds("both are written", || server.read("logs/by_x.log").lines().count() == 2);
-    std::fs::rename(server.dir().join("logs/by_x.log"), server.dir().join("moved.log")).unwrap();
-    server.get("/kept/2?n=x");
+    // What is open belongs to a thread, and a connection stays with its thread.
+    let mut client = server.client();
+    client.get("/kept/1?n=x");
+    wait::holds("both are written", || server.read("by_x.log").lines().count() == 2);
+    std::fs::rename(server.dir().join("by_x.log"), server.dir().join("moved.log")).unwrap();
+    client.get("/kept/2?n=x");
     wait::holds("an open log is where it was moved", || server.read("moved.log") == "/a\n/kept/1\n/kept/2\n");
     server.get("/a?n=x");
-    wait::holds("others are opened anew", || server.dir().join("logs/by_x.log").exists());
+    wait::holds("others are opened anew", || server.dir().join("by_x.log").exists());
     server.get("/a?n=/../../x");
     server.wait_for_log("leads out of its folder");
 }
