@@ -136,7 +136,9 @@ fn without_descriptors_accepting_pauses_and_recovers() {
         assert_eq!(client.response().text(), "one");
     }
     drop(waiting);
-    wait::holds("a free descriptor", || server.client().try_get("/index.html").is_ok_and(|r| r.text() == "hello"));
+    wait::holds("a free descriptor", || {
+        server.client().try_get("/index.html").is_ok_and(|r| r.text() == "hello")
+    });
     // It does not say so for each connection and each try.
     assert!(server.error_log().matches("accept4() failed").count() < 20, "{}", server.error_log());
 }
