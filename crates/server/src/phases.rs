@@ -80,10 +80,12 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             Run::Disk(wanted) => {
                 let found = files::fetch(wanted.clone()).await;
                 r.fetched.push((wanted, found));
+                r.thread.files.must_confirm();
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
                 let flow = waiter(r).await;
+                r.thread.files.must_confirm();
                 run = resume(r, flow);
             }
         }

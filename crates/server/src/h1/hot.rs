@@ -81,7 +81,7 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
     if reads.is_empty() {
         return;
     }
-    thread.files.request_read();
+    thread.files.must_confirm();
     for read in reads.drain(..) {
         let mut out = thread.out.take();
         out.clear();

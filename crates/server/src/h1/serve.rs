@@ -210,7 +210,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             && count > 0
         {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.request_read();
+            thread.files.must_confirm();
             continue;
         }
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -231,7 +231,7 @@ fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option
         Ok(0) => Some(Head::Gone),
         Ok(count) => {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.request_read();
+            thread.files.must_confirm();
             None
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
