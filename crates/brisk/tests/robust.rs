@@ -205,6 +205,23 @@ fn connections_are_spread_evenly() {
     even("after some have gone", 400);
 }
 
+/// A connection wakes one thread, not all that listen.
+#[test]
+fn a_connection_wakes_one_thread() {
+    const THREADS: u64 = 8;
+    const CONNECTIONS: u64 = 300;
+    let server = site().main(&format!("worker_processes {THREADS};")).start();
+    server.get("/who");
+    let worker = server.worker();
+    let before = process::sleeps(worker, "brisk-");
+    for _ in 0..CONNECTIONS {
+        assert_eq!(server.get("/who").text(), "one");
+    }
+    let each = (process::sleeps(worker, "brisk-") - before) as f64 / CONNECTIONS as f64;
+    // Accepting, reading and closing may each be a wake-up of its own, on one thread or two.
+    assert!(each < 5.0, "{each:.1} wake-ups for each connection");
+}
+
 #[test]
 fn thousands_of_idle_connections() {
     process::raise_descriptor_limit();
