@@ -62,33 +62,40 @@ fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY
 }
 
+/// A walk within the kernel's caches also fails when a directory on the way is changed meanwhile: that passes.
+const WARM_TRIES: usize = 4;
+
 /// Opens if that needs no disk access; `WouldBlock` otherwise. Where the kernel cannot tell, just opens.
 pub fn open_warm(path: &Path) -> io::Result<OwnedFd> {
-    fault::warm_path(path)?;
-    if NO_OPENAT2.load(Ordering::Relaxed) {
-        return open(path);
-    }
-    match rustix::fs::openat2(rustix::fs::CWD, path, flags(), Mode::empty(), ResolveFlags::CACHED) {
-        Ok(fd) => Ok(fd),
-        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
-            NO_OPENAT2.store(true, Ordering::Relaxed);
-            open(path)
-        }
-        Err(error) => Err(error.into()),
-    }
+    warm(path, flags()).unwrap_or_else(|| open(path))
 }
 
 /// Finds what is at a path without opening it for reading (`O_PATH`), if that needs no disk access.
 pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
-    fault::warm_path(path)?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    if !NO_OPENAT2.load(Ordering::Relaxed) {
+    warm(path, OFlags::PATH | OFlags::CLOEXEC).unwrap_or_else(|| locate(path))
+}
+
+/// Opens within the kernel's caches; `None` if the kernel does not know how.
+fn warm(path: &Path, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    if let Err(error) = fault::warm_path(path) {
+        return Some(Err(error));
+    }
+    if NO_OPENAT2.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => NO_OPENAT2.store(true, Ordering::Relaxed),
-            done => return Ok(done?),
+            Ok(fd) => return Some(Ok(fd)),
+            Err(Errno::AGAIN) if tries < WARM_TRIES => {}
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
+                NO_OPENAT2.store(true, Ordering::Relaxed);
+                return None;
+            }
+            Err(error) => return Some(Err(error.into())),
         }
     }
-    locate(path)
 }
 
 /// Finds what is at a path, waiting for the disk if need be: call it on the pool.

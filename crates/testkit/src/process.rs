@@ -118,6 +118,18 @@ pub fn threads(pid: u32) -> Vec<ThreadTime> {
     tasks.filter_map(|task| read(task.path())).collect()
 }
 
+/// How often the threads of a process whose name begins so have gone to sleep of their own will, all together.
+pub fn sleeps(pid: u32, name: &str) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let count = |task: PathBuf| {
+        let is_it = fs::read_to_string(task.join("comm")).ok()?.starts_with(name);
+        let status = fs::read_to_string(task.join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok().filter(|_| is_it)
+    };
+    tasks.filter_map(|task| count(task.path())).sum()
+}
+
 /// How many descriptors each event loop of a process watches, the smallest first.
 pub fn watched(pid: u32) -> Vec<usize> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
