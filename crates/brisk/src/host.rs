@@ -34,6 +34,37 @@ pub fn check_user(snap: &Snapshot) -> Result<(), String> {
     identity(&snap.main).map(drop)
 }
 
+/// Makes the folders that workers write to, and makes them theirs, as nginx does.
+pub fn make_folders(snap: &Snapshot) -> Result<(), String> {
+    let identity = identity(&snap.main)?;
+    for folder in &snap.folders {
+        let made = make_folder(&folder.path, identity.as_ref());
+        if folder.told {
+            made?;
+        }
+    }
+    Ok(())
+}
+
+fn make_folder(path: &str, identity: Option<&Identity>) -> Result<(), String> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+    let fail = |call: &str, error: &std::io::Error| format!("{call} \"{path}\" failed ({})", brisk_conf::os_text(error));
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail("mkdir()", &error)),
+        _ => {}
+    }
+    let Some(id) = identity else { return Ok(()) };
+    let info = std::fs::metadata(path).map_err(|error| fail("stat()", &error))?;
+    if info.uid() != id.uid {
+        chown(path, Some(id.uid), None).map_err(|error| fail("chown()", &error))?;
+    }
+    if info.mode() & 0o700 != 0o700 {
+        let mode = std::fs::Permissions::from_mode(info.mode() | 0o700);
+        std::fs::set_permissions(path, mode).map_err(|error| fail("chmod()", &error))?;
+    }
+    Ok(())
+}
+
 /// Makes this process a worker: environment, limits, priority, user, folder.
 pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
     let fail = |what: &str, error: &io::Error| Err(format!("{what} failed ({})", brisk_conf::os_text(error)));

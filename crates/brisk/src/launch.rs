@@ -77,7 +77,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
             "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
         );
     }
-    host::check_user(&snap)?;
+    host::make_folders(&snap)?;
     let logs = logs_of(&snap)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();

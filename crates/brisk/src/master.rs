@@ -378,7 +378,7 @@ impl Master {
 
     fn try_reload(&mut self) -> Result<(), String> {
         let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
-        host::check_user(&snap)?;
+        host::make_folders(&snap)?;
         let logs = logs_of(&snap)?;
         let fresh = self.sockets.prepare(&snap)?;
         let next = Current {

@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod common;
+pub mod body;
 pub mod conf;
 pub mod connection;
 pub mod core;
@@ -27,6 +28,7 @@ pub mod response;
 pub mod server_name;
 pub mod special;
 pub mod subrequest;
+pub mod temp_file;
 pub mod text;
 pub mod thread;
 pub mod vars;

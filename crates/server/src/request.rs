@@ -1,6 +1,7 @@
 //! A request on its way through the phases.
 
 use crate::common::Common;
+use crate::body::RequestBody;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
@@ -105,7 +106,9 @@ pub struct Request {
     pub sent: Sent,
     /// The whole response has been sent.
     pub completed: bool,
-    /// Bytes of body that were received.
+    /// What has become of the body.
+    pub body: RequestBody,
+    /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
@@ -154,6 +157,7 @@ impl Request {
             started: Now::default(),
             sent: Sent::default(),
             completed: false,
+            body: RequestBody::Unread,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -200,6 +204,7 @@ impl Request {
         self.fetched.clear();
         self.sent = Sent::default();
         self.completed = false;
+        self.body = RequestBody::Unread;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

@@ -1,7 +1,7 @@
 //! Resolving blocks.
 
 use super::cx::{Cx, Global};
-use super::snapshot::{Location, LocationId, Snapshot};
+use super::snapshot::{Folder, Location, LocationId, Snapshot};
 use super::{Environment, Modules};
 use crate::location::Scope;
 use crate::module::{ModuleConf, Set};
@@ -99,6 +99,8 @@ pub fn build(
         names: Vec::new(),
         listens: Vec::new(),
         logs: Vec::new(),
+        folders: Vec::new(),
+        reads_bodies: false,
         zones: Vec::new(),
         named: HashMap::new(),
         rows,
@@ -265,6 +267,13 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     if global.diags.iter().any(Diag::is_error) {
         return None;
     }
+    let uses_default = |location: &Option<Location>| {
+        location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
+    };
+    if global.reads_bodies && global.locations.iter().any(uses_default) {
+        let path = crate::core::TempPath::client_body(&global.env.prefix).path;
+        global.folders.push(Folder { path, told: false });
+    }
     Some(Snapshot {
         main: confs.shared(),
         core: confs.shared(),
@@ -277,6 +286,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
             .collect(),
         vars: Arc::new(global.vars),
         logs: global.logs,
+        folders: global.folders,
         zones: global.zones,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),

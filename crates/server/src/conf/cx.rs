@@ -2,7 +2,7 @@
 
 use super::block::Confs;
 use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
-use crate::conf::snapshot::Location;
+use crate::conf::snapshot::{Folder, Location};
 use crate::core::listen::ListenSpec;
 use crate::module::ModuleConf;
 use crate::regex::Regex;
@@ -26,6 +26,9 @@ pub struct Global<'a> {
     pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
+    pub folders: Vec<Folder>,
+    /// Somebody reads request bodies, which may need their folder.
+    pub reads_bodies: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
@@ -37,6 +40,13 @@ impl Global<'_> {
     pub fn reserve_location(&mut self) -> LocationId {
         self.locations.push(None);
         LocationId(self.locations.len() as u32 - 1)
+    }
+
+    /// Has a folder made that the configuration names, before there are workers.
+    pub fn folder(&mut self, path: &str) {
+        if !self.folders.iter().any(|have| have.path == path) {
+            self.folders.push(Folder { path: path.into(), told: true });
+        }
     }
 
     /// The number of a log, shared by all who name the same target.

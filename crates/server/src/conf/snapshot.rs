@@ -120,8 +120,18 @@ pub struct Snapshot {
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
     pub zones: Vec<Arc<Zone>>,
+    /// Folders that workers write to, made before they start.
+    pub folders: Vec<Folder>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+}
+
+/// A folder for files of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    pub path: String,
+    /// The configuration names it: if it cannot be made, that is an error.
+    pub told: bool,
 }
 
 impl Snapshot {
@@ -141,6 +151,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            folders: Vec::new(),
             zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),

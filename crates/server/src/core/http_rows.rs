@@ -124,6 +124,7 @@ pub static ROWS: &[Row] = &[
         "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+            cx.global.reads_bodies = true;
             cx.conf::<CoreConf>().client_body_early_read = list.into();
             Ok(())
         })),
@@ -299,6 +300,7 @@ fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag>
         }
     }
     let path = cx.full_path(d.arg(0).str());
+    cx.global.folder(&path);
     cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! The task of a connection that has to wait: it runs until the connection is idle again or closed.
 
-use super::body::RequestBody;
 use super::{head, hot, intake, send};
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
@@ -32,7 +31,10 @@ pub enum Begin {
 /// What the connection is to do next.
 enum Next {
     Read,
+    /// Close; if the client has sent more, with patience.
     Close,
+    /// Close with patience: the client is still sending.
+    Linger,
     /// Close at once: the connection is of no use to anyone.
     Drop,
 }
@@ -107,7 +109,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                 Head::Idle => {
                     let core = default_core(&thread, &conn);
                     let Some(core) = core.filter(|_| !thread.is_draining()) else {
-                        return close(&thread, index, &conn, true).await;
+                        return close(&thread, index, &conn, Next::Close).await;
                     };
                     let deadline_ms = if conn.requests.get() == 0 {
                         conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
@@ -130,8 +132,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     return;
                 }
             },
-            Next::Close => return close(&thread, index, &conn, true).await,
-            Next::Drop => return close(&thread, index, &conn, false).await,
+            Next::Close | Next::Linger | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
 }
@@ -285,7 +286,12 @@ async fn handle(
     run = phases::drive(&mut r, run).await;
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
-        _ => Next::Drop,
+        _ => {
+            if r.resp.status == 408 {
+                reset_if_wanted(&r, conn);
+            }
+            Next::Drop
+        }
     };
     post_action(&mut r).await;
     *keepalive = r.core().keepalive_timeout;
@@ -362,14 +368,13 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
-    if matches!(next, Next::Read) && !intake::has_no_body(r) {
+    if r.has_unread_body() {
+        let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        let mut body = match r.slot::<Option<RequestBody>>().take() {
-            Some(body) => body,
-            None => RequestBody::new(r),
-        };
-        if !body.discard(pause, time).await {
-            next = Next::Close;
+        match next {
+            Next::Read if !rest.discard(pause, time).await => next = Next::Close,
+            Next::Close if !rest.expects() => next = Next::Linger,
+            _ => {}
         }
     }
     next
@@ -390,14 +395,16 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     }
 }
 
-/// Closes. With `linger` the client's data is read for a while, so that it gets the response before a reset.
-async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: bool) {
-    if linger && let Some(core) = default_core(thread, conn) {
+/// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
+async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    if !matches!(how, Next::Drop)
+        && let Some(core) = default_core(thread, conn)
+    {
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
-            LingeringClose::On => conn.has_unread(),
+            LingeringClose::On => matches!(how, Next::Linger) || conn.has_unread(),
         };
         if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
             let work = async {
