@@ -2,19 +2,25 @@
 """Writes the sections of docs/conformance.md from results.
 
   conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
-  conformance.py corpus RESULTS.tsv                           what scripts/corpus.sh wrote
+  conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
 
 Ends with 1 if something fails that no list explains.
 """
 import csv
+import fnmatch
+import glob
 import os
 import re
+import subprocess
 import sys
 from collections import Counter, defaultdict
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs")
 PAGE = os.path.join(DOCS, "conformance.md")
 EXCEPTIONS_MAX = 6
+CONFIGURATIONS_MIN = 40
+# Directives that nginx had once; configurations of that time still have them.
+REMOVED = ("ssl", "http2_max_field_size", "spdy_headers_comp", "limit_zone")
 HEAD = """# Conformance
 
 Written by `make conformance` and `make corpus`; do not edit. Neither the suite nor the configurations are part of this
@@ -37,12 +43,14 @@ def lists():
 
 
 def refused_directives():
-    """Directives of nginx that are not here, and their modules by short name."""
+    """Directives and variables of nginx that are not here, and their modules by short name."""
     modules = defaultdict(list)
     for row in table(f"{DOCS}/nginx-coverage.tsv"):
         if row["in Brisk"] == "refused":
-            modules[row["directive"]].append(short(row["nginx module"]))
-    return modules
+            modules[row["directive or variable"]].append(short(row["nginx module"]))
+    # Names that HTTP has too are meant there.
+    http = {name: [m for m in found if not m.startswith(("stream", "mail"))] or found for name, found in modules.items()}
+    return http
 
 
 def short(module):
@@ -113,72 +121,97 @@ be expected to pass do.
 """
     for area, rows in sorted(areas.items()):
         text += f"\n### {area}\n\n| file | result | subtests | mainline | verdict | |\n|---|---|--:|---|---|---|\n"
-        for row in rows:
-            text += "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n"
+        text += "".join(row(*cells) for cells in rows)
     replace_section("nginx-tests", text)
     print(f"docs/conformance.md: {dict(counts)}")
     return unexplained
 
 
-def corpus(results):
-    """Rows: file, nginx's verdict, its message, Brisk's verdict, its messages joined by ' || '."""
-    _, waiting = lists()
+def corpus(brisk, folder):
+    """Tests FOLDER/NAME/nginx.conf for each NAME with both."""
     refused = refused_directives()
-    counts, by_directive, unexplained, rows = Counter(), Counter(), [], []
-    for result in table(results):
-        nginx, brisk = result["nginx"], result["brisk"]
-        if nginx == brisk:
-            counts["agree"] += 1
-            rows.append((result["file"], nginx, brisk, ""))
-            continue
-        if brisk == "ok":
-            counts["newer"] += 1
-            rows.append((result["file"], nginx, brisk, result["nginx message"][:160]))
-            continue
-        messages = result["brisk messages"].split(" || ")
-        names = [re.match(r'\[emerg\] unknown directive "([^"]+)"', message) for message in messages]
-        explained = [name[1] for name in names if name and name[1] in refused]
-        rest = [message for message, name in zip(messages, names) if not (name and name[1] in refused)]
-        rest = [message for message in rest if message.startswith("[emerg]") and not follows(message, refused)]
-        if rest:
-            counts["unexplained"] += 1
-            unexplained.append(f"{result['file']}: {rest[0]}")
-            rows.append((result["file"], nginx, brisk, "UNEXPLAINED: " + rest[0]))
+    paths = sorted(glob.glob(f"{folder}/*/nginx.conf"))
+    if len(paths) < CONFIGURATIONS_MIN:
+        sys.exit(f"{folder}: {len(paths)} configurations NAME/nginx.conf; at least {CONFIGURATIONS_MIN} are wanted")
+    verdicts, counts, by_name, unexplained, rows = {}, Counter(), Counter(), [], []
+    for path in paths:
+        name = os.path.basename(os.path.dirname(path))
+        theirs, their_errors = tested("nginx", path)
+        ours, our_errors = tested(brisk, path)
+        if ours == theirs:
+            verdict, note = "agree", "" if ours == "ok" else (their_errors or [""])[0]
+        elif ours == "ok":
+            verdict, note = "newer", (their_errors or [""])[0]
         else:
-            counts["later"] += 1
-            by_directive.update(set(explained))
-            rows.append((result["file"], nginx, brisk, ", ".join(sorted(set(explained)))))
+            reasons = [explained(error, refused) for error in our_errors]
+            strange = [error for error, reason in zip(our_errors, reasons) if not reason]
+            if strange or not our_errors:
+                verdict, note = "UNEXPLAINED", (strange or ["no message"])[0]
+                unexplained.append(f"{name}: {note}")
+            else:
+                verdict, note = "later", some(sorted(set(reasons)))
+                by_name.update(set(reasons))
+        counts[verdict] += 1
+        rows.append((name, theirs, ours, verdict, note.replace(folder + "/", "")))
+    version = re.search(r"nginx/[\d.]+", run(["nginx", "-v"])[1])
     text = f"""## Public configurations
 
-`brisk -t` beside `nginx -t` on {sum(counts.values())} public configurations. {counts['agree']} times both agree; {counts['later']}
-times Brisk refuses only directives of modules that are not there yet; {counts['newer']} times Brisk takes what the older
-nginx refuses; {counts['unexplained']} disagreements are without an explanation, so by the grammar or a core directive.
+`brisk -t` beside `nginx -t` ({version[0] if version else "nginx"}) on {len(rows)} public configurations. {counts["agree"]} times both
+say the same. {counts["later"]} times Brisk refuses directives, variables or parameters of modules that are not there yet, and nothing
+else. {counts["newer"]} times Brisk takes what this nginx does not know yet. {counts["UNEXPLAINED"]} disagreements are without such an
+explanation, and so by the grammar or the core.
 
-| directive not there yet | module | configurations |
+| not there yet | module of nginx | configurations |
 |---|---|--:|
 """
-    for directive, count in sorted(by_directive.items(), key=lambda item: (-item[1], item[0])):
-        text += f"| `{directive}` | {', '.join(sorted(set(refused[directive])))} | {count} |\n"
-    text += "\n| configuration | nginx | Brisk | what Brisk refuses, or nginx |\n|---|---|---|---|\n"
-    for row in rows:
-        text += "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n"
+    for name, count in sorted(by_name.items(), key=lambda item: (-item[1], item[0])):
+        text += row(f"`{name}`", some(sorted(set(refused.get(name, [])))), str(count))
+    text += "\n| configuration | nginx | Brisk | verdict | not there yet, or the error |\n|---|---|---|---|---|\n"
+    text += "".join(row(*cells) for cells in rows)
     replace_section("corpus", text)
     print(f"docs/conformance.md: {dict(counts)}")
     return unexplained
 
 
-def follows(message, refused):
-    """Errors that only follow from a refused directive: a variable that its module would define, a parameter of it."""
-    variable = re.search(r'unknown "([a-z0-9_]+)" variable', message)
-    prefixes = ("upstream_", "proxy_", "ssl_", "fastcgi_", "gzip_", "realip_", "geoip", "http2", "limit_", "slice_")
-    return bool(variable) and variable[1].startswith(prefixes)
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+    return done.returncode, done.stderr.decode("utf8", "replace")
+
+
+def tested(binary, path):
+    """ok or refused, and the errors without their levels and process ids. A crash is neither."""
+    code, text = run([binary, "-t", "-c", path, "-p", os.path.dirname(path) + "/"])
+    errors = re.findall(r"(?m)^\S+ (?:\[emerg\]|\[error\]) (?:\d+#\d+: )?(.*)", text)
+    return {0: "ok", 1: "refused"}.get(code, f"exit code {code}"), errors
+
+
+def explained(error, refused):
+    """What of a module that is not there yet the error is about."""
+    if found := re.match(r'unknown directive "([^"]+)"', error):
+        name = found[1]
+        return name if name in refused else f"{name} (removed from nginx)" if name in REMOVED else None
+    if found := re.match(r'unknown "([^"]+)" variable', error):
+        return next((name for name in refused if name[0] == "$" and fnmatch.fnmatch(found[1], name[1:])), None)
+    if found := re.match(r'the "([^"]+)" parameter is not supported yet', error):
+        return f"listen {found[1]}"
+    if found := re.match(r"(.*?) (?:is|are) not supported yet", error):
+        return found[1]
+    return None
+
+
+def some(names, most=8):
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def row(*cells):
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def main():
     what, *arguments = sys.argv[1:] or ["help"]
     if what == "nginx-tests" and len(arguments) == 3:
         unexplained = nginx_tests(*arguments)
-    elif what == "corpus" and len(arguments) == 1:
+    elif what == "corpus" and len(arguments) == 2:
         unexplained = corpus(*arguments)
     else:
         sys.exit(__doc__)

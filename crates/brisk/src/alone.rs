@@ -55,7 +55,7 @@ impl Alone {
         let mut drain: Option<Drain> = None;
         while !drain.as_mut().is_some_and(|drain| drain.is_over(&self.worker)) {
             let mut waits =
-                [PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(self.worker.ended(), PollFlags::IN)];
+                [PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(self.worker.empty(), PollFlags::IN)];
             let timeout = drain.as_ref().and_then(Drain::timeout);
             if poll(&mut waits, timeout.as_ref()).is_err() {
                 continue;

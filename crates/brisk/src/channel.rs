@@ -24,7 +24,7 @@ pub enum Message {
     Configure { generation: u64, payload: Vec<u8>, fds: Vec<OwnedFd> },
     /// To the worker: write to these from now on; `which` are their places in the worker's list of logs.
     Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
-    /// To the worker: finish what runs, then end.
+    /// To the worker: accept nothing more (it answers when that is so), finish what runs, then end.
     Quit,
     /// To the worker: end now.
     Stop,

@@ -43,6 +43,22 @@ struct WorkerProcess {
     logs: Vec<LogTarget>,
 }
 
+impl WorkerProcess {
+    /// Tells it to end, by `Quit` or `Stop`. After `Quit` it accepts nothing more when this returns.
+    fn tell(&mut self, message: &Message) {
+        self.draining = true;
+        match self.channel.send(message) {
+            Ok(()) if matches!(message, Message::Quit) => {
+                wait_reply(&self.channel);
+            }
+            Ok(()) => {}
+            Err(_) => {
+                let _ = kill_process(self.pid, Signal::TERM);
+            }
+        }
+    }
+}
+
 /// What a worker is started with where that is not what is live.
 struct Fresh {
     snap: Snapshot,
@@ -125,8 +141,9 @@ pub fn run(
     sys::release_free_memory();
     master.await_worker()?;
     if paths.inline.is_none() {
-        write_pid(&master.pid_path)?;
+        // Whoever sees the pid file may use the socket beside it.
         master.control = Control::open(&master.pid_path);
+        write_pid(&master.pid_path)?;
     }
     upgrade::announce();
     systemd::ready(master.generation);
@@ -297,12 +314,7 @@ impl Master {
     }
 
     fn tell_all(&mut self, message: &Message) {
-        for worker in &mut self.workers {
-            worker.draining = true;
-            if worker.channel.send(message).is_err() {
-                let _ = kill_process(worker.pid, Signal::TERM);
-            }
-        }
+        self.workers.iter_mut().for_each(|worker| worker.tell(message));
     }
 
     fn reap(&mut self) {
@@ -435,8 +447,7 @@ impl Master {
         self.start_worker(Some(fresh))?;
         self.await_worker()?;
         for worker in self.workers.iter_mut().filter(|w| old.contains(&w.pid)) {
-            worker.draining = true;
-            let _ = worker.channel.send(&Message::Quit);
+            worker.tell(&Message::Quit);
         }
         self.restart_at = None;
         self.idle = false;

@@ -105,9 +105,10 @@ impl Drain {
         Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) })
     }
 
-    /// Does what is due; true when everything has ended or was given its time.
+    /// Does what is due; true when everything has ended or was given its time, and is logged.
     pub fn is_over(&mut self, worker: &Worker) -> bool {
-        if worker.is_finished() {
+        if worker.is_empty() {
+            worker.flush_logs();
             return true;
         }
         let is_due = self.deadline.is_some_and(|at| Instant::now() >= at);
@@ -116,6 +117,9 @@ impl Drain {
             self.is_cut = true;
             self.deadline = Some(Instant::now() + CUT_TIME);
             return false;
+        }
+        if is_due {
+            worker.flush_logs();
         }
         is_due
     }
@@ -152,9 +156,10 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                 reopen(&worker, &which, &fds);
                 Message::Done { generation: worker.generation() }
             }
+            // Answered when nothing more is accepted here.
             Some(Ok(Some(Message::Quit))) => {
                 drain.get_or_insert_with(|| Drain::begin(&worker));
-                continue;
+                Message::Done { generation: worker.generation() }
             }
             Some(Ok(Some(Message::Stop))) => return stop(&worker),
             Some(Ok(Some(Message::Done { .. } | Message::Failed { .. }))) => continue,
@@ -172,9 +177,9 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
 
 type Received = io::Result<Option<Message>>;
 
-/// Waits for a signal, a message, the end of a thread or the drain's time.
+/// Waits for a signal, a message, the end of the last connection or the drain's time.
 fn wait(worker: &Worker, channel: Option<&Channel>, signals: &OwnedFd, drain: Option<&Drain>) -> (Option<i32>, Option<Received>) {
-    let mut waits = vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.ended(), PollFlags::IN)];
+    let mut waits = vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.empty(), PollFlags::IN)];
     if let Some(channel) = channel {
         waits.push(PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN));
     }

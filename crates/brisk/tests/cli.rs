@@ -328,7 +328,6 @@ impl Drop for Serve {
 }
 
 #[test]
-#[ignore = "autoindex and charset are not merged yet"]
 fn serve_shows_a_folder() {
     let dir = TempDir::new();
     dir.write("page/index.html", "<p>index</p>");
@@ -366,7 +365,6 @@ fn serve_shows_a_folder() {
 }
 
 #[test]
-#[ignore = "autoindex and charset are not merged yet"]
 fn serve_takes_a_folder_with_an_odd_name() {
     let outer = TempDir::new();
     outer.write("we \"ird\" $dir;{/index.html", "odd");

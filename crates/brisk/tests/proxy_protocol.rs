@@ -71,7 +71,8 @@ fn both_versions_with_a_request_behind() {
     check(&ask(b"PROXY UNKNOWN\r\n"), "!", "!");
     check(&ask(b"PROXY UNKNOWN 1 2 3 4\r\n"), "!", "!");
     check(&ask(&v2(1, 0x11, V4)), "192.0.2.9!9", "192.0.2.2!80");
-    let v6 = [&[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1].repeat(2)[..], &[0, 9, 0, 80]].concat();
+    let v6 =
+        [&[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1].repeat(2)[..], &[0, 9, 0, 80]].concat();
     check(&ask(&v2(1, 0x21, &v6)), "2001:db8::1!9", "2001:db8::1!80");
     // LOCAL: a health check of the proxy itself.
     check(&ask(&v2(0, 0, b"")), "!", "!");
@@ -146,7 +147,9 @@ fn no_header_no_answer() {
         let ending = client.ending(wait::DEADLINE);
         assert!(matches!(ending, Ending::Closed | Ending::Reset), "{ending:?} to {bytes:?}");
         let listen = format!("client: 127.0.0.1, server: 127.0.0.1:{}$", server.port());
-        server.wait_for_log(&format!("\\[error\\] \\d+#\\d+: \\*\\d+ {log} while reading PROXY protocol, {listen}"));
+        server.wait_for_log(&format!(
+            "\\[error\\] \\d+#\\d+: \\*\\d+ {log} while reading PROXY protocol, {listen}"
+        ));
     };
     refused(GET.as_bytes(), "broken header: \"GET /a.txt HTTP/1.1\"");
     refused(b"PROXY TCP4 1.2.3.4\r\n", "broken header: \"PROXY TCP4 1.2.3.4\"");
@@ -201,7 +204,8 @@ fn other_listeners_know_nothing_of_it() {
     // One socket for all addresses of a port: the address decides.
     let mut client = Client::connect(server.port_of(4));
     assert_eq!(client.request(GET).text(), "narrow");
-    let mut client = Client::connect_to(([127, 0, 0, 2], server.port_of(4)).into()).expect("a loopback address");
+    let mut client =
+        Client::connect_to(([127, 0, 0, 2], server.port_of(4)).into()).expect("a loopback address");
     client.send([V1, GET].concat());
     assert_eq!(client.response().text(), "wide");
 

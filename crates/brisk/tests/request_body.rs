@@ -121,7 +121,10 @@ fn large_bodies_go_to_a_file_without_a_name() {
         let text = response.text();
         let spool = server.dir().join("spool");
         let (path, rest) = text.strip_prefix("[][").and_then(|t| t.split_once(']')).expect("no body, a file");
-        assert!(rest.ends_with(&format!(" {len}\n")) && path.starts_with(spool.to_str().expect("text")), "{text}");
+        assert!(
+            rest.ends_with(&format!(" {len}\n")) && path.starts_with(spool.to_str().expect("text")),
+            "{text}"
+        );
         let name = path.rsplit_once('/').expect("a folder").1;
         assert!(path.ends_with(&format!("/{}/{}/{name}", &name[9..], &name[7..9])), "{path}");
     }
@@ -204,13 +207,17 @@ fn slow_clients() {
     }
     let lines = server.wait_for_line("body.log", "/slow 408");
     assert!(lines.ends_with(" 20 ") || lines.ends_with("  "), "{lines:?}");
-    server.wait_for_log("\\[info\\] .* client timed out \\(110: Connection timed out\\) while reading client request body");
+    server.wait_for_log(
+        "\\[info\\] .* client timed out \\(110: Connection timed out\\) while reading client request body",
+    );
 }
 
 #[test]
 fn disconnects() {
     let server = server();
-    for (at, request) in [early("/gone", &digits(20)), early_chunked("/gone", &chunks(&digits(20), 9))].iter().enumerate() {
+    for (at, request) in
+        [early("/gone", &digits(20)), early_chunked("/gone", &chunks(&digits(20), 9))].iter().enumerate()
+    {
         let mut client = server.client();
         client.send(&request[..request.len() - 1]);
         client.half_close();
@@ -257,7 +264,10 @@ fn expectations() {
     assert_eq!((response.text().as_str(), response.interim.len()), ("[hello][] 5\n", 0));
     let mut client = server.client();
     client.send(head.replace("HTTP/1.1", "HTTP/1.0"));
-    assert!(matches!(client.ending(Duration::from_millis(50)), Ending::Open), "HTTP/1.0 knows no interim answers");
+    assert!(
+        matches!(client.ending(Duration::from_millis(50)), Ending::Open),
+        "HTTP/1.0 knows no interim answers"
+    );
     client.send("hello");
     assert_eq!(client.response().interim, []);
     // Nobody reads: the answer comes at once, and the connection, on which a body may or may not follow, is closed.
@@ -279,7 +289,9 @@ fn no_place_for_the_file() {
     let mut client = server.client();
     let response = client.request(early("/", &digits(5000)));
     assert_eq!((response.status, response.header("Connection")), (500, Some("close")));
-    server.wait_for_log("\\[crit\\] .* (open|mkdir)\\(\\) \"[^\"]*/spool/[^\"]*\" failed \\(20: Not a directory\\), client: ");
+    server.wait_for_log(
+        "\\[crit\\] .* (open|mkdir)\\(\\) \"[^\"]*/spool/[^\"]*\" failed \\(20: Not a directory\\), client: ",
+    );
     assert_eq!(server.request(early("/", "small")).text(), "[small][] 5\n");
 }
 
@@ -300,7 +312,11 @@ fn the_default_folder_is_made_when_somebody_reads_bodies() {
         server { listen 127.0.0.1:{{PORT}}; location / { return 200 $request_body_file; } }";
     let server = Builder::new(BIN).http(conf).start();
     let path = server.request(early("/", &digits(5000))).text();
-    assert!(path.starts_with(server.dir().join("client_body_temp/0").to_str().expect("text")) || path.contains("/client_body_temp/"), "{path}");
+    assert!(
+        path.starts_with(server.dir().join("client_body_temp/0").to_str().expect("text"))
+            || path.contains("/client_body_temp/"),
+        "{path}"
+    );
     let plain = Builder::new(BIN).http("server { listen 127.0.0.1:{{PORT}}; }").start();
     assert!(!plain.dir().join("client_body_temp").exists());
 }

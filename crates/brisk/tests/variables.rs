@@ -119,3 +119,45 @@ fn in_the_log() {
         check(variable, value.as_bytes(), pattern);
     }
 }
+
+#[test]
+fn secure_link_says_whether_the_hash_is_right_and_the_link_fresh() {
+    let server = Builder::new(BIN)
+        .http(
+            r#"server { listen 127.0.0.1:{{PORT}};
+                secure_link $arg_md5,$arg_expires;
+                secure_link_md5 "$secure_link_expires$uri secret";
+                location = /link { return 200 "$secure_link|$secure_link_expires"; } }"#,
+        )
+        .start();
+    // base64url(md5("2147483647/link secret")), without padding.
+    let right = "-t0hgaSJG3Pw7b1rjSC5fA";
+    let body = |md5: &str, expires: &str| {
+        String::from_utf8(server.get(&format!("/link?md5={md5}&expires={expires}")).body).unwrap()
+    };
+    assert_eq!(body(right, "2147483647"), "1|2147483647");
+    assert_eq!(body("AAAAAAAAAAAAAAAAAAAAAA", "2147483647"), "|2147483647");
+    assert_eq!(body(right, "100"), "|100");
+}
+
+#[test]
+fn userid_gives_a_cookie_and_knows_it_again() {
+    let server = Builder::new(BIN)
+        .http(
+            "server { listen 127.0.0.1:{{PORT}};
+                userid on;
+                userid_name who;
+                userid_domain name.test;
+                userid_path /shop;
+                return 200 '$uid_got|$uid_set'; }",
+        )
+        .start();
+    let first = server.get("/");
+    let cookie = first.header("Set-Cookie").unwrap();
+    let pattern = "^who=([^;]+); (expires=[^;]+; )?domain=name.test; path=/shop$";
+    let value = Regex::new(pattern).unwrap().captures(cookie).unwrap_or_else(|| panic!("{cookie}"))[1].to_string();
+    check("$uid_set", &first.body, r"\|who=[0-9A-F]{32}");
+    let again = server.request(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: who={value}\r\n\r\n"));
+    check("$uid_got", &again.body, r"who=[0-9A-F]{32}\|");
+    assert_eq!(again.header("Set-Cookie"), None);
+}

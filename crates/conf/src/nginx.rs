@@ -1,9 +1,12 @@
-//! The names of nginx's directives, supported here or not: an unknown name is either nginx's or a mistake.
+//! The names of nginx's directives and variables, supported here or not: an unknown name is either nginx's or a mistake.
 
 use crate::row::Arity;
 
 /// Name, module, contexts, parameters; from nginx 1.31.5's sources.
 const TABLE: &str = include_str!("nginx-directives.tsv");
+
+/// Variable, module; a name that ends with `*` is a family.
+const VARIABLES: &str = include_str!("nginx-variables.tsv");
 
 /// One directive of nginx. A name that several modules have is listed once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,20 @@ pub fn modules_with(name: &str) -> Vec<&'static str> {
     directives().filter(|known| known.name == name).map(|known| known.module).collect()
 }
 
+/// nginx's variables and their modules.
+pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    VARIABLES.lines().skip(1).filter_map(|line| line.split_once('\t'))
+}
+
+/// The module that has this variable.
+pub fn module_with_variable(name: &str) -> Option<&'static str> {
+    let is_it = |known: &str| match known.strip_suffix('*') {
+        Some(family) => name.starts_with(family),
+        None => name == known,
+    };
+    variables().find(|(known, _)| is_it(known)).map(|(_, module)| module)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +79,9 @@ mod tests {
         assert!(directives().all(|known| known.module.starts_with("ngx_") && !known.contexts.is_empty()));
         assert_eq!(modules_with("gzip"), ["ngx_http_gzip_filter_module"]);
         assert_eq!(modules_with("no_such"), [""; 0]);
+        assert_eq!(module_with_variable("upstream_http_x"), Some("ngx_http_upstream_module"));
+        assert_eq!(module_with_variable("gzip_ratio"), Some("ngx_http_gzip_filter_module"));
+        assert_eq!(module_with_variable("no_such"), None);
     }
 
     #[test]

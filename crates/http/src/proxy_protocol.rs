@@ -104,7 +104,8 @@ fn begins(buf: &[u8], start: &[u8]) -> bool {
 /// §2.1: one line of text.
 fn v1(buf: &[u8]) -> Result<Progress, ProxyError> {
     let window = &buf[..buf.len().min(V1_BYTES_MAX)];
-    let partial = || if buf.len() < V1_BYTES_MAX { Ok(Progress::Partial) } else { Err(ProxyError::broken(buf)) };
+    let partial =
+        || if buf.len() < V1_BYTES_MAX { Ok(Progress::Partial) } else { Err(ProxyError::broken(buf)) };
     let Some(end) = memchr::memchr2(b'\r', b'\n', window) else { return partial() };
     match window[end..] {
         [b'\r', b'\n', ..] => {}

@@ -5,6 +5,7 @@ mod access;
 mod auth_basic;
 mod auth_request;
 mod autoindex;
+mod browser;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -32,6 +33,7 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod static_files;
+mod stub_status;
 mod try_files;
 mod userid;
 
@@ -48,6 +50,7 @@ pub static MODULES: &[&Module] = &[
     &auth_basic::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
+    &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &headers::MODULE,
@@ -62,6 +65,7 @@ pub static MODULES: &[&Module] = &[
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &stub_status::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
     &static_files::MODULE,

@@ -21,7 +21,10 @@ pub static MODULE: Module = Module {
 };
 
 fn handle(r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head | Method::Post) || r.uri.ends_with(b"/") {
+    if !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+        return Flow::Status(405);
+    }
+    if r.uri.ends_with(b"/") {
         return Flow::Next;
     }
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };

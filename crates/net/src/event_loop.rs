@@ -121,14 +121,14 @@ impl Loop {
             if u64::from(slot.generation) != data >> 32 {
                 return;
             }
-            self.free.borrow_mut().push(index);
             slot.source.take()
         };
-        // Closing the only descriptor of a socket ends its registration: a call less for each connection.
-        if let Some(source) = source
-            && source.shared
-        {
-            let _ = epoll::delete(&self.epoll, source_fd(&source));
+        if let Some(source) = source {
+            self.free.borrow_mut().push(index);
+            // Closing the only descriptor of a socket ends its registration: a call less for each connection.
+            if source.shared {
+                let _ = epoll::delete(&self.epoll, source_fd(&source));
+            }
         }
     }
 

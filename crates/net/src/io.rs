@@ -115,6 +115,12 @@ impl Io {
         self.source.key.set(None);
     }
 
+    /// No event is reported from now on. What has arrived can still be taken, and other loops that watch the same
+    /// socket are told of all that comes later.
+    pub fn mute(&self) {
+        Loop::current().deregister(self.source.slot.get());
+    }
+
     /// True once the peer has closed its side or the connection has failed.
     pub fn is_closed(&self) -> bool {
         self.source.ready.get() & Ready::CLOSED.0 != 0

@@ -4,7 +4,7 @@ use crate::task::TaskId;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 pub(crate) enum Letter {
     Wake(TaskId),
@@ -13,15 +13,14 @@ pub(crate) enum Letter {
 
 /// A loop's mailbox. Cheap to share; sending wakes the loop.
 pub struct Mailbox {
-    /// `None`: the loop has ended, and whatever is sent is dropped.
-    letters: Mutex<Option<Vec<Letter>>>,
+    letters: Mutex<Vec<Letter>>,
     event: OwnedFd,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Mailbox> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Mailbox { letters: Mutex::new(Some(Vec::new())), event })
+        Ok(Mailbox { letters: Mutex::default(), event })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -37,20 +36,11 @@ impl Mailbox {
         self.send(Letter::Wake(id));
     }
 
-    /// From now on nothing arrives any more; whoever waits for an answer sees that there will be none.
-    pub fn close(&self) {
-        // Dropped outside the lock: a letter may own what sends letters.
-        let letters = self.lock().take();
-        drop(letters);
-    }
-
     fn send(&self, letter: Letter) {
-        let first = match &mut *self.lock() {
-            Some(letters) => {
-                letters.push(letter);
-                letters.len() == 1
-            }
-            None => return,
+        let first = {
+            let mut letters = self.letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            letters.push(letter);
+            letters.len() == 1
         };
         if first {
             // Only a full counter can fail, and then the loop is awake anyway.
@@ -61,10 +51,6 @@ impl Mailbox {
     pub(crate) fn take(&self) -> Vec<Letter> {
         // The counter is cleared before the list: a letter that comes in between wakes the loop once more.
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
-        self.lock().as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Letter>>> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *self.letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }

@@ -36,6 +36,17 @@ impl Listener {
     pub(crate) fn close(&self) {
         self.io.take();
     }
+
+    fn accept(&self) -> std::io::Result<Option<(OwnedFd, Peer)>> {
+        let accepted = match &*self.io.borrow() {
+            Some(io) => listen::accept(io.fd())?,
+            None => None,
+        };
+        Ok(accepted.map(|(fd, peer)| match peer.as_ref().and_then(listen::ip_of) {
+            Some(addr) => (fd, Peer::Ip(addr)),
+            None => (fd, Peer::Unix),
+        }))
+    }
 }
 
 impl Thread {
@@ -61,16 +72,9 @@ impl Thread {
         let live = self.live();
         let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
         for _ in 0..batch {
-            let accepted = match &*listener.io.borrow() {
-                Some(io) => listen::accept(io.fd()),
-                None => return,
-            };
-            match accepted {
+            match listener.accept() {
                 Ok(Some((fd, peer))) => {
-                    let peer = match peer.as_ref().and_then(listen::ip_of) {
-                        Some(addr) => Peer::Ip(addr),
-                        None => Peer::Unix,
-                    };
+                    self.counters().accepted.up();
                     self.place(fd, peer, &listener, &live);
                 }
                 Ok(None) => return,
@@ -82,6 +86,21 @@ impl Thread {
             io.mark_readable();
         }
         listener.watch(index);
+    }
+
+    /// Ends accepting. A connection wakes one of all who listen: those that woke us are ours to take, so we leave the
+    /// circle first and look a last time then.
+    pub(crate) fn stop_accepting(self: &Rc<Self>) {
+        let live = self.live();
+        for listener in self.listeners.borrow().clone() {
+            if let Some(io) = &*listener.io.borrow() {
+                io.mute();
+            }
+            while let Ok(Some((fd, peer))) = listener.accept() {
+                self.place(fd, peer, &listener, &live);
+            }
+            listener.close();
+        }
     }
 
     /// Out of descriptors (or memory): stop accepting for a moment; the connections wait in the kernel.
@@ -105,6 +124,8 @@ impl Thread {
         let (least, load) = loads
             .iter()
             .enumerate()
+            // A thread that has not come up yet takes no mail.
+            .filter(|&(i, _)| self.shared.mailboxes[i].get().is_some())
             .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
             .min_by_key(|&(i, load)| (load, i != self.index))
             .unwrap_or((self.index, mine));
@@ -118,39 +139,29 @@ impl Thread {
             );
             return;
         }
+        // Counted here, so that a thread that drains knows of it before it comes.
         loads[target].fetch_add(1, Ordering::Relaxed);
         if target == self.index {
-            self.adopt(fd, peer, listener.clone());
-            return;
+            return self.adopt(fd, peer, listener.clone());
         }
         let address = listener.address.clone();
-        let Some(mailbox) = self.shared.mailboxes[target].get() else {
-            loads[target].fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let shared = self.shared.clone();
+        let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
-            // A thread that drains still serves what was accepted before.
             let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
             match listener {
                 Some(listener) => thread.adopt(fd, peer, listener),
-                None => {
-                    shared.loads[target].fetch_sub(1, Ordering::Relaxed);
-                    thread.maybe_stop();
-                }
+                // A reload has removed the address meanwhile.
+                None => thread.uncount(),
             }
         });
     }
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let Ok(io) = Io::new(fd) else {
-            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-            self.maybe_stop();
-            return;
-        };
+        let Ok(io) = Io::new(fd) else { return self.uncount() };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.counters().handled.up();
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);

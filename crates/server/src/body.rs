@@ -69,9 +69,9 @@ impl RequestBody {
         }
     }
 
-    /// True if it was begun and cannot be finished: the connection is of no further use.
+    /// True if it was begun and will not be finished: the connection is of no further use.
     pub fn is_broken(&self) -> bool {
-        matches!(self, RequestBody::Partial(reader) if reader.is_broken())
+        matches!(self, RequestBody::Partial(reader) if reader.is_broken() || reader.expects())
     }
 }
 
@@ -135,7 +135,8 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
     let is_there = r.framing == BodyFraming::None
         || (r.has_no_body() && r.core().client_body_in_file_only == BodyFile::Off);
     if is_there && matches!(r.body, RequestBody::Unread) {
-        let content = if r.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
+        let content =
+            if r.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
         r.body = RequestBody::whole(content);
     }
     match r.body {
@@ -214,7 +215,8 @@ impl Request {
                     Content::None => {}
                     Content::Memory(bytes) => out.extend_from_slice(&bytes[*given as usize..]),
                     Content::File(file) => {
-                        let piece = file.read(*given, BODY_PIECE_BYTES).await.map_err(TempError::reading(file));
+                        let piece =
+                            file.read(*given, BODY_PIECE_BYTES).await.map_err(TempError::reading(file));
                         out.extend_from_slice(&piece.map_err(BodyError::File)?);
                     }
                 }
@@ -299,7 +301,9 @@ async fn spool(
             let path = made.path().display();
             match fate {
                 _ if bytes.is_empty() => {}
-                Fate::Unlinked => crate::rlog!(r, Warn, "a client request body is buffered to a temporary file {path}"),
+                Fate::Unlinked => {
+                    crate::rlog!(r, Warn, "a client request body is buffered to a temporary file {path}")
+                }
                 _ => crate::rlog!(r, Notice, "a client request body is buffered to a temporary file {path}"),
             }
             file.insert(made)

@@ -84,6 +84,8 @@ pub struct Connection {
     pub proxy: OnceCell<Box<ProxyHeader>>,
     /// The connection must begin with a PROXY header, which has not come yet.
     pub awaits_proxy_header: Cell<bool>,
+    /// The client has not sent all of its request: it may still be sending while the connection is closed.
+    pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
     local: OnceCell<Option<SocketAddr>>,
@@ -104,6 +106,7 @@ impl Connection {
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
             awaits_proxy_header: Cell::new(false),
+            sends: Cell::new(false),
             generation: Cell::new(0),
             local: OnceCell::new(),
             delays: Cell::new(false),

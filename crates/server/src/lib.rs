@@ -7,6 +7,7 @@ pub mod body;
 pub mod conf;
 pub mod connection;
 pub mod core;
+pub mod counters;
 pub mod files;
 mod filters;
 pub mod flow;

@@ -1,10 +1,11 @@
 //! A request on its way through the phases.
 
-use crate::common::Common;
 use crate::body::RequestBody;
+use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
+use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
 use crate::phases::Cursor;
@@ -88,6 +89,8 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// Counted among those that are being answered.
+    pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
     /// Likewise.
@@ -147,6 +150,7 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
             captures: RefCell::default(),
@@ -176,6 +180,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;
         self.add_uri_to_alias = false;

@@ -87,7 +87,8 @@ impl TempFile {
 
     /// Up to `max` bytes from `offset`; none at the end.
     pub async fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        let mut buf = vec![0; max.min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX))];
+        let mut buf =
+            vec![0; max.min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX))];
         if buf.is_empty() {
             return Ok(buf);
         }
@@ -296,7 +297,8 @@ pub(crate) mod tests {
     fn failures_are_told_in_nginx_words() {
         let full = OFlags::RDWR | OFlags::CLOEXEC;
         let fd = rustix::fs::open("/dev/full", full, Mode::empty()).unwrap();
-        let mut file = TempFile { fd: Some(Arc::new(fd)), path: "/dev/full".into(), len: 0, fate: Fate::Kept };
+        let mut file =
+            TempFile { fd: Some(Arc::new(fd)), path: "/dev/full".into(), len: 0, fate: Fate::Kept };
         let error = wait(file.append(b"x".to_vec())).unwrap_err().to_string();
         assert_eq!(error, "pwrite() \"/dev/full\" failed (28: No space left on device)");
         let nowhere = TempPath { path: "/dev/null/body".into(), levels: Vec::new() };

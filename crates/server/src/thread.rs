@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
+use crate::counters::Counters;
 use crate::connection::{Connection, Cut};
 use crate::files::Files;
 use crate::h1;
@@ -14,10 +15,11 @@ use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
 use brisk_net::{Driver, Loop, Mailbox, clock, sleep};
-use rustix::fd::OwnedFd;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -78,22 +80,37 @@ pub struct Shared {
     pub loads: Vec<AtomicUsize>,
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
-    pub requests: AtomicU64,
+    pub counters: Vec<Counters>,
     pub watcher: Option<Arc<Watcher>>,
-    /// Graceful stop: idle connections are closed, responses say so.
-    pub draining: AtomicBool,
+    /// Readable when a thread that drains has no connection left.
+    empty: OwnedFd,
 }
 
 impl Shared {
-    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> Shared {
-        Shared {
+    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> std::io::Result<Shared> {
+        Ok(Shared {
             loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
             watcher,
-            draining: AtomicBool::new(false),
-        }
+            empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    fn tell_empty(&self) {
+        // Cannot block: the counter is far from full.
+        let _ = rustix::io::write(&self.empty, &1u64.to_ne_bytes());
+    }
+
+    pub fn empty(&self) -> BorrowedFd<'_> {
+        self.empty.as_fd()
+    }
+
+    /// Whether no thread has a connection.
+    pub fn is_empty(&self) -> bool {
+        let _ = rustix::io::read(&self.empty, &mut [0u8; 8]);
+        self.loads.iter().all(|load| load.load(Ordering::Acquire) == 0)
     }
 }
 
@@ -133,8 +150,8 @@ pub struct Thread {
     pub(crate) out: RefCell<Vec<u8>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
     pub(crate) accept_paused: Cell<bool>,
-    /// Accepts nothing new; ends when the last connection has gone.
-    stopping: Cell<bool>,
+    /// Accepts nothing new.
+    draining: Cell<bool>,
 }
 
 thread_local! {
@@ -158,7 +175,7 @@ impl Thread {
             out: RefCell::new(Vec::with_capacity(64 << 10)),
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
-            stopping: Cell::new(false),
+            draining: Cell::new(false),
         });
         CURRENT.set(Some(thread.clone()));
         thread
@@ -259,17 +276,16 @@ impl Thread {
         self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
     }
 
-    /// Graceful stop: no new connections, those between two requests are closed, the loop ends when the rest is done.
-    /// As in nginx, a connection that has not brought its first request yet is the rest too.
-    pub fn drain(&self) {
-        self.stopping.set(true);
-        self.listeners.borrow().iter().for_each(|listener| listener.close());
+    /// Graceful stop: no new connections, and those between two requests are closed. As in nginx, a connection that has
+    /// not brought its first request yet is still served.
+    pub fn drain(self: &Rc<Self>) {
+        self.draining.set(true);
+        self.stop_accepting();
         self.close_idle(|conn| conn.requests.get() > 0 && !conn.has_unread());
-        self.maybe_stop();
     }
 
     pub fn is_draining(&self) -> bool {
-        self.stopping.get()
+        self.draining.get()
     }
 
     /// Ends what is served by a configuration before `generation`, and connections that were accepted under one and
@@ -297,9 +313,11 @@ impl Thread {
         }
     }
 
-    pub(crate) fn maybe_stop(&self) {
-        if self.stopping.get() && self.connections() == 0 {
-            Loop::current().stop();
+    /// A connection less. When the last one of a draining thread has gone, the worker is told.
+    pub(crate) fn uncount(&self) {
+        let before = self.shared.loads[self.index].fetch_sub(1, Ordering::AcqRel);
+        if before == 1 && self.draining.get() {
+            self.shared.tell_empty();
         }
     }
 
@@ -388,8 +406,7 @@ impl Thread {
             slot
         };
         if slot.is_some() {
-            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-            self.maybe_stop();
+            self.uncount();
         }
     }
 }

@@ -7,16 +7,12 @@ use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 /// A listening socket with its address.
@@ -33,13 +29,9 @@ pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
 /// The running threads of a worker process.
 pub struct Worker {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
     generation: u64,
     logs: Arc<Vec<Arc<LogFile>>>,
     snap: Arc<Snapshot>,
-    /// Counts threads that have ended.
-    ended: Arc<OwnedFd>,
-    ended_count: Cell<u64>,
 }
 
 impl Worker {
@@ -54,46 +46,44 @@ impl Worker {
     ) -> io::Result<Worker> {
         // Without inotify every request looks at its files itself: slower, never wrong.
         let watcher = Watcher::new().ok().map(Arc::new);
-        let shared = Arc::new(Shared::new(count, watcher));
+        let shared = Arc::new(Shared::new(count, watcher)?);
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
-        let ended = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        let mut threads = Vec::new();
+        let barrier = Arc::new(Barrier::new(count));
         let (ready, started) = mpsc::channel();
         for index in 0..count {
             let (shared, snap, logs, pin) = (shared.clone(), snap.clone(), logs.clone(), pin.clone());
             let sockets = duplicate(sockets)?;
-            let (ready, ended) = (ready.clone(), ended.clone());
+            let (ready, barrier) = (ready.clone(), barrier.clone());
             let body = move || {
                 pin(index);
                 let run = || -> io::Result<()> {
-                    let home = Loop::install()?;
-                    let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    let home = Loop::install();
+                    if let Ok(home) = &home {
+                        let _ = shared.mailboxes[index].set(home.mailbox().clone());
+                    }
+                    // Whoever accepts first may give a connection to any of the others.
+                    barrier.wait();
+                    let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
-                    let result = home.run(&ThreadDriver(thread));
-                    // Nobody is to wait for an answer from here any more.
-                    home.mailbox().close();
-                    result
+                    home.run(&ThreadDriver(thread))
                 };
                 match catch_unwind(AssertUnwindSafe(run)) {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        let _ = ready.send(Err(error));
-                    }
-                    // Outside any connection: the thread's state cannot be trusted. The master starts a new worker.
-                    Err(_) => std::process::abort(),
+                    Ok(Err(error)) if ready.send(Err(io::Error::from(error.kind()))).is_ok() => {}
+                    // The loop has failed, or there was a panic outside any connection: the thread's state cannot be
+                    // trusted. The master starts a new worker.
+                    _ => std::process::abort(),
                 }
-                // Cannot block: the counter is far from full.
-                let _ = rustix::io::write(&*ended, &1u64.to_ne_bytes());
             };
-            threads.push(std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?);
+            std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?;
         }
         for _ in 0..count {
             started.recv().map_err(io::Error::other)??;
         }
-        Ok(Worker { shared, threads, generation, logs, snap, ended, ended_count: Cell::new(0) })
+        Ok(Worker { shared, generation, logs, snap })
     }
 
     pub fn generation(&self) -> u64 {
@@ -126,7 +116,7 @@ impl Worker {
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
         let mut copies = Vec::new();
-        for _ in &self.threads {
+        for _ in &self.shared.mailboxes {
             copies.push(duplicate(sockets)?);
         }
         let logs = self.logs.clone();
@@ -167,39 +157,24 @@ impl Worker {
         (0..expected).filter_map(take).collect()
     }
 
-    /// No new connections; the threads end when the last one is done.
+    /// No new connections: when this returns clients are refused, or taken by whoever else listens.
     pub fn drain(&self) {
-        self.shared.draining.store(true, Ordering::Relaxed);
-        self.tell_each(super::thread::Thread::drain);
+        self.on_each(|| |thread: &Rc<Thread>| thread.drain());
     }
 
     /// Ends whatever is still being served.
     pub fn cut(&self) {
-        self.tell_each(|thread| thread.cut(u64::MAX));
+        self.on_each(|| |thread: &Rc<Thread>| thread.cut(u64::MAX));
     }
 
-    fn tell_each(&self, order: fn(&Thread)) {
-        for mailbox in self.shared.mailboxes.iter().filter_map(|m| m.get()) {
-            mailbox.call(move || {
-                if let Some(thread) = Thread::current() {
-                    order(&thread);
-                }
-            });
-        }
+    /// Readable when [`Worker::is_empty`] may have become true while draining.
+    pub fn empty(&self) -> BorrowedFd<'_> {
+        self.shared.empty()
     }
 
-    /// Readable when a thread has ended; [`Worker::is_finished`] takes note of it.
-    pub fn ended(&self) -> BorrowedFd<'_> {
-        self.ended.as_fd()
-    }
-
-    /// Whether all threads have ended.
-    pub fn is_finished(&self) -> bool {
-        let mut count = [0u8; 8];
-        if rustix::io::read(&*self.ended, &mut count).is_ok() {
-            self.ended_count.set(self.ended_count.get() + u64::from_ne_bytes(count));
-        }
-        self.ended_count.get() == self.threads.len() as u64
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty()
     }
 }
 

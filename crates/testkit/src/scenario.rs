@@ -11,7 +11,8 @@
 //! << closed
 //! ```
 //!
-//! - `>>` sends a line with CRLF behind it; a `\` at its end leaves that out. `\r \n \t \0 \\ \xHH` are bytes,
+//! - `>>` is a line to send, with CRLF behind it; a `\` at its end leaves that out. What stands together is sent in
+//!   one go. `\r \n \t \0 \\ \xHH` are bytes,
 //!   `\{N*TEXT}` is TEXT N times.
 //! - `>|` ends the client's side of the connection.
 //! - `<< STATUS` reads one response; the lines behind it are about that response: `Name: REGEX` (the whole value),
@@ -42,7 +43,8 @@ pub fn run(server: &Server, text: &str) {
     let cases = parse(text);
     assert!(!cases.is_empty(), "no cases");
     for case in &cases {
-        let mut player = Player { server, client: server.client(), method: None, response: None };
+        let mut player =
+            Player { server, client: server.client(), method: None, response: None, output: Vec::new() };
         if let Err(why) = case.lines.iter().try_for_each(|line| player.step(line)) {
             let _ = writeln!(failures, "== {}\n   {}", case.name, why.replace('\n', "\n   "));
         }
@@ -69,16 +71,21 @@ struct Player<'s> {
     /// Of the request that was sent last.
     method: Option<String>,
     response: Option<Response>,
+    /// Not sent yet.
+    output: Vec<u8>,
 }
 
 impl Player<'_> {
     fn step(&mut self, line: &str) -> Result<(), String> {
+        if let Some(text) = line.strip_prefix(">>") {
+            self.say(text.strip_prefix(' ').unwrap_or(text));
+            return Ok(());
+        }
+        // A server may refuse before all is sent; what it says is what counts.
+        let _ = self.client.try_send(std::mem::take(&mut self.output));
         if line == ">|" {
             self.client.half_close();
             return Ok(());
-        }
-        if let Some(text) = line.strip_prefix(">>") {
-            return self.send(text.strip_prefix(' ').unwrap_or(text));
         }
         let text = line.strip_prefix("<< ").unwrap_or_else(|| panic!("no such line: {line:?}"));
         self.expect(text).map_err(|why| match &self.response {
@@ -87,20 +94,18 @@ impl Player<'_> {
         })
     }
 
-    fn send(&mut self, text: &str) -> Result<(), String> {
+    fn say(&mut self, text: &str) {
         let (text, end) = match text.strip_suffix('\\') {
             Some(text) => (text, ""),
             None => (text, "\r\n"),
         };
-        let mut bytes = unescape(text);
+        let bytes = unescape(text);
         if self.method.is_none() {
             let end = bytes.iter().position(|&b| b == b' ').unwrap_or(bytes.len());
             self.method = Some(String::from_utf8_lossy(&bytes[..end]).into_owned());
         }
-        bytes.extend_from_slice(end.as_bytes());
-        // A server may refuse before all is sent; what it says is what counts.
-        let _ = self.client.try_send(&bytes);
-        Ok(())
+        self.output.extend_from_slice(&bytes);
+        self.output.extend_from_slice(end.as_bytes());
     }
 
     fn expect(&mut self, text: &str) -> Result<(), String> {
@@ -109,23 +114,29 @@ impl Player<'_> {
         {
             let method = self.method.take().unwrap_or_else(|| "GET".into());
             self.response = None;
-            let response = self.client.try_response(&method).map_err(|failure| format!("wanted {status}: {failure}"))?;
+            let response =
+                self.client.try_response(&method).map_err(|failure| format!("wanted {status}: {failure}"))?;
             let got = response.status;
             self.response = Some(response);
             return want(got == status, || format!("wanted {status}, not {got}"));
         }
         if let Some(pattern) = text.strip_prefix("log ") {
             let regex = Regex::new(pattern).map_err(|e| e.to_string())?;
-            let found = wait::within(wait::DEADLINE, || self.server.error_log().lines().any(|l| regex.is_match(l)).then_some(()));
-            return want(found.is_some(), || format!("no log line like {pattern}\n{}", self.server.error_log()));
+            let found = wait::within(wait::DEADLINE, || {
+                self.server.error_log().lines().any(|l| regex.is_match(l)).then_some(())
+            });
+            return want(found.is_some(), || format!("no log line like {pattern}"));
         }
         match text {
             "closed" => {
                 let ending = self.client.ending(wait::DEADLINE);
-                want(ending == Ending::Closed, || format!("wanted the end, not {ending:?}: {:?}", self.client.some(200)))
+                want(ending == Ending::Closed, || {
+                    format!("wanted the end, not {ending:?}: {:?}", self.client.some(200))
+                })
             }
             "open" => {
-                let again = self.client.try_get("/").map_err(|f| format!("the connection should be open: {f}"))?;
+                let again =
+                    self.client.try_get("/").map_err(|f| format!("the connection should be open: {f}"))?;
                 want(again.status < 500, || format!("on the open connection:\n{}", again.head))
             }
             _ => self.check(text),
@@ -143,16 +154,21 @@ impl Player<'_> {
         }
         if let Some(body) = text.strip_prefix('=') {
             let body = unescape(body.trim_start());
-            return want(r.body == body, || format!("the body should be {:?}", String::from_utf8_lossy(&body)));
+            return want(r.body == body, || {
+                format!("the body should be {:?}", String::from_utf8_lossy(&body))
+            });
         }
         if let Some(status) = text.strip_prefix("interim ") {
             let found = r.interim.iter().any(|s| s.to_string() == status);
             return want(found, || format!("no {status} came before, but {:?}", r.interim));
         }
-        let (name, pattern) = text.split_once(": ").unwrap_or_else(|| panic!("no such expectation: {text:?}"));
+        let (name, pattern) =
+            text.split_once(": ").unwrap_or_else(|| panic!("no such expectation: {text:?}"));
         let pattern = regex(&format!("^(?:{pattern})$"))?;
         let values: Vec<&str> = r.all(name).collect();
-        want(values.iter().any(|value| pattern.is_match(value)), || format!("{name} should be {pattern}, not {values:?}"))
+        want(values.iter().any(|value| pattern.is_match(value)), || {
+            format!("{name} should be {pattern}, not {values:?}")
+        })
     }
 }
 
@@ -182,7 +198,7 @@ fn unescape(text: &str) -> Vec<u8> {
             "{" => {
                 let end = rest.find('}').expect("a closing brace");
                 let (count, what) = rest[..end].split_once('*').expect("\\{N*TEXT}");
-                out.extend(what.repeat(count.parse().expect("a number")).bytes());
+                out.extend(unescape(what).repeat(count.parse().expect("a number")));
                 rest = &rest[end + 1..];
             }
             other => panic!("no such escape: \\{other}"),
@@ -199,6 +215,7 @@ mod tests {
     #[test]
     fn escapes_become_bytes() {
         assert_eq!(unescape(r"a\r\n\x41\{3*ab}\\"), b"a\r\nAababab\\");
+        assert_eq!(unescape(r"\{2*a\n}"), b"a\na\n");
     }
 
     #[test]

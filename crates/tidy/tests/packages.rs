@@ -37,7 +37,17 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
-const DUPLICATES: &[(&str, &str)] = &[];
+const DUPLICATES: &[(&str, &str)] = &[
+    ("block-buffer", PWHASH),
+    ("cpufeatures", PWHASH),
+    ("digest", PWHASH),
+    ("getrandom", PWHASH),
+    ("md-5", PWHASH),
+    ("rand", PWHASH),
+    ("rand_core", PWHASH),
+];
+
+const PWHASH: &str = "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()

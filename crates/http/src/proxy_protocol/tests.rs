@@ -1,3 +1,5 @@
+//! Tests of PROXY headers.
+
 use super::*;
 use crate::testing::cases;
 use proptest::prelude::*;
@@ -44,7 +46,8 @@ fn version_1_in_parts() {
 
 #[test]
 fn version_1_broken() {
-    let broken = |line: &str| check(format!("{line}\r\nGET / HTTP/1.0\r\n"), &format!("broken header: \"{line}\""));
+    let broken =
+        |line: &str| check(format!("{line}\r\nGET / HTTP/1.0\r\n"), &format!("broken header: \"{line}\""));
     broken("GET / HTTP/1.0");
     broken("PROXY");
     broken("PROXY ");
@@ -64,7 +67,10 @@ fn version_1_broken() {
     broken("proxy UNKNOWN");
     check("\r\nGET / HTTP/1.0\r\n", "broken header: \"\"");
     // A line end is CRLF.
-    check("PROXY TCP4 192.0.2.1 192.0.2.2 123 5678\n", "broken header: \"PROXY TCP4 192.0.2.1 192.0.2.2 123 5678\"");
+    check(
+        "PROXY TCP4 192.0.2.1 192.0.2.2 123 5678\n",
+        "broken header: \"PROXY TCP4 192.0.2.1 192.0.2.2 123 5678\"",
+    );
     check("PROXY UNKNOWN\rx", "broken header: \"PROXY UNKNOWN\"");
     // No line end where it must be.
     let long = format!("PROXY UNKNOWN {}", "f".repeat(V1_BYTES_MAX - 15));
@@ -128,19 +134,46 @@ fn with_tlvs(tlvs: &[u8]) -> ProxyHeader {
 
 #[test]
 fn fields() {
-    let inner = [tlv(0x21, b"TLSv1.2"), tlv(0x22, b"example.com"), tlv(0x23, b"AES"), tlv(0x24, b"SHA1"), tlv(0x25, b"RSA512")];
+    let inner = [
+        tlv(0x21, b"TLSv1.2"),
+        tlv(0x22, b"example.com"),
+        tlv(0x23, b"AES"),
+        tlv(0x24, b"SHA1"),
+        tlv(0x25, b"RSA512"),
+    ];
     let ssl = [&[1, 0, 0, 0, 255][..], &inner.concat()].concat();
     let all = [
-        tlv(0x01, b"h2"), tlv(0x02, b"localhost"), tlv(0x03, b"4321"), tlv(0x05, b"id"), tlv(0x20, &ssl),
-        tlv(0x30, b"net"), tlv(0xae, b"12345"), tlv(0xae, b"second"), tlv(0x04, b""),
+        tlv(0x01, b"h2"),
+        tlv(0x02, b"localhost"),
+        tlv(0x03, b"4321"),
+        tlv(0x05, b"id"),
+        tlv(0x20, &ssl),
+        tlv(0x30, b"net"),
+        tlv(0xae, b"12345"),
+        tlv(0xae, b"second"),
+        tlv(0x04, b""),
     ];
     let header = with_tlvs(&all.concat());
-    let get = |name: &str| header.tlv(name).map(|value| value.map(|v| String::from_utf8_lossy(&v).into_owned()));
+    let get =
+        |name: &str| header.tlv(name).map(|value| value.map(|v| String::from_utf8_lossy(&v).into_owned()));
     for (name, want) in [
-        ("alpn", "h2"), ("0x01", "h2"), ("0x1", "h2"), ("authority", "localhost"), ("unique_id", "id"), ("netns", "net"),
-        ("0x3", "4321"), ("0x000ae", "12345"), ("0xAE", "12345"), ("0x04", ""), ("ssl_verify", "255"),
-        ("ssl_version", "TLSv1.2"), ("ssl_0x21", "TLSv1.2"), ("ssl_cn", "example.com"), ("ssl_cipher", "AES"),
-        ("ssl_sig_alg", "SHA1"), ("ssl_key_alg", "RSA512"),
+        ("alpn", "h2"),
+        ("0x01", "h2"),
+        ("0x1", "h2"),
+        ("authority", "localhost"),
+        ("unique_id", "id"),
+        ("netns", "net"),
+        ("0x3", "4321"),
+        ("0x000ae", "12345"),
+        ("0xAE", "12345"),
+        ("0x04", ""),
+        ("ssl_verify", "255"),
+        ("ssl_version", "TLSv1.2"),
+        ("ssl_0x21", "TLSv1.2"),
+        ("ssl_cn", "example.com"),
+        ("ssl_cipher", "AES"),
+        ("ssl_sig_alg", "SHA1"),
+        ("ssl_key_alg", "RSA512"),
     ] {
         assert_eq!(get(name), Ok(Some(want.to_string())), "{name}");
     }
@@ -159,7 +192,8 @@ fn fields() {
 
 #[test]
 fn broken_fields() {
-    let broken = |tlvs: &[u8], name: &str| assert_eq!(with_tlvs(tlvs).tlv(name), Err(TlvError::Broken), "{tlvs:?}");
+    let broken =
+        |tlvs: &[u8], name: &str| assert_eq!(with_tlvs(tlvs).tlv(name), Err(TlvError::Broken), "{tlvs:?}");
     broken(&[1], "alpn");
     broken(&[1, 0], "alpn");
     broken(&[1, 0, 1], "alpn");
@@ -167,7 +201,10 @@ fn broken_fields() {
     broken(&tlv(0x20, &[0; 4]), "ssl_verify");
     broken(&tlv(0x20, &[0, 0, 0, 0, 0, 0x22, 0, 9]), "ssl_cn");
     // What stands before the fault is good, as in nginx.
-    assert_eq!(with_tlvs(&[&tlv(1, b"a")[..], &[9]].concat()).tlv("alpn").unwrap().as_deref(), Some(&b"a"[..]));
+    assert_eq!(
+        with_tlvs(&[&tlv(1, b"a")[..], &[9]].concat()).tlv("alpn").unwrap().as_deref(),
+        Some(&b"a"[..])
+    );
 }
 
 fn address() -> impl Strategy<Value = SocketAddr> {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Fields by name.
-const FIELDS: &[(&str, u8)] = &[("alpn", 0x01), ("authority", 0x02), ("unique_id", 0x05), ("ssl", SSL), ("netns", 0x30)];
+const FIELDS: &[(&str, u8)] =
+    &[("alpn", 0x01), ("authority", 0x02), ("unique_id", 0x05), ("ssl", SSL), ("netns", 0x30)];
 /// Fields inside of `ssl`, behind `ssl_`.
 const SSL_FIELDS: &[(&str, u8)] =
     &[("version", 0x21), ("cn", 0x22), ("cipher", 0x23), ("sig_alg", 0x24), ("key_alg", 0x25)];
@@ -75,7 +76,8 @@ fn named<'a>(
 fn find(mut tlvs: &[u8], kind: u8) -> Result<Option<&[u8]>, TlvError> {
     while let Some((&have, rest)) = tlvs.split_first() {
         let (len, rest) = rest.split_first_chunk::<2>().ok_or(TlvError::Broken)?;
-        let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).ok_or(TlvError::Broken)?;
+        let (value, rest) =
+            rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).ok_or(TlvError::Broken)?;
         if have == kind {
             return Ok(Some(value));
         }

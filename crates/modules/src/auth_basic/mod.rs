@@ -203,10 +203,7 @@ impl Login {
 /// Looks for the user on the pool.
 fn in_file(file: &Rc<OpenFile>, login: Login) -> Flow {
     let Some(fd) = &file.fd else { return Flow::Status(500) };
-    let fd = match fd.try_clone() {
-        Ok(fd) => fd,
-        Err(_) => return Flow::Status(500),
-    };
+    let Ok(fd) = fd.try_clone() else { return Flow::Status(500) };
     let user = login.user.clone();
     login.on_pool(move |password| {
         // The descriptor's offset is shared with all who have the file open: it is not used.

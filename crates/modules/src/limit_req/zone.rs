@@ -84,10 +84,7 @@ impl Part {
     fn ask(&mut self, hash: u64, key: &[u8], rate: Millirequests, burst: Millirequests, now_ms: u64, account: bool) -> Verdict {
         let found = self.table.find(hash, |&at| *self.counters[at as usize].key == *key).copied();
         let Some(at) = found else {
-            return match account {
-                true => self.add(hash, key, rate, now_ms),
-                false => Verdict::Within(0),
-            };
+            return if account { self.add(hash, key, rate, now_ms) } else { Verdict::Within(0) };
         };
         self.unlink(at);
         self.link_newest(at);

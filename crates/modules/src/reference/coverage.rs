@@ -1,6 +1,6 @@
-//! What becomes of each directive of nginx: it works, is accepted without effect, or is refused with which message.
+//! What becomes of each directive and variable of nginx: it works, is accepted without effect, or is refused with which message.
 
-use super::directives;
+use super::{directives, variables};
 use brisk_conf::Context;
 use brisk_conf::nginx::{self, Known};
 use brisk_server::module::{Row, Set};
@@ -39,7 +39,7 @@ pub fn state(known: &Known) -> State {
 
 /// `docs/nginx-coverage.tsv`.
 pub fn tsv() -> String {
-    let mut out = String::from("directive\tnginx module\tcontexts\tin Brisk\tdetail\n");
+    let mut out = String::from("directive or variable\tnginx module\tcontexts\tin Brisk\tdetail\n");
     for known in nginx::directives() {
         let (state, detail) = match state(&known) {
             State::Works => ("works", String::new()),
@@ -52,7 +52,19 @@ pub fn tsv() -> String {
         };
         let _ = writeln!(out, "{}\t{}\t{}\t{state}\t{detail}", known.name, known.module, known.contexts);
     }
+    for (name, module) in nginx::variables() {
+        let (state, detail) = if has_variable(name) {
+            ("works", String::new())
+        } else {
+            ("refused", format!("unknown \"{name}\" variable"))
+        };
+        let _ = writeln!(out, "${name}\t{module}\t\t{state}\t{detail}");
+    }
     out
+}
+
+fn has_variable(name: &str) -> bool {
+    variables::all().any(|(_, row)| row.name == name)
 }
 
 /// Our context for nginx's name of it; `None` where Brisk has no such block.
@@ -153,5 +165,24 @@ mod tests {
                 known.arity()
             );
         }
+    }
+
+    #[test]
+    fn variables_of_the_core_are_known() {
+        /// Those that wait for request bodies in files and the PROXY protocol.
+        const LATER: &[&str] = &[
+            "proxy_protocol_addr",
+            "proxy_protocol_port",
+            "proxy_protocol_server_addr",
+            "proxy_protocol_server_port",
+            "proxy_protocol_tlv_*",
+            "request_body",
+            "request_body_file",
+        ];
+        let unknown: Vec<_> = nginx::variables()
+            .filter(|(name, module)| *module == "ngx_http_core_module" && !has_variable(name))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(unknown.iter().all(|name| LATER.contains(name)), "{unknown:?}");
     }
 }

@@ -250,17 +250,24 @@ pub(super) fn location<'a>(
     outer.global.locations[id.0 as usize] = Some(location);
 }
 
+/// What can be done about a variable that nobody defines.
+fn unknown_variable(name: &str, known: &Table) -> String {
+    if let Some(module) = brisk_conf::nginx::module_with_variable(name) {
+        return format!("nginx has it in {module}; Brisk does not support it (yet)");
+    }
+    match brisk_conf::diag::did_you_mean(name, known.known()) {
+        Some(near) => format!("did you mean \"${near}\"?"),
+        None => "no directive defines it (set, map, geo, a named group)".to_string(),
+    }
+}
+
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let undefined: Vec<(String, _)> =
         global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     for (name, span) in undefined {
         let text = format!("unknown \"{name}\" variable");
         let diag = span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
-        let near = brisk_conf::diag::did_you_mean(&name, global.vars.known());
-        let help = near.map_or_else(
-            || "no directive defines it (set, map, geo, a named group)".to_string(),
-            |near| format!("did you mean \"${near}\"?"),
-        );
+        let help = unknown_variable(&name, &global.vars);
         global.diags.push(diag.help(help));
     }
     let listens = crate::core::listen::resolve(&mut global);

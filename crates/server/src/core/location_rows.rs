@@ -214,11 +214,10 @@ fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn path_template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     let text = token.bytes();
-    if text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$") {
-        return cx.template(token);
-    }
-    let full = [cx.global.env.prefix.as_bytes(), text].concat();
-    Template::parse_bytes(&mut cx.global.vars, &full, token)
+    let is_absolute = text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$");
+    let path = cx.template(token)?;
+    // A dollar sign in the prefix is no variable.
+    Ok(if is_absolute { path } else { path.after(cx.global.env.prefix.as_bytes()) })
 }
 
 pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -63,7 +63,7 @@ impl BodyReader {
         matches!(self.state, State::Broken)
     }
 
-    /// True if the client was not told to send yet.
+    /// True if the client waits for a `100 Continue`: if it does not get it, it may never send the body.
     pub fn expects(&self) -> bool {
         self.expects && !self.is_done()
     }
@@ -163,6 +163,19 @@ impl BodyReader {
         input.drain(..used);
         self.received += used as u64;
         Ok(())
+    }
+
+    /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
+    /// `ngx_http_discard_request_body`).
+    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+        // Who has begun to send does not wait for leave.
+        self.expects &= self.conn.input.borrow().is_empty();
+        self.limit = 0;
+        let result = self.take_input(&mut Vec::new());
+        if result.is_err() {
+            self.state = State::Broken;
+        }
+        result
     }
 
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.

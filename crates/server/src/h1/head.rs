@@ -1,7 +1,7 @@
 //! Serialising a response head, in nginx's order of fields.
 
 use crate::request::{Persistence, Request};
-use crate::response::Body;
+use crate::response::{Body, Response};
 use crate::special::server_token;
 use brisk_http::field::write_field;
 use brisk_http::range::write_number;
@@ -40,16 +40,8 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         return Written { delimiting, date_at: None };
     }
     let resp = &r.resp;
-    out.extend_from_slice(b"HTTP/1.1 ");
-    match &resp.reason {
-        Some(reason) => {
-            write_number(u64::from(resp.status), out);
-            out.push(b' ');
-            out.extend_from_slice(reason);
-        }
-        None => status::write_status(resp.status, out),
-    }
-    out.extend_from_slice(b"\r\nServer: ");
+    status_line(resp, out);
+    out.extend_from_slice(b"Server: ");
     match &resp.server {
         Some(server) => out.extend_from_slice(server),
         None => out.extend_from_slice(server_token(&r.core().server_tokens).as_bytes()),
@@ -96,6 +88,19 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     out.extend_from_slice(b"\r\n");
     r.sent.head_bytes = (out.len() - start) as u64;
     Written { delimiting, date_at: r.resp.date.is_none().then_some(date_at) }
+}
+
+fn status_line(resp: &Response, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    match &resp.reason {
+        Some(reason) => {
+            write_number(u64::from(resp.status), out);
+            out.push(b' ');
+            out.extend_from_slice(reason);
+        }
+        None => status::write_status(resp.status, out),
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 fn connection(r: &Request, out: &mut Vec<u8>) {

@@ -228,7 +228,7 @@ fn request(
             }
             intake::complete(&mut r, listen)
         }
-        Err(error) => Err(intake::refused(&mut r, error)),
+        Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
     let run = match status {
         Ok(()) => phases::run(&mut r),
@@ -266,7 +266,9 @@ fn can_inline(r: &Request) -> bool {
     };
     in_memory
         && r.has_no_body()
-        && r.resp.content_length.is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
+        && r.resp
+            .content_length
+            .is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
         && r.resp.trailers.is_empty()
         && !serve::is_rate_limited(r)
         && r.core().post_action.is_none()
@@ -356,7 +358,9 @@ fn is_usual(r: &Request) -> bool {
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
         && (!r.head.has(HeaderId::Connection)
-            || r.head.all(HeaderId::Connection).all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
+            || r.head
+                .all(HeaderId::Connection)
+                .all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.

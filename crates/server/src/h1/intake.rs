@@ -2,6 +2,7 @@
 
 use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
+use crate::counters::Ongoing;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
@@ -19,6 +20,8 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     r.started = clock::now();
     conn.requests.set(conn.requests.get() + 1);
     conn.generation.set(live.generation);
+    r.thread.counters().requests.up();
+    r.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
@@ -43,7 +46,12 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     };
     target(r, listen)?;
     if r.method == Method::Connect || r.method == Method::Trace {
-        crate::rlog!(r, Info, "client sent {} method", String::from_utf8_lossy(r.head.method_name.of(&r.buf)));
+        crate::rlog!(
+            r,
+            Info,
+            "client sent {} method",
+            String::from_utf8_lossy(r.head.method_name.of(&r.buf))
+        );
         return Err(405);
     }
     // Only now: a request that is refused up to here ends its connection.
@@ -105,9 +113,29 @@ fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
 }
 
 /// Logs why a head was refused and gives the status.
-pub fn refused(r: &mut Request, error: &HeadError) -> u16 {
+pub fn refused(r: &mut Request, listen: ListenId, error: &HeadError) -> u16 {
+    let is_header = matches!(
+        error,
+        HeadError::HeaderTooLarge(_) | HeadError::TooManyHeaders | HeadError::InvalidHeader(_)
+    );
+    // What stands above the line at fault was good, or that would be the error.
+    if is_header && let Err(status) = recognise(r, listen) {
+        return status;
+    }
     crate::rlog!(r, Info, "{error}");
+    // The rest of a head that was too large is still on its way.
+    r.conn().sends.set(matches!(
+        error,
+        HeadError::UriTooLong | HeadError::HeaderTooLarge(_) | HeadError::TooManyHeaders
+    ));
     error.status()
+}
+
+/// Takes target and host from a head that is not complete: whose logs and error pages are meant is known as soon as
+/// the `Host` line is there.
+pub fn recognise(r: &mut Request, listen: ListenId) -> Result<(), u16> {
+    r.method = r.head.method;
+    if r.head.has_request_line() { target(r, listen) } else { Ok(()) }
 }
 
 fn wants_keepalive(r: &Request) -> bool {

@@ -1,8 +1,10 @@
 //! The task of a connection that has to wait: it runs until the connection is idle again or closed.
 
 use super::{head, hot, intake, send};
+use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
+use crate::counters::Ongoing;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -33,8 +35,6 @@ enum Next {
     Read,
     /// Close; if the client has sent more, with patience.
     Close,
-    /// Close with patience: the client is still sending.
-    Linger,
     /// Close at once: the connection is of no use to anyone.
     Drop,
 }
@@ -68,10 +68,13 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         let turn = AssertUnwindSafe(|| match &mut this.future {
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
-            _ => ({
-                drop(this.future.take());
-                Poll::Ready(())
-            }, true),
+            _ => (
+                {
+                    drop(this.future.take());
+                    Poll::Ready(())
+                },
+                true,
+            ),
         });
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
@@ -132,7 +135,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     return;
                 }
             },
-            Next::Close | Next::Linger | Next::Drop => return close(&thread, index, &conn, next).await,
+            Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
 }
@@ -170,6 +173,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
+    let mut reading = None;
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -189,10 +193,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             },
             None | Some(Ok(Parsed::Partial)) => {}
             Some(parsed) => {
+                drop(reading);
                 let mut r = thread.take_request();
                 r.head = head;
                 return begin(r, conn, listen, parsed);
             }
+        }
+        if reading.is_none() && !conn.input.borrow().is_empty() {
+            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
         }
         buf.resize(16 << 10, 0);
         let left = deadline.saturating_sub(clock::mono_ms());
@@ -245,7 +253,7 @@ fn begin(
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => intake::complete(&mut r, listen),
-        Err(error) => Err(intake::refused(&mut r, error)),
+        Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
     Head::Request(r, status)
 }
@@ -254,7 +262,13 @@ fn begin(
 fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
-    crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while reading client request headers", 110);
+    let _ = intake::recognise(&mut r, listen);
+    crate::rlog!(
+        r,
+        Info,
+        "client timed out ({}: Connection timed out) while reading client request headers",
+        110
+    );
     r.resp.status = 408;
     hot::finish(&r);
     reset_if_wanted(&r, conn);
@@ -263,6 +277,7 @@ fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::Li
 fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
+    let _ = intake::recognise(&mut r, listen);
     crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
     r.resp.status = 400;
     hot::finish(&r);
@@ -284,6 +299,10 @@ async fn handle(
 ) -> Next {
     let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
+    if matches!(run, Run::Respond) && r.has_unread_body() && !discard_received(&mut r) {
+        run = phases::fail(&mut r, 400);
+        run = phases::drive(&mut r, run).await;
+    }
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => {
@@ -299,6 +318,18 @@ async fn handle(
         thread.put_request(r);
     }
     next
+}
+
+/// Drops what has come of a body that nobody wanted; false if that must be answered with 400.
+fn discard_received(r: &mut Request) -> bool {
+    let mut rest = r.take_body_reader();
+    let result = rest.discard_received();
+    r.body = RequestBody::Partial(rest);
+    let Err(error) = result else { return true };
+    crate::rlog!(r, Error, "{error}");
+    // A refusal stands, but is the last answer on this connection.
+    r.persistence = Persistence::Close;
+    r.resp.status >= 400
 }
 
 /// A request that is logged even if its task is dropped half-way, because the time to finish was over.
@@ -371,11 +402,10 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        match next {
-            Next::Read if !rest.discard(pause, time).await => next = Next::Close,
-            Next::Close if !rest.expects() => next = Next::Linger,
-            _ => {}
+        if matches!(next, Next::Read) && !rest.discard(pause, time).await {
+            next = Next::Close;
         }
+        conn.sends.set(!rest.is_done());
     }
     next
 }
@@ -390,7 +420,12 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             reset_if_wanted(r, conn);
         }
         send::SendError::Truncated => {
-            crate::rlog!(r, Alert, "file \"{}\" was truncated while it was sent", String::from_utf8_lossy(&r.uri));
+            crate::rlog!(
+                r,
+                Alert,
+                "file \"{}\" was truncated while it was sent",
+                String::from_utf8_lossy(&r.uri)
+            );
         }
     }
 }
@@ -404,7 +439,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
-            LingeringClose::On => matches!(how, Next::Linger) || conn.has_unread(),
+            LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
         if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
             let work = async {

@@ -42,7 +42,10 @@ pub static VARIABLES: &[Variable] = &[
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
     fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
-    fixed("connections_active", |r, out| number(out, active(r)), "Connections of the process."),
+    fixed("connections_active", |r, out| number(out, r.thread.shared.totals().active), "Connections of the process."),
+    fixed("connections_reading", |r, out| number(out, r.thread.shared.totals().reading), "Connections whose request's head is being read."),
+    fixed("connections_waiting", |r, out| number(out, r.thread.shared.totals().waiting()), "Connections between requests."),
+    fixed("connections_writing", |r, out| number(out, r.thread.shared.totals().writing), "Requests that are being answered."),
     fixed("content_length", content_length, "Content-Length of the request, or the length of its body once that was read."),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
@@ -172,11 +175,6 @@ fn request_body_file(r: &Request, out: &mut Out) -> bool {
         Some(Content::File(file)) => put(out, file.path().as_os_str().as_bytes()),
         Some(Content::Memory(_) | Content::None) | None => false,
     }
-}
-
-fn active(r: &Request) -> u64 {
-    let loads = &r.thread.shared.loads;
-    loads.iter().map(|l| l.load(std::sync::atomic::Ordering::Relaxed) as u64).sum()
 }
 
 /// The value of an argument, names compared without regard to case.

@@ -53,6 +53,17 @@ impl Template {
         Template { parts: part.into_iter().collect() }
     }
 
+    /// The template with literal text before it.
+    #[must_use]
+    pub fn after(self, text: &[u8]) -> Template {
+        let mut parts = self.parts.into_vec();
+        match parts.first_mut() {
+            Some(Part::Text(first)) => *first = [text, first].concat().into(),
+            _ => parts.insert(0, Part::Text(text.into())),
+        }
+        Template { parts: parts.into() }
+    }
+
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }

@@ -1,3 +1,5 @@
+//! Templates and variables.
+
 use super::*;
 use crate::conf::{Environment, LogTarget, build};
 use crate::log::LogFile;
@@ -100,7 +102,7 @@ pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>
     let open = |target: &LogTarget| Arc::new(LogFile::new(target.clone(), LogFile::open(target).unwrap()));
     let logs = snap.logs.iter().map(open).collect();
     let live = Live::new(Arc::new(snap), Arc::new(logs), 1);
-    let thread = Thread::install(0, Arc::new(Shared::new(1, None)), live);
+    let thread = Thread::install(0, Arc::new(Shared::new(1, None).unwrap()), live);
     let live = thread.live.borrow().clone();
     let mut r = Request::new(thread, live);
     r.buf.extend_from_slice(head.replace('\n', "\r\n").as_bytes());

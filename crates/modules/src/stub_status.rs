@@ -1,0 +1,85 @@
+//! `ngx_http_stub_status_module`: a few numbers about connections. The variables are the core's.
+
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_http::Method;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::Purity;
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::text::Text;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "stub_status",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(|cx, plan| {
+        if cx.conf_of::<Conf>().on {
+            plan.note(Purity::Impure);
+            plan.content = Some(Arc::new(handle));
+        }
+    }),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[row!(
+    "stub_status", Context::SERVER.or(Context::LOCATION), Arity::between(0, 1), D::Nothing, No, false,
+    "The location answers with the numbers of connections and requests since the start.",
+    Set::Simple(|cx, _| {
+        cx.conf::<Conf>().on = true;
+        Ok(())
+    })
+)];
+
+#[derive(Clone, Default)]
+struct Conf {
+    on: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        self.on
+    }
+
+    fn enter(&mut self, into: Context) -> bool {
+        // An `if` is still the same location.
+        self.on &= Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into);
+        true
+    }
+}
+
+fn handle(r: &mut Request) -> Flow {
+    if !matches!(r.method, Method::Get | Method::Head) {
+        return Flow::Status(405);
+    }
+    let totals = r.thread.shared.totals();
+    let text = format!(
+        "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
+        totals.active,
+        totals.accepted,
+        totals.handled,
+        totals.requests,
+        totals.reading,
+        totals.writing,
+        totals.waiting()
+    );
+    r.resp.text(200, Text::Static(b"text/plain"), text);
+    Flow::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::http;
+
+    #[test]
+    fn it_owns_its_location_alone() {
+        let text = "server { location /a { stub_status; location /a/b { } } location /c { stub_status on; } }";
+        let owned: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.content.is_some()).collect();
+        assert_eq!(owned.iter().filter(|owned| **owned).count(), 2);
+    }
+}

@@ -1,0 +1,106 @@
+//! What is counted of connections and requests, for `stub_status` and metrics.
+//!
+//! Each thread has its own counters and is the only one that changes them: counting is a load and a store, without a
+//! lock. Whoever wants a total adds them up.
+
+use crate::thread::{Shared, Thread};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread changes and all may read.
+#[derive(Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    pub fn up(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn down(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One thread's counters, in a cache line of their own.
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Counters {
+    /// Connections taken from listening sockets.
+    pub accepted: Count,
+    /// Those that a thread serves or has served.
+    pub handled: Count,
+    pub requests: Count,
+    /// Connections of which part of a request's head was read.
+    pub reading: Count,
+    /// Requests that are being answered.
+    pub writing: Count,
+}
+
+/// Sums over all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub active: u64,
+    pub accepted: u64,
+    pub handled: u64,
+    pub requests: u64,
+    pub reading: u64,
+    pub writing: u64,
+}
+
+impl Totals {
+    /// Connections between requests. The numbers were not read at one moment: there is no less than nothing.
+    pub fn waiting(&self) -> u64 {
+        self.active.saturating_sub(self.reading + self.writing)
+    }
+}
+
+impl Shared {
+    /// The counters of all threads together.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            active: self.loads.iter().map(|load| load.load(Ordering::Relaxed) as u64).sum(),
+            ..Totals::default()
+        };
+        for counters in &self.counters {
+            totals.accepted += counters.accepted.get();
+            totals.handled += counters.handled.get();
+            totals.requests += counters.requests.get();
+            totals.reading += counters.reading.get();
+            totals.writing += counters.writing.get();
+        }
+        totals
+    }
+}
+
+impl Thread {
+    /// This thread's own counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters[self.index]
+    }
+}
+
+/// One more in a count of what goes on, for as long as this lives.
+pub(crate) struct Ongoing {
+    thread: Rc<Thread>,
+    which: fn(&Counters) -> &Count,
+}
+
+impl Ongoing {
+    pub(crate) fn new(thread: &Rc<Thread>, which: fn(&Counters) -> &Count) -> Ongoing {
+        which(thread.counters()).up();
+        Ongoing { thread: thread.clone(), which }
+    }
+}
+
+impl Drop for Ongoing {
+    fn drop(&mut self) {
+        (self.which)(self.thread.counters()).down();
+    }
+}
