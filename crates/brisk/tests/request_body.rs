@@ -22,6 +22,7 @@ const CONF: &str = r#"
         location / { return 200 "[$request_body][$request_body_file] $content_length\n"; }
         location /file { alias $request_body_file; }
         location /small { client_max_body_size 10; error_page 413 =413 /refused; return 200 "[$request_body]"; }
+        error_page 400 =400 /refused;
         location = /refused { return 200 "refused [$request_body]\n"; }
         location /kept { error_page 404 = @missing; }
         location @missing { return 200 "missing [$request_body]\n"; }

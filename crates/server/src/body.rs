@@ -30,8 +30,9 @@ pub enum RequestBody {
         /// How much of it [`Request::body_piece`] has given.
         given: u64,
     },
-    /// It is too large: handlers see none, and it is dropped after the response.
-    Refused,
+    /// It is too large, or could not be read: handlers of an error page see none. What the client has of it is
+    /// dropped after the response.
+    Refused(Option<BodyReader>),
 }
 
 /// A body that was read.
@@ -71,7 +72,12 @@ impl RequestBody {
 
     /// True if it was begun and will not be finished: the connection is of no further use.
     pub fn is_broken(&self) -> bool {
-        matches!(self, RequestBody::Partial(reader) if reader.is_broken() || reader.expects())
+        match self {
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => {
+                reader.is_broken() || reader.expects()
+            }
+            _ => false,
+        }
     }
 }
 
@@ -140,7 +146,7 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
         r.body = RequestBody::whole(content);
     }
     match r.body {
-        RequestBody::Whole { .. } | RequestBody::Refused => then(r),
+        RequestBody::Whole { .. } | RequestBody::Refused(_) => then(r),
         RequestBody::Unread | RequestBody::Partial(_) => Flow::Wait(Box::new(|r| {
             Box::pin(async move {
                 match r.read_body().await {
@@ -165,7 +171,7 @@ impl Request {
                 Content::None => None,
                 _ => Some(content.len()),
             },
-            (RequestBody::Refused, _) => None,
+            (RequestBody::Refused(_), _) => None,
             (_, BodyFraming::Length(length)) => Some(length),
             (_, BodyFraming::None | BodyFraming::Chunked) => None,
         }
@@ -191,7 +197,7 @@ impl Request {
                 Ok(())
             }
             Err(error) => {
-                self.body = RequestBody::Partial(reader);
+                self.body = RequestBody::Refused(Some(reader));
                 Err(error)
             }
         }
@@ -207,6 +213,9 @@ impl Request {
             RequestBody::Partial(reader) => {
                 let more = reader.read(out, pause).await;
                 self.body_received.set(reader.received());
+                if more.is_err() {
+                    self.body = RequestBody::Refused(Some(self.take_body_reader()));
+                }
                 more
             }
             RequestBody::Whole { content, given } => {
@@ -223,15 +232,15 @@ impl Request {
                 *given += (out.len() - before) as u64;
                 Ok(out.len() > before)
             }
-            RequestBody::Unread | RequestBody::Refused => Ok(false),
+            RequestBody::Unread | RequestBody::Refused(_) => Ok(false),
         }
     }
 
     /// True if the client may still be sending what nobody has read.
     pub(crate) fn has_unread_body(&self) -> bool {
         match &self.body {
-            RequestBody::Unread | RequestBody::Refused => !self.has_no_body(),
-            RequestBody::Partial(reader) => !reader.is_done(),
+            RequestBody::Unread | RequestBody::Refused(None) => !self.has_no_body(),
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => !reader.is_done(),
             RequestBody::Whole { .. } => false,
         }
     }
@@ -239,7 +248,7 @@ impl Request {
     /// The reader of what is left, to drop it.
     pub(crate) fn take_body_reader(&mut self) -> BodyReader {
         match std::mem::take(&mut self.body) {
-            RequestBody::Partial(reader) => reader,
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => reader,
             _ => BodyReader::new(self),
         }
     }
@@ -302,7 +311,7 @@ async fn spool(
             match fate {
                 _ if bytes.is_empty() => {}
                 Fate::Unlinked => {
-                    crate::rlog!(r, Warn, "a client request body is buffered to a temporary file {path}")
+                    crate::rlog!(r, Warn, "a client request body is buffered to a temporary file {path}");
                 }
                 _ => crate::rlog!(r, Notice, "a client request body is buffered to a temporary file {path}"),
             }
@@ -318,9 +327,11 @@ pub(crate) fn check_length(r: &mut Request) -> Result<(), Flow> {
     let Some(length) = r.body_len().filter(|&length| max > 0 && length > max) else { return Ok(()) };
     crate::rlog!(r, Error, "client intended to send too large body: {length} bytes");
     // An error page is served as if there were none.
-    r.body = match r.body {
+    r.body = match std::mem::take(&mut r.body) {
         RequestBody::Whole { .. } => RequestBody::whole(Content::None),
-        _ => RequestBody::Refused,
+        RequestBody::Unread => RequestBody::Refused(None),
+        RequestBody::Partial(reader) => RequestBody::Refused(Some(reader)),
+        refused @ RequestBody::Refused(_) => refused,
     };
     Err(Flow::Status(413))
 }

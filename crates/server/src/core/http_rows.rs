@@ -109,7 +109,7 @@ pub static ROWS: &[Row] = &[
     simple!(CoreConf, msec, "lingering_timeout", lingering_timeout, HSL, "5s",
         "Longest pause between two pieces of such data."),
     simple!(CoreConf, flag, "client_body_in_single_buffer", client_body_in_single_buffer, HSL, "off",
-        "Whether a request body that a handler reads is kept in one piece."),
+        "Accepted: a request body in memory is always in one piece."),
     row!("client_body_in_file_only", HSL, Arity::ONE, D::Value("off"), Replace, false,
         "Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.",
         Set::Simple(|cx, d| {

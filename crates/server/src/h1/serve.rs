@@ -120,6 +120,8 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                         let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
                         clock::mono_ms() + keepalive.as_millis() as u64
                     };
+                    // Whoever waits holds no buffer.
+                    conn.input.take();
                     thread.set_idle(index, deadline_ms);
                     return;
                 }
