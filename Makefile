@@ -55,7 +55,7 @@ docs: ## the pages of docs/ that are generated from the code
 	$(TARGET)/debug/brisk coverage > docs/nginx-coverage.tsv
 
 fuzz: ## random inputs for the parsers, MINUTES=1 for each
-	cargo run --release --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
+	cargo run --profile fuzz --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
 
 fuzz-guided: ## the same led by coverage (libFuzzer; needs a C++ compiler)
 	scripts/fuzz-guided.sh $(MINUTES)

@@ -55,7 +55,7 @@ place_new 644 "$here/packaging/logrotate" "$rotate"
 mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/run/brisk"
 if [ ! -e "$DESTDIR/var/www/brisk" ]; then
     mkdir -p "$DESTDIR/var/www/brisk"
-    cp "$here"/examples/site/html/* "$DESTDIR/var/www/brisk/"
+    cp "$here"/packaging/www/* "$DESTDIR/var/www/brisk/"
 fi
 
 # notify-reload is known from systemd 253 on.

@@ -3,7 +3,7 @@
 use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
 use crate::cli::Options;
 use crate::sockets;
-use brisk_conf::{Diag, Level, Loader, SourceMap};
+use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
 use brisk_modules::MODULES;
 use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Snapshot};
@@ -113,7 +113,8 @@ pub fn load_bundle(paths: &Paths, bundle: &Bundle) -> Option<Snapshot> {
     build(paths, &loader).0
 }
 
-fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
+/// The directives of the file and of `-g`, as far as they can be read.
+pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, SourceMap) {
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let mut tree = Vec::new();
@@ -141,6 +142,11 @@ fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, So
             );
         }
     }
+    (tree, diags, sources)
+}
+
+fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
+    let (tree, mut diags, mut sources) = parse(paths, loader);
     // Syntax errors make what follows from them look wrong too: but the rest of the file is still worth checking.
     let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
     let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));

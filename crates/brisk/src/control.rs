@@ -1,5 +1,6 @@
 //! `-s`: orders to a running master, over the socket beside its pid file, or by signal.
 
+use crate::bundle::DiskLoader;
 use crate::config::{self, Paths};
 use crate::launch::pid_file;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -110,16 +111,9 @@ pub fn send(paths: &Paths, signal: &str) -> i32 {
 
 /// The `pid` directive of a configuration that has errors elsewhere.
 fn broken_pid_file(paths: &Paths) -> Option<String> {
-    let text = std::fs::read_to_string(&paths.conf).ok()?;
-    let from = |text: &str| {
-        text.lines().find_map(|line| {
-            let rest = line.trim().strip_prefix("pid")?;
-            let value = rest.strip_prefix([' ', '\t'])?.trim().strip_suffix(';')?.trim_matches('"');
-            Some(paths.env.full(value))
-        })
-    };
-    let globals = paths.globals.replace(';', ";\n");
-    from(&globals).or_else(|| from(&text))
+    let (tree, ..) = config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix));
+    let pid = tree.iter().find(|directive| directive.name() == "pid")?;
+    Some(paths.env.full(pid.args.first()?.str()))
 }
 
 fn ask(mut stream: UnixStream, order: &str) -> i32 {

@@ -5,7 +5,10 @@ use brisk_server::conf::Snapshot;
 use brisk_server::core::{CpuAffinity, MainConf, Processes};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
 /// The user that workers run as; `None` where we are not root and cannot change.
 pub struct Identity {
@@ -34,33 +37,23 @@ pub fn check_user(snap: &Snapshot) -> Result<(), String> {
     identity(&snap.main).map(drop)
 }
 
-/// Makes the folders that workers write to, and makes them theirs, as nginx does.
+/// Creates the folders that workers write into, for their user. One that is there is left as it is: it is not ours to
+/// give away.
 pub fn make_folders(snap: &Snapshot) -> Result<(), String> {
-    let identity = identity(&snap.main)?;
-    for folder in &snap.folders {
-        let made = make_folder(&folder.path, identity.as_ref());
-        if folder.told {
-            made?;
-        }
-    }
-    Ok(())
+    let Some(id) = identity(&snap.main)? else { return create(snap, |_| Ok(())) };
+    create(snap, |folder| std::os::unix::fs::chown(folder, Some(id.uid), Some(id.gid)))
 }
 
-fn make_folder(path: &str, identity: Option<&Identity>) -> Result<(), String> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
-    let fail = |call: &str, error: &std::io::Error| format!("{call} \"{path}\" failed ({})", brisk_conf::os_text(error));
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail("mkdir()", &error)),
-        _ => {}
-    }
-    let Some(id) = identity else { return Ok(()) };
-    let info = std::fs::metadata(path).map_err(|error| fail("stat()", &error))?;
-    if info.uid() != id.uid {
-        chown(path, Some(id.uid), None).map_err(|error| fail("chown()", &error))?;
-    }
-    if info.mode() & 0o700 != 0o700 {
-        let mode = std::fs::Permissions::from_mode(info.mode() | 0o700);
-        std::fs::set_permissions(path, mode).map_err(|error| fail("chmod()", &error))?;
+fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), String> {
+    for folder in &snap.folders {
+        if folder.exists() {
+            continue;
+        }
+        let parents = folder.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let created = parents.and_then(|()| DirBuilder::new().mode(0o700).create(folder)).and_then(|()| own(folder));
+        created.map_err(|error| {
+            format!("mkdir() \"{}\" failed ({})", folder.display(), brisk_conf::os_text(&error))
+        })?;
     }
     Ok(())
 }
@@ -69,6 +62,8 @@ fn make_folder(path: &str, identity: Option<&Identity>) -> Result<(), String> {
 pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
     let fail = |what: &str, error: &io::Error| Err(format!("{what} failed ({})", brisk_conf::os_text(error)));
     sys::set_environment(&environment(main));
+    // `env TZ=…` may have changed it.
+    sys::load_time_zone();
     if main.priority != 0
         && let Err(error) = sys::set_priority(main.priority)
     {

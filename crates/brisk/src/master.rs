@@ -155,7 +155,7 @@ impl Master {
         brisk_net::clock::refresh();
         let line = brisk_server::log::line(level, None, format_args!("{message}"));
         for to in self.current.core.error_log.iter().filter(|to| to.level >= level) {
-            self.current.logs[to.log.0 as usize].write(line.as_bytes());
+            self.current.logs[to.log.0 as usize].message(level, &line);
         }
     }
 

@@ -28,7 +28,7 @@ pub struct Start {
 pub fn report(snap: &Snapshot, logs: &[Arc<LogFile>], level: LogLevel, message: &str) {
     let line = log::line(level, None, format_args!("{message}"));
     for to in snap.core.error_log.iter().filter(|to| to.level >= level) {
-        logs[to.log.0 as usize].write(line.as_bytes());
+        logs[to.log.0 as usize].message(level, &line);
     }
 }
 
@@ -147,7 +147,11 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                 Message::Failed { reason: "the worker process is ending".into() }
             }
             Some(Ok(Some(Message::Configure { generation, payload, fds }))) => {
-                match configure(&mut worker, paths, generation, &payload, fds) {
+                let done = configure(&mut worker, paths, generation, &payload, fds);
+                drop(payload);
+                // The old configuration was made by this thread, and its memory is for this thread to give back.
+                sys::release_free_memory();
+                match done {
                     Ok(()) => Message::Done { generation },
                     Err(reason) => Message::Failed { reason },
                 }

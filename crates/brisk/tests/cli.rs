@@ -55,16 +55,28 @@ fn options_are_refused_in_nginx_words() {
 #[test]
 fn help_and_versions() {
     for flag in ["-h", "-?"] {
-        check(&brisk(&[flag]), 0, &["^Usage: brisk ", "-s signal +: send signal", "brisk serve", "brisk directives"]);
+        check(
+            &brisk(&[flag]),
+            0,
+            &["^Usage: brisk ", "-s signal +: send signal", "brisk serve", "brisk directives"],
+        );
     }
-    check(&brisk(&["-v"]), 0, &["^brisk version: brisk/\\d", "^nginx version: nginx/1\\.31\\.\\d", "!configure"]);
+    check(
+        &brisk(&["-v"]),
+        0,
+        &["^brisk version: brisk/\\d", "^nginx version: nginx/1\\.31\\.\\d", "!configure"],
+    );
     // What nginx's own test suite looks for.
-    check(&brisk(&["-V"]), 0, &[
-        "^nginx version: nginx/1\\.31\\.\\d",
-        "^built with AWS-LC",
-        "^TLS SNI support enabled$",
-        "^configure arguments: .*--with",
-    ]);
+    check(
+        &brisk(&["-V"]),
+        0,
+        &[
+            "^nginx version: nginx/1\\.31\\.\\d",
+            "^built with AWS-LC",
+            "^TLS SNI support enabled$",
+            "^configure arguments: .*--with",
+        ],
+    );
 }
 
 #[test]
@@ -110,7 +122,9 @@ fn a_dump_has_every_file_once() {
     check(&output, 0, &["test is successful$"]);
     let dump = text(&output.stdout);
     let dir = prepared.dir().display();
-    for (file, content) in [("brisk.conf", "include sites"), ("sites/a.conf", "# first"), ("sites/b.conf", "# second")] {
+    for (file, content) in
+        [("brisk.conf", "include sites"), ("sites/a.conf", "# first"), ("sites/b.conf", "# second")]
+    {
         let head = format!("# configuration file {dir}/{file}:\n");
         assert_eq!(dump.matches(&head).count(), 1, "{dump}");
         let rest = dump.split(&head).nth(1).unwrap();
@@ -140,24 +154,32 @@ fn every_error_is_reported_at_once_with_its_place() {
     );
     let file = regex::escape(&prepared.dir().join("brisk.conf").display().to_string());
     let at = |line: u32, column: u32| format!("^ +--> {file}:{line}:{column}$");
-    check(&output, 1, &[
-        &format!("^brisk: \\[emerg\\] unknown directive \"worker_connectionz\" in {file}:2$"),
-        &at(2, 10),
-        "^ 2 \\| events \\{ worker_connectionz 10; \\}$",
-        "^   \\|          \\^{18}$",
-        "did you mean \"worker_connections\"\\?",
-        &format!("^brisk: \\[emerg\\] \"worker_processes\" directive is not allowed here in {file}:5$"),
-        "belongs in main",
-        &format!("^brisk: \\[emerg\\] invalid number of arguments in \"root\" directive in {file}:6$"),
-        &format!("^brisk: \\[emerg\\] invalid value \"maybe\" in \"sendfile\" directive, it must be \"on\" or \"off\" in {file}:7$"),
-        &at(7, 18),
-        &format!("^brisk: \\[emerg\\] invalid port in \"127.0.0.1:99999\" of the \"listen\" directive in {file}:8$"),
-        "^brisk: \\[emerg\\] pcre2_compile\\(\\) failed: .*brisk.conf:9$",
-        "^brisk: \\[emerg\\] unknown \"nosuch\" variable",
-        &format!("^brisk: \\[emerg\\] \"keepalive_timeout\" directive invalid value in {file}:11$"),
-        &format!("^brisk: \\[emerg\\] \"root\" directive is duplicate in {file}:12$"),
-        &format!("^brisk: configuration file {file} test failed$"),
-    ]);
+    check(
+        &output,
+        1,
+        &[
+            &format!("^brisk: \\[emerg\\] unknown directive \"worker_connectionz\" in {file}:2$"),
+            &at(2, 10),
+            "^ 2 \\| events \\{ worker_connectionz 10; \\}$",
+            "^   \\|          \\^{18}$",
+            "did you mean \"worker_connections\"\\?",
+            &format!("^brisk: \\[emerg\\] \"worker_processes\" directive is not allowed here in {file}:5$"),
+            "belongs in main",
+            &format!("^brisk: \\[emerg\\] invalid number of arguments in \"root\" directive in {file}:6$"),
+            &format!(
+                "^brisk: \\[emerg\\] invalid value \"maybe\" in \"sendfile\" directive, it must be \"on\" or \"off\" in {file}:7$"
+            ),
+            &at(7, 18),
+            &format!(
+                "^brisk: \\[emerg\\] invalid port in \"127.0.0.1:99999\" of the \"listen\" directive in {file}:8$"
+            ),
+            "^brisk: \\[emerg\\] pcre2_compile\\(\\) failed: .*brisk.conf:9$",
+            "^brisk: \\[emerg\\] unknown \"nosuch\" variable",
+            &format!("^brisk: \\[emerg\\] \"keepalive_timeout\" directive invalid value in {file}:11$"),
+            &format!("^brisk: \\[emerg\\] \"root\" directive is duplicate in {file}:12$"),
+            &format!("^brisk: configuration file {file} test failed$"),
+        ],
+    );
 }
 
 #[test]
@@ -166,7 +188,11 @@ fn an_error_in_an_included_file_names_that_file() {
         .conf("events { }\nhttp { include inc.conf; }")
         .file("inc.conf", "\n\nserver { lisen 80; }\n")
         .prepare();
-    check(&prepared.run(&["-t"]), 1, &["unknown directive \"lisen\" in .*/inc.conf:3$", "did you mean \"listen\""]);
+    check(
+        &prepared.run(&["-t"]),
+        1,
+        &["unknown directive \"lisen\" in .*/inc.conf:3$", "did you mean \"listen\""],
+    );
 }
 
 #[test]
@@ -179,7 +205,10 @@ fn broken_syntax() {
         ("events { } http { ; }", "unexpected \";\" in"),
         ("http { }", "no \"events\" section in configuration"),
         ("events { } events { } http { }", "\"events\" directive is duplicate in"),
-        ("events { } http { include /nowhere/*.conf; include /nowhere/x.conf; }", "open\\(\\) \"/nowhere/x.conf\" failed \\(2: No such file or directory\\) in .*brisk.conf:1$"),
+        (
+            "events { } http { include /nowhere/*.conf; include /nowhere/x.conf; }",
+            "open\\(\\) \"/nowhere/x.conf\" failed \\(2: No such file or directory\\) in .*brisk.conf:1$",
+        ),
     ];
     for (conf, pattern) in rows {
         check(&tested(conf).1, 1, &[pattern, "test failed$"]);
@@ -188,12 +217,16 @@ fn broken_syntax() {
 
 #[test]
 fn what_only_the_system_can_tell_fails_the_test_too() {
-    check(&tested("error_log /nowhere/error.log; events { } http { }").1, 1, &[
-        "\\[emerg\\] open\\(\\) \"/nowhere/error.log\" failed \\(2: No such file or directory\\)",
-    ]);
-    check(&tested("events { } http { access_log off; server { listen 192.0.2.1:8080; } }").1, 1, &[
-        "\\[emerg\\] bind\\(\\) to 192.0.2.1:8080 failed \\(99: Cannot assign requested address\\)",
-    ]);
+    check(
+        &tested("error_log /nowhere/error.log; events { } http { }").1,
+        1,
+        &["\\[emerg\\] open\\(\\) \"/nowhere/error.log\" failed \\(2: No such file or directory\\)"],
+    );
+    check(
+        &tested("events { } http { access_log off; server { listen 192.0.2.1:8080; } }").1,
+        1,
+        &["\\[emerg\\] bind\\(\\) to 192.0.2.1:8080 failed \\(99: Cannot assign requested address\\)"],
+    );
     if process::is_root() {
         let nobody = "user no-such-user; events { } http { }";
         check(&tested(nobody).1, 1, &["\\[emerg\\] getpwnam\\(\"no-such-user\"\\) failed"]);
@@ -205,8 +238,16 @@ fn a_missing_file_says_where_it_was_looked_for() {
     let dir = TempDir::new();
     let prefix = dir.path().display().to_string();
     let output = brisk(&["-p", &prefix, "-t"]);
-    check(&output, 1, &[&format!("open\\(\\) \"{prefix}/nginx.conf\" failed \\(2: No such file or directory\\)")]);
-    check(&brisk(&["-p", &prefix, "-c", "sub/x.conf", "-t"]), 1, &[&format!("open\\(\\) \"{prefix}/sub/x.conf\" failed")]);
+    check(
+        &output,
+        1,
+        &[&format!("open\\(\\) \"{prefix}/nginx.conf\" failed \\(2: No such file or directory\\)")],
+    );
+    check(
+        &brisk(&["-p", &prefix, "-c", "sub/x.conf", "-t"]),
+        1,
+        &[&format!("open\\(\\) \"{prefix}/sub/x.conf\" failed")],
+    );
 }
 
 /// Relative paths: of the configuration from the prefix, of `include` from the configuration's folder, of all else
@@ -214,14 +255,21 @@ fn a_missing_file_says_where_it_was_looked_for() {
 #[test]
 fn relative_paths() {
     let dir = TempDir::new();
-    dir.write("conf/x.conf", "error_log logs/e.log; pid run/p; events { } http { include more.conf; access_log logs/a.log; }");
+    dir.write(
+        "conf/x.conf",
+        "error_log logs/e.log; pid run/p; events { } http { include more.conf; access_log logs/a.log; }",
+    );
     dir.write("conf/more.conf", "# found\n");
     dir.write("logs/.keep", "");
     let prefix = dir.path().display().to_string();
     check(&brisk(&["-p", &prefix, "-c", "conf/x.conf", "-T"]), 0, &["# found", "test is successful"]);
     assert!(dir.path().join("logs/e.log").exists() && dir.path().join("logs/a.log").exists());
     // With or without its slash.
-    check(&brisk(&["-p", &format!("{prefix}/"), "-c", "conf/x.conf", "-t"]), 0, &[&format!("file {prefix}/conf/x.conf syntax")]);
+    check(
+        &brisk(&["-p", &format!("{prefix}/"), "-c", "conf/x.conf", "-t"]),
+        0,
+        &[&format!("file {prefix}/conf/x.conf syntax")],
+    );
 }
 
 #[test]
@@ -239,7 +287,11 @@ fn global_directives() {
     let site = site();
     check(&site.run(&["-t", "-g", "worker_priority 1;"]), 0, &["successful"]);
     check(&site.run(&["-t", "-g", "worker_priority 1"]), 0, &["successful"]);
-    check(&site.run(&["-t", "-g", "daemon on;"]), 1, &["\"daemon\" directive is duplicate in .*brisk.conf:1$"]);
+    check(
+        &site.run(&["-t", "-g", "daemon on;"]),
+        1,
+        &["\"daemon\" directive is duplicate in .*brisk.conf:1$"],
+    );
     check(&site.run(&["-t", "-g", "bogus 1;"]), 1, &["unknown directive \"bogus\" in command line:1$"]);
 }
 
@@ -248,7 +300,8 @@ fn signals_without_a_server() {
     let site = site();
     let pid = site.dir().join("brisk.pid");
     for signal in ["stop", "quit", "reload", "reopen"] {
-        let missing = format!("\\[error\\] open\\(\\) \"{}\" failed \\(2: No such file or directory\\)", pid.display());
+        let missing =
+            format!("\\[error\\] open\\(\\) \"{}\" failed \\(2: No such file or directory\\)", pid.display());
         check(&site.run(&["-s", signal]), 1, &[&missing]);
     }
     site.write("brisk.pid", "nonsense\n");
@@ -265,7 +318,10 @@ fn errors_at_start_go_to_the_error_log_too() {
     let prepared = Builder::new(BIN).conf("daemon off; events { }\nhttp { bogus; }").prepare();
     check(&prepared.run(&["-e", "early.log"]), 1, &["unknown directive \"bogus\""]);
     let log = std::fs::read_to_string(prepared.dir().join("early.log")).unwrap();
-    let line = Regex::new(r#"(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[emerg\] \d+#\d+: unknown directive "bogus" in .*:2$"#).unwrap();
+    let line = Regex::new(
+        r#"(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[emerg\] \d+#\d+: unknown directive "bogus" in .*:2$"#,
+    )
+    .unwrap();
     assert!(line.is_match(&log), "{log}");
     check(&prepared.run(&["-e", "/nowhere/early.log"]), 1, &["unknown directive"]);
 }
@@ -273,13 +329,21 @@ fn errors_at_start_go_to_the_error_log_too() {
 #[test]
 fn an_error_log_that_cannot_be_opened_ends_the_start() {
     let site = site();
-    check(&site.run(&["-e", "/nowhere/e.log"]), 1, &["\\[emerg\\] open\\(\\) \"/nowhere/e.log\" failed \\(2:"]);
+    check(
+        &site.run(&["-e", "/nowhere/e.log"]),
+        1,
+        &["\\[emerg\\] open\\(\\) \"/nowhere/e.log\" failed \\(2:"],
+    );
 }
 
 #[test]
 fn the_reference_is_in_the_terminal() {
     check(&brisk(&["directives"]), 0, &["^worker_processes +Number of ", "^listen +"]);
-    check(&brisk(&["directives", "sendfile"]), 0, &["^sendfile$", "default: +sendfile off;", "context: +http, server"]);
+    check(
+        &brisk(&["directives", "sendfile"]),
+        0,
+        &["^sendfile$", "default: +sendfile off;", "context: +http, server"],
+    );
     check(&brisk(&["directives", "sendfil"]), 1, &["no directive \"sendfil\"; did you mean \"sendfile\"\\?"]);
     check(&brisk(&["directives", "a", "b"]), 1, &["^Usage"]);
 }
@@ -323,7 +387,10 @@ impl Drop for Serve {
         if ended.is_none() {
             let _ = self.child.kill();
         }
-        assert!(ended.is_some_and(|status| status.success()) || std::thread::panicking(), "Ctrl-C ends it well: {ended:?}");
+        assert!(
+            ended.is_some_and(|status| status.success()) || std::thread::panicking(),
+            "Ctrl-C ends it well: {ended:?}"
+        );
     }
 }
 
@@ -361,7 +428,11 @@ fn serve_shows_a_folder() {
     assert_eq!(client.get("/missing").status, 404);
     let line = Regex::new(r"(?m)^.*  404  GET /missing  \d+ B  \d\.\d{3} s$").unwrap();
     wait::holds("a log line on the terminal", || line.is_match(&serve.terminal()));
-    assert!(serve.terminal().contains(&format!("on http://127.0.0.1:{} ", serve.port.number)), "{}", serve.terminal());
+    assert!(
+        serve.terminal().contains(&format!("on http://127.0.0.1:{} ", serve.port.number)),
+        "{}",
+        serve.terminal()
+    );
 }
 
 #[test]
@@ -375,7 +446,11 @@ fn serve_takes_a_folder_with_an_odd_name() {
 
 #[test]
 fn serve_says_what_is_wrong() {
-    check(&brisk(&["serve", "/nowhere/at/all"]), 1, &["\"/nowhere/at/all\": 2: No such file or directory", "Usage"]);
+    check(
+        &brisk(&["serve", "/nowhere/at/all"]),
+        1,
+        &["\"/nowhere/at/all\": 2: No such file or directory", "Usage"],
+    );
     check(&brisk(&["serve", BIN]), 1, &["is not a folder"]);
     check(&brisk(&["serve", "--bogus"]), 1, &["unknown option \"--bogus\""]);
     check(&brisk(&["serve", "--listen"]), 1, &["requires an address"]);

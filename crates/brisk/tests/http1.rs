@@ -3,7 +3,10 @@
 //! What can be said as "these bytes, that answer" stands in `http1/*.txt`, asked of `http1/*.conf`; here is what
 //! needs a pace, a clock or another socket.
 
-use brisk_testkit::{Builder, scenario};
+use brisk_testkit::client::{Client, Ending, Failure};
+use brisk_testkit::{Builder, scenario, wait};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// The program; another one of nginx's make can be asked the same questions.
 fn bin() -> String {
@@ -34,4 +37,377 @@ fn routing() {
         .file("html/status/a.txt", "html\n")
         .start();
     scenario::run(&server, include_str!("http1/routing.txt"));
+}
+
+/// Three megabytes: more than sockets hold.
+fn large() -> Vec<u8> {
+    (0..3_000_000u32).map(|n| b'a' + (n / 1000 % 26) as u8).collect()
+}
+
+const GET: &str = "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn plain(http: &str) -> Builder {
+    Builder::new(&bin()).http(http).file("html/a.txt", "hello\n")
+}
+
+#[test]
+fn requests_split_at_every_byte() {
+    let server = plain(include_str!("http1/framing.conf")).start();
+    let get = "GET /host?q=1 HTTP/1.1\r\nHost: localhost\r\nX-Long: some value\r\n\r\n";
+    let post = "POST /say HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
+                5;x=y\r\n12345\r\na\r\n0123456789\r\n0\r\nT: v\r\n\r\n";
+    for (bytes, body) in
+        [(get, "localhost|localhost|localhost|HTTP/1.1|/host?q=1\n"), (post, "said POST /say\n")]
+    {
+        // On one connection: whatever is left of one request would spoil the next.
+        let mut client = server.client();
+        for at in 1..bytes.len() {
+            let (head, tail) = bytes.split_at(at);
+            client.send(head);
+            let more = tail.len().min(1);
+            client.send(&tail[..more]);
+            client.send(&tail[more..]);
+            let response = client.response();
+            assert_eq!(
+                (response.status, response.text().as_str()),
+                (200, body),
+                "split at {at} of {bytes:?}"
+            );
+        }
+    }
+    let mut client = server.client();
+    for byte in get.bytes() {
+        client.send([byte]);
+    }
+    assert_eq!(client.response().status, 200);
+}
+
+#[test]
+fn many_requests_at_once() {
+    let big = large();
+    let server = plain(include_str!("http1/framing.conf")).file("html/big.txt", &big).start();
+    let mut client = server.client();
+    // More than is answered in one turn, and more than is read in one turn.
+    client.send(GET.repeat(500));
+    let long = format!("GET /say HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(3000));
+    client.send(long.repeat(30));
+    let post =
+        format!("POST /say HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{}", "y".repeat(5000));
+    client.send(format!("{post}{GET}").repeat(20));
+    for n in 0..500 {
+        assert_eq!(client.response().text(), "hello\n", "request {n}");
+    }
+    for n in 0..30 {
+        assert_eq!(client.response().text(), "said GET /say\n", "long request {n}");
+    }
+    for n in 0..20 {
+        assert_eq!(client.response().text(), "said POST /say\n", "post {n}");
+        assert_eq!(client.response().text(), "hello\n", "behind post {n}");
+    }
+    // Small and large answers in turn.
+    let pair = format!("GET /big.txt HTTP/1.1\r\nHost: localhost\r\n\r\n{GET}");
+    client.send(pair.repeat(5));
+    for n in 0..5 {
+        assert!(client.response().body == big, "large answer {n}");
+        assert_eq!(client.response().text(), "hello\n", "behind large answer {n}");
+    }
+}
+
+#[test]
+fn http_0_9_has_no_head() {
+    let server = plain(include_str!("http1/framing.conf")).start();
+    for (request, answer) in
+        [("GET /a.txt\r\n", "hello\n"), ("GET /say\n", "said GET /say\n"), ("GET /none\r\n", "")]
+    {
+        let mut client = server.client();
+        client.send(request);
+        assert_eq!(String::from_utf8(client.rest().unwrap()).unwrap(), answer, "{request:?}");
+    }
+    let mut client = server.client();
+    client.send("POST /a.txt\r\n");
+    let answer = String::from_utf8(client.rest().unwrap()).unwrap();
+    assert!(answer.starts_with("<html>\r\n<head><title>400 Bad Request"), "{answer:?}");
+}
+
+#[test]
+fn a_refused_client_that_still_sends_gets_the_answer() {
+    let server = plain(include_str!("http1/framing.conf")).start();
+    let cases = [
+        (
+            "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n".to_string(),
+            413,
+            "too large body",
+        ),
+        (format!("GET /{} ", "x".repeat(9000)), 414, "too long URI"),
+        (
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(9000)),
+            400,
+            "too long header line",
+        ),
+    ];
+    for (head, status, log) in cases {
+        let mut client = server.client();
+        client.send(head);
+        server.wait_for_log(log);
+        for _ in 0..100 {
+            client.send([b'x'; 20_000]);
+        }
+        let response = client.try_response("POST").unwrap_or_else(|f| panic!("{status}: {f}"));
+        assert_eq!(response.status, status);
+        assert_eq!(response.header("Connection"), Some("close"));
+        client.half_close();
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn lingering_ends() {
+    let server = plain(
+        "lingering_timeout 200ms; lingering_time 600ms;
+         server { listen 127.0.0.1:{{PORT}}; client_max_body_size 10; location / { } }
+         server { listen 127.0.0.1:{{PORT2}}; client_max_body_size 10; lingering_close off; location / { } }",
+    )
+    .start();
+    let post = "POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n";
+    // Who sends nothing more is let go after lingering_timeout, who sends on and on after lingering_time.
+    for sends in [false, true] {
+        let mut client = server.client();
+        client.send(post);
+        assert_eq!(client.try_response("POST").unwrap().status, 413);
+        client.expect_closed();
+        let start = Instant::now();
+        wait::holds("the end of lingering", || !sends || client.try_send("x").is_err());
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    let mut client = Client::connect(server.port_of(2));
+    client.send(post);
+    assert_eq!(client.try_response("POST").unwrap().status, 413);
+    client.expect_closed();
+}
+
+#[test]
+fn time_outs_of_the_client() {
+    let server = plain(
+        "server { listen 127.0.0.1:{{PORT}}; client_header_timeout 300ms; keepalive_timeout 10s; }
+         server { listen 127.0.0.1:{{PORT2}}; keepalive_timeout 300ms 77s; }
+         server { listen 127.0.0.1:{{PORT3}}; keepalive_timeout 0; }",
+    )
+    .start();
+    // Nothing, or drop by drop: the time is for the whole head.
+    let start = Instant::now();
+    let mut silent = server.client();
+    let mut slow = server.client();
+    slow.send("GET /slow HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
+    wait::holds("the end of a slow head", || {
+        slow.try_send("x").is_err() || slow.ending(Duration::from_millis(10)) != Ending::Open
+    });
+    silent.expect_closed();
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+    server.wait_for_line("access.log", "\"GET /slow HTTP/1.1\" 408 0 \"-\" \"-\"$");
+    // After a request it is keepalive_timeout that counts, and client_header_timeout from the next one's first byte.
+    let mut second = server.client();
+    second.get("/a.txt");
+    second.send("GET /a.t");
+    second.expect_closed();
+
+    let mut kept = Client::connect(server.port_of(2));
+    let response = kept.get("/a.txt");
+    assert_eq!(response.header("Keep-Alive"), Some("timeout=77"));
+    assert_eq!(response.header("Connection"), Some("keep-alive"));
+    let start = Instant::now();
+    kept.expect_closed();
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+
+    let mut never = Client::connect(server.port_of(3));
+    assert_eq!(never.get("/a.txt").header("Connection"), Some("close"));
+    never.expect_closed();
+}
+
+#[test]
+fn connections_have_an_end() {
+    let server = plain(
+        "server { listen 127.0.0.1:{{PORT}}; keepalive_requests 3; location /one { keepalive_requests 1; return 200; } }
+         server { listen 127.0.0.1:{{PORT2}}; keepalive_time 300ms; }",
+    )
+    .start();
+    for pipelined in [false, true] {
+        let mut client = server.client();
+        if pipelined {
+            client.send(GET.repeat(5));
+        }
+        for wanted in ["keep-alive", "keep-alive", "close"] {
+            let response = if pipelined { client.response() } else { client.get("/a.txt") };
+            assert_eq!(response.header("Connection"), Some(wanted));
+        }
+        client.expect_closed();
+    }
+    let mut client = server.client();
+    assert_eq!(client.get("/one").header("Connection"), Some("close"));
+
+    let mut client = Client::connect(server.port_of(2));
+    let start = Instant::now();
+    wait::holds("keepalive_time", || client.get("/a.txt").header("Connection") == Some("close"));
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+    client.expect_closed();
+}
+
+#[test]
+fn headers() {
+    let server = plain(include_str!("http1/headers.conf"))
+        .file("html/a.txt", "x\n")
+        .file("html/a.bin", "x\n")
+        .file("html/types/a.txt", "x\n")
+        .file("html/types/a.bin", "x\n")
+        .file("html/charset/a.txt", "x\n")
+        .file("html/charset/a.bin", "x\n")
+        .start();
+    scenario::run(&server, include_str!("http1/headers.txt"));
+    let response = server.get("/trailer?x=1");
+    assert_eq!(response.trailers, [("X-End".to_string(), "end-1".to_string())]);
+    let mut strict = Client::connect(server.port_of(2));
+    let response = strict.request("GET /odd HTTP/1.1\r\nHost: localhost\r\nX-Odd: a\r\nX{}: b\r\n\r\n");
+    assert_eq!(response.text(), "a||");
+}
+
+#[test]
+fn listening() {
+    let server = Builder::new(&bin())
+        .http(
+            "server { listen 127.0.0.1:{{PORT}}; server_name a; return 200 first; }
+             server { listen 127.0.0.1:{{PORT}} default_server; server_name b; return 200 second; }
+             server { listen {{PORT2}}; return 200 wildcard; }
+             server { listen 127.0.0.2:{{PORT2}}; return 200 'two $server_addr'; }
+             server { listen [::1]:{{PORT3}} ipv6only=on; listen 127.0.0.1:{{PORT3}}; listen unix:{{DIR}}/http.sock;
+                      return 200 '$remote_addr $server_addr $server_port $binary_remote_addr'; }
+             server { listen localhost:{{PORT4}}; return 200 'by name'; }",
+        )
+        .start();
+    let ask = |client: &mut Client, host: &str| {
+        client.request(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).text()
+    };
+    assert_eq!(ask(&mut server.client(), "a"), "first");
+    assert_eq!(ask(&mut server.client(), "b"), "second");
+    assert_eq!(ask(&mut server.client(), "x"), "second");
+    let connect = |ip: &str, n: usize| {
+        Client::connect_to(SocketAddr::new(ip.parse().unwrap(), server.port_of(n))).unwrap()
+    };
+    assert_eq!(ask(&mut connect("127.0.0.1", 2), "x"), "wildcard");
+    assert_eq!(ask(&mut connect("127.0.0.2", 2), "x"), "two 127.0.0.2");
+    assert_eq!(ask(&mut connect("127.0.0.3", 2), "x"), "wildcard");
+    let port = server.port_of(3);
+    let seen = ask(&mut connect("::1", 3), "x");
+    assert!(seen.starts_with(&format!("::1 ::1 {port} ")), "{seen:?}");
+    let seen = ask(&mut connect("127.0.0.1", 3), "x");
+    assert!(seen.starts_with(&format!("127.0.0.1 127.0.0.1 {port} ")), "{seen:?}");
+    let mut unix = Client::connect_unix(&server.dir().join("http.sock")).unwrap();
+    let seen = ask(&mut unix, "x");
+    assert!(seen.starts_with(&format!("unix: unix:{}/http.sock  unix:", server.dir().display())), "{seen:?}");
+    assert_eq!(ask(&mut connect("127.0.0.1", 4), "x"), "by name");
+}
+
+#[test]
+fn clients_that_go() {
+    let server = plain("server { listen 127.0.0.1:{{PORT}}; location / { } location /no-sendfile/ { sendfile off; alias {{DIR}}/html/; } }")
+        .file("html/big.txt", large())
+        .start();
+    for target in ["/big.txt", "/no-sendfile/big.txt"] {
+        for _ in 0..10 {
+            let mut client = Client::connect_narrow(server.port());
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            client.some(1000).unwrap();
+            client.reset();
+        }
+        let mut client = server.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        client.half_close();
+        assert_eq!(client.response().body.len(), 3_000_000);
+        client.expect_closed();
+    }
+    assert_eq!(server.get("/a.txt").text(), "hello\n");
+    let lines = server.access_lines(23);
+    let aborted =
+        lines.iter().filter(|line| line.contains("/big.txt") && !line.contains("\" 200 3000000 ")).count();
+    assert_eq!(aborted, 20, "{lines:#?}");
+}
+
+#[test]
+fn a_client_that_does_not_read() {
+    let server = plain(
+        "send_timeout 300ms;
+         server { listen 127.0.0.1:{{PORT}}; location / { } location /no-sendfile/ { sendfile off; alias {{DIR}}/html/; } }
+         server { listen 127.0.0.1:{{PORT2}}; reset_timedout_connection on; location / { } }",
+    )
+    .file("html/big.txt", large().repeat(4))
+    .start();
+    let ask = |port: u16, target: &str| {
+        let mut client = Client::connect_narrow(port);
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        client
+    };
+    let mut narrow = [ask(server.port(), "/big.txt"), ask(server.port(), "/no-sendfile/big.txt")];
+    let mut reset = ask(server.port_of(2), "/big.txt");
+    wait::holds("three time-outs", || server.error_log().matches("client timed out").count() == 3);
+    server.access_lines(3);
+    for client in &mut narrow {
+        let failure = client.try_response("GET").map(|r| r.status);
+        assert!(matches!(failure, Err(Failure::Fault(_))), "{failure:?}");
+    }
+    let failure = reset.try_response("GET").map(|r| r.status);
+    assert!(matches!(failure, Err(Failure::Reset)), "{failure:?}");
+    assert_eq!(server.get("/a.txt").text(), "hello\n");
+}
+
+#[test]
+fn rates() {
+    let server = plain(
+        "server { listen 127.0.0.1:{{PORT}};
+             location /limited/ { limit_rate 20k; alias {{DIR}}/html/; }
+             location /after/ { limit_rate 20k; limit_rate_after 20k; alias {{DIR}}/html/; }
+             location /set/ { set $limit_rate 20k; alias {{DIR}}/html/; }
+             location /variable/ { limit_rate $arg_rate; alias {{DIR}}/html/; }
+             location /slow { limit_rate 10; return 200 '0123456789abcdefghij'; } }",
+    )
+    .file("html/40k.txt", vec![b'x'; 40 << 10])
+    .start();
+    let cases = [
+        ("/limited/40k.txt", true),
+        ("/set/40k.txt", true),
+        ("/variable/40k.txt?rate=20k", true),
+        ("/slow", true),
+        ("/after/40k.txt", false),
+        ("/variable/40k.txt", false),
+    ];
+    std::thread::scope(|scope| {
+        for (target, is_slow) in cases {
+            let server = &server;
+            scope.spawn(move || {
+                let start = Instant::now();
+                let response = server.get(target);
+                let time = start.elapsed();
+                assert_eq!(response.status, 200, "{target}");
+                // The first second's share leaves at once, the second one's when a second is over.
+                assert!(!is_slow || time >= Duration::from_millis(700), "{target}: {time:?}");
+                assert!(time < Duration::from_secs(10), "{target}: {time:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn post_action_is_seen_by_nobody() {
+    let server = plain(
+        "log_format post '$uri $status $body_bytes_sent';
+         server { listen 127.0.0.1:{{PORT}}; access_log {{DIR}}/post.log post;
+             location / { post_action /after; }
+             location = /after { internal; access_log {{DIR}}/after.log post; return 200 unseen; } }",
+    )
+    .start();
+    let mut client = server.client();
+    for _ in 0..2 {
+        assert_eq!(client.get("/a.txt").text(), "hello\n");
+    }
+    assert_eq!(client.get("/missing").status, 404);
+    server.wait_for_line("after.log", "404");
+    let all = format!("{}{}", server.read("post.log"), server.read("after.log"));
+    assert_eq!(all.lines().count(), 3, "{all}");
 }

@@ -193,7 +193,10 @@ fn a_refused_reload_says_why_and_changes_nothing() {
     let refused = server.run(&["-s", "reload"]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("bind() to 127.0.0.1:{port} failed (98: Address already in use)")), "{said}");
+    assert!(
+        said.contains(&format!("bind() to 127.0.0.1:{port} failed (98: Address already in use)")),
+        "{said}"
+    );
     assert_eq!(who(&server), "one");
     server.configure_http("", &SITE.replace("one", "two"));
     let accepted = server.run(&["-s", "reload"]);

@@ -299,12 +299,12 @@ fn no_place_for_the_file() {
 #[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
     let prepared = Builder::new(BIN)
-        .http("client_body_temp_path {{DIR}}/no/such/folder; server { listen 127.0.0.1:{{PORT}}; }")
+        .http("client_body_temp_path /dev/null/folder; server { listen 127.0.0.1:{{PORT}}; }")
         .prepare();
     let output = prepared.run(&[]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("mkdir() \""), "{text}");
-    assert!(text.contains("/no/such/folder\" failed (2: No such file or directory)"), "{text}");
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("mkdir() \"/dev/null/folder\" failed ("), "{text}");
 }
 
 #[test]

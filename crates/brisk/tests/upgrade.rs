@@ -15,7 +15,13 @@ fn site() -> Builder {
 }
 
 fn load(server: &Server, connections: Connections) -> Load {
-    Load::start(&Plan { port: server.port(), threads: 2, connections, target: "/who".into(), accept: |r| r.status == 200 })
+    Load::start(&Plan {
+        port: server.port(),
+        threads: 2,
+        connections,
+        target: "/who".into(),
+        accept: |r| r.status == 200,
+    })
 }
 
 /// The worker that answered.
@@ -28,7 +34,9 @@ fn upgrade(server: &Server) -> (u32, u32) {
     let old = server.pid();
     server.signal(Signal::USR2);
     wait::holds("the old pid file", || server.read("brisk.pid.oldbin") == format!("{old}\n"));
-    let new = wait::until("the new pid file", || server.read("brisk.pid").trim().parse().ok().filter(|&pid: &u32| pid != old));
+    let new = wait::until("the new pid file", || {
+        server.read("brisk.pid").trim().parse().ok().filter(|&pid: &u32| pid != old)
+    });
     (old, new)
 }
 
@@ -50,7 +58,10 @@ fn an_upgrade_loses_no_request() {
     for load in loads {
         load.stop().assert_clean();
     }
-    assert!(!server.dir().join("brisk.pid.oldbin").exists() && !server.dir().join("brisk.pid.oldbin.sock").exists());
+    assert!(
+        !server.dir().join("brisk.pid.oldbin").exists()
+            && !server.dir().join("brisk.pid.oldbin.sock").exists()
+    );
     assert_eq!(server.pid(), new);
     assert!(process::children(new).contains(&who(&server)));
     // The new one is a server like any other.

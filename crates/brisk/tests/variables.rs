@@ -82,7 +82,9 @@ fn check(variable: &str, value: &[u8], pattern: &str) {
 
 #[test]
 fn in_the_response() {
-    let location = |(variable, _): &(&str, &str)| format!("location = /{} {{ return 200 \"{variable}\"; }}\n", &variable[1..]);
+    let location = |(variable, _): &(&str, &str)| {
+        format!("location = /{} {{ return 200 \"{variable}\"; }}\n", &variable[1..])
+    };
     let locations: String = IN_THE_RESPONSE.iter().map(location).collect();
     let http = format!(
         "server {{ listen 127.0.0.1:{{{{PORT}}}} default_server; return 404; }}
@@ -112,7 +114,8 @@ fn in_the_log() {
     );
     let server = Builder::new(BIN).http(&http).file("html/five", "12345").start();
     assert_eq!(server.get("/five").body, b"12345");
-    let line = wait::until("a line in the log", || server.read("all.log").strip_suffix('\n').map(str::to_string));
+    let line =
+        wait::until("a line in the log", || server.read("all.log").strip_suffix('\n').map(str::to_string));
     let values: Vec<&str> = line.split('|').collect();
     assert_eq!(values.len(), IN_THE_LOG.len(), "{line}");
     for ((variable, pattern), value) in IN_THE_LOG.iter().zip(values) {
@@ -155,7 +158,8 @@ fn userid_gives_a_cookie_and_knows_it_again() {
     let first = server.get("/");
     let cookie = first.header("Set-Cookie").unwrap();
     let pattern = "^who=([^;]+); (expires=[^;]+; )?domain=name.test; path=/shop$";
-    let value = Regex::new(pattern).unwrap().captures(cookie).unwrap_or_else(|| panic!("{cookie}"))[1].to_string();
+    let value =
+        Regex::new(pattern).unwrap().captures(cookie).unwrap_or_else(|| panic!("{cookie}"))[1].to_string();
     check("$uid_set", &first.body, r"\|who=[0-9A-F]{32}");
     let again = server.request(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: who={value}\r\n\r\n"));
     check("$uid_got", &again.body, r"who=[0-9A-F]{32}\|");

@@ -1,4 +1,4 @@
-//! Entry points for fuzzers: plain functions that assert the invariants. `make test` replays the corpus.
+//! Entry points for fuzzers: plain functions that assert the invariants. `crates/fuzz` replays and explores them.
 
 use crate::{Directive, NoFiles, SourceMap, parse};
 
@@ -26,17 +26,6 @@ fn walk(block: &[Directive], len: u32) {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn corpus() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
-        let mut count = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            super::fuzz_conf(&std::fs::read(entry.unwrap().path()).unwrap());
-            count += 1;
-        }
-        assert!(count > 0, "the corpus is empty");
-    }
-
     #[test]
     fn every_prefix_of_a_configuration() {
         let text = b"http { server { listen 80; location ~ \"^/x{2}\" { return 200 'a\\n$b${c}d'; } } } # end\n";

@@ -1,6 +1,6 @@
 //! Invariants of the parsers as plain functions over arbitrary bytes: they panic if one is broken.
 //!
-//! Tests replay the corpora through them, `examples/explore.rs` mutates the corpora, and any fuzzer can call them.
+//! `crates/fuzz` replays the corpora through them and explores from there.
 
 use crate::chunked::{
     ChunkError, ChunkEvent, ChunkLimits, ChunkedDecoder, write_chunk_head, write_last_chunk,

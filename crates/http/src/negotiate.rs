@@ -4,7 +4,7 @@
 pub type Quality = u16;
 
 /// The weight that an `Accept-Encoding` value gives a coding by name; 0 if it does not name it, or names it with a
-/// malformed weight. This is nginx's rule for gzip: `*` counts for nothing.
+/// malformed weight. This is nginx's rule for gzip: `*` counts for nothing, since clients that send it rarely mean it.
 pub fn coding_quality(value: &[u8], coding: &[u8]) -> Quality {
     for item in value.split(|&b| b == b',') {
         let mut parts = item.split(|&b| b == b';').map(<[u8]>::trim_ascii);
@@ -15,24 +15,69 @@ pub fn coding_quality(value: &[u8], coding: &[u8]) -> Quality {
     0
 }
 
-/// Whether gzip may be used.
-pub fn accepts_gzip(value: &[u8]) -> bool {
-    coding_quality(value, b"gzip") > 0
+/// The codings that this server makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Coding {
+    Zstd,
+    Br,
+    Gzip,
 }
 
-/// Of the codings that the server offers, the one with the greatest weight; among equals the first. As with gzip in
-/// nginx, a coding must be named, since clients that send `*` rarely mean it.
-pub fn choose_coding<'a>(value: &[u8], offered: &[&'a str]) -> Option<&'a str> {
-    let mut best = None;
-    let mut best_quality = 0;
-    for &coding in offered {
-        let quality = coding_quality(value, coding.as_bytes());
-        if quality > best_quality {
-            best = Some(coding);
-            best_quality = quality;
+impl Coding {
+    pub const ALL: [Coding; 3] = [Coding::Zstd, Coding::Br, Coding::Gzip];
+
+    /// As in `Content-Encoding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Coding::Zstd => "zstd",
+            Coding::Br => "br",
+            Coding::Gzip => "gzip",
         }
     }
-    best
+}
+
+/// What an `Accept-Encoding` value comes to: which codings are acceptable, and in what order. There are few different
+/// ones, however clients write them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Preference(u8);
+
+impl Preference {
+    /// Of a field's value; no field is an empty one. Weights are read as in [`coding_quality`].
+    pub fn parse(value: &[u8]) -> Preference {
+        let mut weights = [None; Coding::ALL.len()];
+        for item in value.split(|&b| b == b',') {
+            let mut parts = item.split(|&b| b == b';').map(<[u8]>::trim_ascii);
+            let name = parts.next().unwrap_or_default();
+            let known = Coding::ALL.iter().position(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()));
+            if let Some(at) = known
+                && weights[at].is_none()
+            {
+                weights[at] = Some(weight(parts).unwrap_or(0));
+            }
+        }
+        let weights = weights.map(Option::unwrap_or_default);
+        let mut packed = 0;
+        for (at, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0) {
+            let better = weights.iter().filter(|other| **other > weight).count() as u8;
+            packed |= (better + 1) << (2 * at);
+        }
+        Preference(packed)
+    }
+
+    /// A number that is equal for equal preferences, below 64.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// How many codings the client likes better; `None` if it does not accept this one.
+    pub fn rank(self, coding: Coding) -> Option<u8> {
+        (self.0 >> (2 * coding as u8) & 3).checked_sub(1)
+    }
+
+    /// Of the codings offered the one that the client likes best; among equals the first.
+    pub fn choose(self, offered: impl Iterator<Item = Coding>) -> Option<Coding> {
+        offered.filter_map(|coding| Some((self.rank(coding)?, coding))).min_by_key(|(rank, _)| *rank).map(|(_, c)| c)
+    }
 }
 
 /// The weight in an item's parameters: none means 1000. nginx takes `q` alone and at most three decimals.
@@ -92,14 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn choice() {
-        let check = |value: &str, want: Option<&str>| {
-            assert_eq!(choose_coding(value.as_bytes(), &["zstd", "br", "gzip"]), want, "{value}");
+    fn preferences_are_orders() {
+        let check = |value: &str, want: [Option<u8>; 3]| {
+            let preference = Preference::parse(value.as_bytes());
+            assert_eq!(Coding::ALL.map(|coding| preference.rank(coding)), want, "{value}");
+            assert!(preference.number() < 64);
         };
-        check("gzip, deflate, br, zstd", Some("zstd"));
-        check("gzip, br", Some("br"));
-        check("gzip, br;q=0.9", Some("gzip"));
-        check("br;q=0", None);
-        check("identity", None);
+        check("", [None; 3]);
+        check("gzip", [None, None, Some(0)]);
+        check("gzip, deflate, br, zstd", [Some(0); 3]);
+        check("gzip;q=0.8, br;q=0.9, zstd", [Some(0), Some(1), Some(2)]);
+        check("gzip;q=0.8, br;q=0, zstd;q=0.8", [Some(0), None, Some(0)]);
+        check("gzip, br;q=0.5, zstd;q=0.5", [Some(1), Some(1), Some(0)]);
+        let choose = |value: &str| Preference::parse(value.as_bytes()).choose(Coding::ALL.into_iter());
+        assert_eq!(choose("gzip, br"), Some(Coding::Br));
+        assert_eq!(choose("gzip, br;q=0.9"), Some(Coding::Gzip));
+        assert_eq!(choose("identity"), None);
     }
 }

@@ -1,6 +1,8 @@
 //! `ngx_http_auth_request_module`: a subrequest decides who may come in.
 
+use crate::computed::{taken, variable_name};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_http::Method;
 use brisk_server::conf::Cx;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -10,8 +12,6 @@ use brisk_server::row;
 use brisk_server::subrequest::Parent;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, VarId};
-use crate::computed::{taken, variable_name};
-use brisk_http::Method;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -24,7 +24,12 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "auth_request", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "auth_request",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "A URI whose answer decides: any 2xx lets the request in; 401 (with its WWW-Authenticate) and 403 are given to the client, anything else is a 500.",
         Set::Simple(|cx, d| {
             let uri = d.arg(0).bytes();
@@ -33,7 +38,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "auth_request_set", Context::HSL, Arity::TWO, D::Nothing, Replace, true,
+        "auth_request_set",
+        Context::HSL,
+        Arity::TWO,
+        D::Nothing,
+        Replace,
+        true,
         "Sets a variable when auth_request has its answer; the value may contain variables of that answer, such as $sent_http_… and $upstream_http_….",
         Set::Simple(auth_request_set)
     ),

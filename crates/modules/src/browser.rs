@@ -22,17 +22,32 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "modern_browser", Context::HSL, Arity::between(1, 2), D::Nothing, Replace, true,
+        "modern_browser",
+        Context::HSL,
+        Arity::between(1, 2),
+        D::Nothing,
+        Replace,
+        true,
         "A browser (msie, gecko, opera, safari or konqueror) and the version from which it is modern, or unlisted: browsers that no directive names are modern.",
         Set::Simple(modern_browser)
     ),
     row!(
-        "ancient_browser", Context::HSL, Arity::SOME, D::Nothing, Replace, true,
+        "ancient_browser",
+        Context::HSL,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        true,
         "Texts whose presence in User-Agent makes a browser ancient; netscape4 stands for Mozilla/1 to Mozilla/4.",
         Set::Simple(ancient_browser)
     ),
     row!(
-        "modern_browser_value", Context::HSL, Arity::ONE, D::Value("1"), Replace, false,
+        "modern_browser_value",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("1"),
+        Replace,
+        false,
         "The value of $modern_browser for modern browsers.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().modern_value = d.arg(0).bytes().into();
@@ -40,7 +55,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "ancient_browser_value", Context::HSL, Arity::ONE, D::Value("1"), Replace, false,
+        "ancient_browser_value",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("1"),
+        Replace,
+        false,
         "The value of $ancient_browser for ancient browsers.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().ancient_value = d.arg(0).bytes().into();
@@ -123,13 +143,18 @@ impl ModuleConf for Conf {
 fn modern_browser(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let one = match d.args.as_slice() {
         [name, version] => {
-            let at = MARKS.iter().position(|mark| name.str().eq_ignore_ascii_case(mark.name)).ok_or_else(|| {
-                Diag::emerg(name.span, format!("unknown browser name \"{}\"", name.text()))
-                    .help("it is msie, gecko, opera, safari or konqueror")
-            })?;
+            let at = MARKS.iter().position(|mark| name.str().eq_ignore_ascii_case(mark.name)).ok_or_else(
+                || {
+                    Diag::emerg(name.span, format!("unknown browser name \"{}\"", name.text()))
+                        .help("it is msie, gecko, opera, safari or konqueror")
+                },
+            )?;
             let (number, rest) = number(version.bytes());
             if !rest.is_empty() {
-                return Err(Diag::emerg(version.span, format!("invalid browser version \"{}\"", version.text())));
+                return Err(Diag::emerg(
+                    version.span,
+                    format!("invalid browser version \"{}\"", version.text()),
+                ));
             }
             Some((at, number))
         }
@@ -205,11 +230,14 @@ impl Conf {
         for &(at, modern) in &self.modern {
             let mark = &MARKS[at];
             let found = agent.get(mark.skip..).and_then(|rest| memmem::find(rest, mark.text));
-            if let Some(version) = found.and_then(|at| agent.get(mark.skip + at + mark.add..)).filter(|v| !v.is_empty()) {
+            if let Some(version) =
+                found.and_then(|at| agent.get(mark.skip + at + mark.add..)).filter(|v| !v.is_empty())
+            {
                 return if number(version).0 >= modern { Age::Modern } else { Age::Ancient };
             }
         }
-        let is_netscape4 = agent.len() > 13 && agent.starts_with(b"Mozilla/") && (b'1'..b'5').contains(&agent[8]);
+        let is_netscape4 =
+            agent.len() > 13 && agent.starts_with(b"Mozilla/") && (b'1'..b'5').contains(&agent[8]);
         let is_ancient = self.netscape4_is_ancient && is_netscape4
             || self.ancient.iter().any(|text| memmem::find(agent, text).is_some());
         if is_ancient { Age::Ancient } else { unlisted }
@@ -231,7 +259,8 @@ fn number(text: &[u8]) -> (u64, &[u8]) {
 
 /// As nginx: `MSIE`, but not with `Opera`.
 fn is_msie(agent: &[u8]) -> bool {
-    memmem::find(agent, b"MSIE ").is_some_and(|at| at + 7 < agent.len()) && memmem::find(agent, b"Opera").is_none()
+    memmem::find(agent, b"MSIE ").is_some_and(|at| at + 7 < agent.len())
+        && memmem::find(agent, b"Opera").is_none()
 }
 
 #[cfg(test)]
@@ -258,7 +287,8 @@ mod tests {
         let check = |conf: &Conf, agent: &str, want: Age| {
             assert_eq!(conf.age(Some(agent.as_bytes())), want, "{agent}");
         };
-        let gecko = |version: &str| format!("Mozilla/5.0 (X11; U; Linux i686; en-US; rv:{version}) Gecko/20020610");
+        let gecko =
+            |version: &str| format!("Mozilla/5.0 (X11; U; Linux i686; en-US; rv:{version}) Gecko/20020610");
         check(&listed, &gecko("1.7.2"), Age::Modern);
         check(&listed, &gecko("1.10"), Age::Modern);
         check(&listed, &gecko("1.7.1"), Age::Ancient);
@@ -283,6 +313,8 @@ mod tests {
             ("modern_browser msie 1.x;", "invalid browser version \"1.x\""),
             ("modern_browser msie;", "invalid parameter \"msie\""),
         ]);
-        accepted(&["modern_browser MSIE 5.5; modern_browser unlisted; ancient_browser netscape4 Links; ancient_browser_value old.;"]);
+        accepted(&[
+            "modern_browser MSIE 5.5; modern_browser unlisted; ancient_browser netscape4 Links; ancient_browser_value old.;",
+        ]);
     }
 }

@@ -175,7 +175,6 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "request_pool_size 4k;",
             "subrequest_output_buffer_size 4k;",
             "output_buffers 2 32k;",
-            "open_log_file_cache max=10;",
             "server_names_hash_bucket_size 64;",
             "server_names_hash_max_size 512;",
             "types_hash_bucket_size 64;",

@@ -10,6 +10,8 @@ mod charset;
 #[cfg(test)]
 mod check;
 mod cidr;
+mod coding;
+mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
@@ -53,6 +55,12 @@ pub static MODULES: &[&Module] = &[
     &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &coding::gzip::MODULE,
+    &coding::precompressed::MODULE,
+    &coding::gunzip::MODULE,
+    &coding::brotli::MODULE,
+    &coding::zstd::MODULE,
+    &compress_static::MODULE,
     &headers::MODULE,
     &index::MODULE,
     &realip::MODULE,

@@ -28,17 +28,32 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "limit_conn_zone", Context::HTTP, Arity::TWO, D::Nothing, Definition, true,
+        "limit_conn_zone",
+        Context::HTTP,
+        Arity::TWO,
+        D::Nothing,
+        Definition,
+        true,
         "Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.",
         Set::Simple(limit_conn_zone)
     ),
     row!(
-        "limit_conn", Context::HSL, Arity::TWO, D::Nothing, Replace, true,
+        "limit_conn",
+        Context::HSL,
+        Arity::TWO,
+        D::Nothing,
+        Replace,
+        true,
         "A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself. All limits of a block count.",
         Set::Simple(limit_conn)
     ),
     row!(
-        "limit_conn_log_level", Context::HSL, Arity::ONE, D::Value("error"), Replace, false,
+        "limit_conn_log_level",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("error"),
+        Replace,
+        false,
         "The level of messages about refused requests: info, notice, warn or error.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().level = limits::level(d)?;
@@ -46,7 +61,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "limit_conn_status", Context::HSL, Arity::ONE, D::Value("503"), Replace, false,
+        "limit_conn_status",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("503"),
+        Replace,
+        false,
         "The status of refused requests: 400 to 599.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().status = limits::status(d)?;
@@ -54,7 +74,12 @@ static ROWS: &[Row] = &[
         })
     ),
     simple!(
-        Conf, flag, "limit_conn_dry_run", dry_run, Context::HSL, "off",
+        Conf,
+        flag,
+        "limit_conn_dry_run",
+        dry_run,
+        Context::HSL,
+        "off",
         "Whether requests are only counted and logged, not refused."
     ),
 ];
@@ -249,7 +274,11 @@ fn key(limit: &Limit, keyed: &Keyed, r: &Request) -> Option<Vec<u8>> {
     let key = keyed.key.eval(r);
     if key.len() > 255 {
         let name = &limit.zone.name;
-        brisk_server::rlog!(r, Error, "the value of the key of limit_conn_zone \"{name}\" is more than 255 bytes");
+        brisk_server::rlog!(
+            r,
+            Error,
+            "the value of the key of limit_conn_zone \"{name}\" is more than 255 bytes"
+        );
         return None;
     }
     (!key.is_empty()).then_some(key)
@@ -371,6 +400,8 @@ mod tests {
                 "the shared memory zone \"one\" is already declared for a different use",
             ),
         ]);
-        accepted(&[&with("limit_conn one 1; location / { limit_conn_log_level info; limit_conn_status 501; }")]);
+        accepted(&[&with(
+            "limit_conn one 1; location / { limit_conn_log_level info; limit_conn_status 501; }",
+        )]);
     }
 }

@@ -23,7 +23,10 @@ impl<T> Parts<T> {
     pub fn new(bytes: u64, make: impl Fn(usize) -> T) -> Parts<T> {
         let count = (bytes / PART_BYTES_MIN).clamp(1, PARTS_MAX);
         let each = usize::try_from(bytes / count).unwrap_or(usize::MAX);
-        Parts { parts: (0..count).map(|_| Mutex::new(make(each))).collect(), hasher: DefaultHashBuilder::default() }
+        Parts {
+            parts: (0..count).map(|_| Mutex::new(make(each))).collect(),
+            hasher: DefaultHashBuilder::default(),
+        }
     }
 
     /// The part that a key belongs to, and the key's hash.

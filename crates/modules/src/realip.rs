@@ -28,17 +28,32 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "set_real_ip_from", Context::HSL, Arity::ONE, D::Nothing, Replace, true,
+        "set_real_ip_from",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
         "A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed.",
         Set::Simple(set_real_ip_from)
     ),
     row!(
-        "real_ip_header", Context::HSL, Arity::ONE, D::Value("X-Real-IP"), Replace, false,
+        "real_ip_header",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("X-Real-IP"),
+        Replace,
+        false,
         "The header field in which proxies tell the client's address, or proxy_protocol.",
         Set::Simple(real_ip_header)
     ),
     simple!(
-        Conf, flag, "real_ip_recursive", recursive, Context::HSL, "off",
+        Conf,
+        flag,
+        "real_ip_recursive",
+        recursive,
+        Context::HSL,
+        "off",
         "Whether addresses of trusted proxies in the field are passed over: the last other one is the client's. Otherwise it is the last."
     ),
 ];
@@ -171,13 +186,16 @@ impl Handler for RealIp {
 impl RealIp {
     fn client(&self, r: &Request) -> Option<SocketAddr> {
         let is_trusted = self.trusts(r.conn().peer);
-        let last = |field: Option<&[u8]>| forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive);
+        let last = |field: Option<&[u8]>| {
+            forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive)
+        };
         match &self.conf.told {
             Told::XRealIp => last(r.header(HeaderId::XRealIp)),
             Told::Field(name) => last(r.header_named(name)),
             Told::ProxyProtocol => told_by_proxy_protocol(r).filter(|_| is_trusted),
             Told::XForwardedFor => {
-                let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
+                let fields: Vec<&[u8]> =
+                    r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
                 forwarded(is_trusted, fields.into_iter(), &self.conf.proxies, self.conf.recursive)
             }
         }
@@ -207,7 +225,9 @@ mod tests {
     fn parameters_are_checked() {
         messages("set_real_ip_from 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
         messages("set_real_ip_from a..b;", &["host not found in set_real_ip_from \"a..b\""]);
-        accepted(&["set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;"]);
+        accepted(&[
+            "set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;",
+        ]);
     }
 
     #[test]

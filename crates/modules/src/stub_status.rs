@@ -24,7 +24,12 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[row!(
-    "stub_status", Context::SERVER.or(Context::LOCATION), Arity::between(0, 1), D::Nothing, No, false,
+    "stub_status",
+    Context::SERVER.or(Context::LOCATION),
+    Arity::between(0, 1),
+    D::Nothing,
+    No,
+    false,
     "The location answers with the numbers of connections and requests since the start.",
     Set::Simple(|cx, _| {
         cx.conf::<Conf>().on = true;
@@ -78,7 +83,8 @@ mod tests {
 
     #[test]
     fn it_owns_its_location_alone() {
-        let text = "server { location /a { stub_status; location /a/b { } } location /c { stub_status on; } }";
+        let text =
+            "server { location /a { stub_status; location /a/b { } } location /c { stub_status on; } }";
         let owned: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.content.is_some()).collect();
         assert_eq!(owned.iter().filter(|owned| **owned).count(), 2);
     }

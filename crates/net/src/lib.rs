@@ -4,6 +4,7 @@
 //! each other through a [`Mailbox`]. No protocol and no configuration is known here. System calls that need
 //! `unsafe` live in [`sys`] alone.
 
+pub mod background;
 pub mod blocking;
 pub mod clock;
 mod event_loop;

@@ -298,9 +298,7 @@ fn escaped_uri(uri: &[u8]) -> Vec<u8> {
 pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
     r.loc = id;
     let location = snap.location(id);
-    if location.plan.purity == Purity::Impure {
-        r.purity = Purity::Impure;
-    }
+    r.purity = r.purity.max(location.plan.purity);
     if let Some(limit) = &location.core.limit_except {
         let name = r.head.method_name.of(&r.buf);
         let name: &[u8] = if r.method == Method::Get && r.error_page { b"GET" } else { name };
@@ -450,7 +448,7 @@ fn finish(r: &mut Request) {
     let live = r.live.clone();
     for (stage, filter) in &live.snap.location(r.loc).plan.filters {
         // What a subrequest gives becomes part of another response, which has its own headers.
-        if r.depth == 0 || matches!(stage, Stage::Content | Stage::Charset) {
+        if r.depth == 0 || matches!(stage, Stage::Decoding | Stage::Content | Stage::Charset) {
             filter.filter(r);
         }
     }

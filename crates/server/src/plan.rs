@@ -33,6 +33,8 @@ pub enum Stage {
     NotModified,
     /// `add_header`, `expires`, cookies: as in nginx they see the response before it is recoded or compressed.
     Headers,
+    /// Undoes a coding that the client does not accept, or that later filters could not read through.
+    Decoding,
     /// Changes content: substitution, SSI, images.
     Content,
     /// Recodes: charset.
@@ -44,10 +46,12 @@ pub enum Stage {
 }
 
 /// Whether an answer may be kept and given again to the same request target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purity {
     /// Depends only on the request target, the host and the files looked at.
     Pure,
+    /// Also on which content codings the client accepts: on [`Request::encoding_class`] and nothing else.
+    ByEncoding,
     /// Looks at anything else: other headers, the client, the clock.
     Impure,
 }
@@ -116,9 +120,7 @@ impl Plan {
     }
 
     pub fn note(&mut self, purity: Purity) {
-        if purity == Purity::Impure {
-            self.purity = Purity::Impure;
-        }
+        self.purity = self.purity.max(purity);
     }
 
     /// Puts everything into its final order; called once, when the location is complete.

@@ -15,6 +15,7 @@ use crate::response::Response;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
 use brisk_http::framing::BodyFraming;
+use brisk_http::negotiate::Preference;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
 use brisk_net::clock::Now;
@@ -117,7 +118,7 @@ pub struct Request {
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
     /// As `slots`, for what variables find out: they see the request only from outside.
-    findings: RefCell<Vec<Rc<dyn Any>>>,
+    pub(crate) findings: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Request {
@@ -241,6 +242,20 @@ impl Request {
     /// The value of the first request header with this name.
     pub fn header_named(&self, name: &[u8]) -> Option<&[u8]> {
         self.head.named(&self.buf, name).next().map(|h| h.value.of(&self.buf))
+    }
+
+    /// What [`Purity::ByEncoding`] answers depend on: the codings that the client accepts, whether it is a proxy, and
+    /// whether that sends credentials.
+    pub fn encoding_class(&self) -> u8 {
+        let accepted = self.header(HeaderId::AcceptEncoding).map(Preference::parse).unwrap_or_default();
+        let via = self.head.has(HeaderId::Via);
+        let credentials = via && self.head.has(HeaderId::Authorization);
+        accepted.number() | u8::from(via) << 6 | u8::from(credentials) << 7
+    }
+
+    /// Notes what the answer depends on.
+    pub fn depends_on(&mut self, purity: Purity) {
+        self.purity = self.purity.max(purity);
     }
 
     /// The target as sent, without scheme and host: `$request_uri`.

@@ -453,7 +453,7 @@ impl Driver for ThreadDriver {
     }
 
     fn before_sleep(&self) {
-        self.0.logs.flush();
+        self.0.logs.flush_due();
     }
 }
 

@@ -22,7 +22,7 @@ pub type Socket = (Address, OwnedFd);
 pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
     let line = log::line(level, None, message);
     for to in live.snap.core.error_log.iter().filter(|to| to.level >= level) {
-        live.logs[to.log.0 as usize].write(line.as_bytes());
+        live.logs[to.log.0 as usize].message(level, &line);
     }
 }
 
@@ -68,7 +68,9 @@ impl Worker {
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
                     let _ = ready.send(Ok(()));
-                    home.run(&ThreadDriver(thread))
+                    let result = home.run(&ThreadDriver(thread.clone()));
+                    thread.logs.flush();
+                    result
                 };
                 match catch_unwind(AssertUnwindSafe(run)) {
                     Ok(Ok(())) => {}

@@ -85,7 +85,12 @@ impl Client {
     /// Connects with a receive buffer so small that a server soon has to wait for us.
     pub fn connect_narrow(port: u16) -> Client {
         let connect = || -> io::Result<Client> {
-            let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            let fd = rustix::net::socket_with(
+                AddressFamily::INET,
+                SocketType::STREAM,
+                SocketFlags::CLOEXEC,
+                None,
+            )?;
             sockopt::set_socket_recv_buffer_size(&fd, 4096)?;
             rustix::net::connect(&fd, &SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))?;
             Client::over(Stream::Tcp(fd.into()))
@@ -153,7 +158,8 @@ impl Client {
         self.send(bytes);
         let method = bytes.split(|&b| b == b' ').next().unwrap_or_default();
         let method = String::from_utf8_lossy(method).into_owned();
-        self.try_response(&method).unwrap_or_else(|failure| panic!("{}: {failure}", String::from_utf8_lossy(bytes)))
+        self.try_response(&method)
+            .unwrap_or_else(|failure| panic!("{}: {failure}", String::from_utf8_lossy(bytes)))
     }
 
     /// GET with a `Host` of `localhost`.
@@ -166,7 +172,8 @@ impl Client {
 
     /// As [`Client::get`], for those who count failures.
     pub fn try_get(&mut self, target: &str) -> Result<Response, Failure> {
-        self.try_send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).map_err(|e| failure(&e))?;
+        self.try_send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+            .map_err(|e| failure(&e))?;
         self.try_response("GET")
     }
 
@@ -237,7 +244,8 @@ impl Client {
         let mut body = Vec::new();
         loop {
             let line = self.line()?;
-            let size = usize::from_str_radix(&line, 16).map_err(|_| Failure::Fault(format!("chunk size {line:?}")))?;
+            let size = usize::from_str_radix(&line, 16)
+                .map_err(|_| Failure::Fault(format!("chunk size {line:?}")))?;
             if size == 0 {
                 break;
             }

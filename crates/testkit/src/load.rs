@@ -139,7 +139,9 @@ fn one(plan: &Plan, kept: &mut Option<Client>) -> Result<u64, String> {
     }
     let closes = response.header("Connection") == Some("close");
     match plan.connections {
-        Connections::Kept if closes => return Err(format!("the server closes a kept connection:\n{}", response.head)),
+        Connections::Kept if closes => {
+            return Err(format!("the server closes a kept connection:\n{}", response.head));
+        }
         Connections::Kept | Connections::Reused if !closes => *kept = Some(client),
         // A reset leaves no port waiting: thousands of connections must not use them up.
         _ => client.reset(),

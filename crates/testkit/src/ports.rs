@@ -39,6 +39,8 @@ fn try_claim(number: u16) -> Option<Port> {
     let name = SocketAddr::from_abstract_name(format!("brisk-test-port-{number}")).ok()?;
     let claim = UnixDatagram::bind_addr(&name).ok()?;
     // Whatever else runs on this machine must not listen there either; [::] covers IPv4 too where there is IPv6.
-    TcpListener::bind((Ipv6Addr::UNSPECIFIED, number)).or_else(|_| TcpListener::bind(("0.0.0.0", number))).ok()?;
+    TcpListener::bind((Ipv6Addr::UNSPECIFIED, number))
+        .or_else(|_| TcpListener::bind(("0.0.0.0", number)))
+        .ok()?;
     Some(Port { number, _claim: claim })
 }

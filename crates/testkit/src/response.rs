@@ -42,7 +42,10 @@ impl Response {
 
     /// All values of a header.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.headers.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+        self.headers
+            .iter()
+            .filter(move |(have, _)| have.eq_ignore_ascii_case(name))
+            .map(|(_, value)| &**value)
     }
 
     /// The body as text.
@@ -72,7 +75,8 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Head, Fault> {
     let (code, reason) = rest.split_once(' ').ok_or_else(|| fault("status line", first))?;
     let is_code = code.len() == 3 && code.bytes().all(|b| b.is_ascii_digit());
     let status = code.parse().ok().filter(|_| is_code).ok_or_else(|| fault("status", first))?;
-    let headers = lines.map(|line| parse_field(line).ok_or_else(|| fault("field", line))).collect::<Result<_, _>>()?;
+    let headers =
+        lines.map(|line| parse_field(line).ok_or_else(|| fault("field", line))).collect::<Result<_, _>>()?;
     Ok(Head { status, reason: reason.to_string(), headers, text: text.clone() })
 }
 
@@ -80,7 +84,10 @@ pub(crate) fn parse_field(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(": ").or_else(|| Some((line.strip_suffix(':')?, "")))?;
     let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let is_clean = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
-    let good = !name.is_empty() && name.bytes().all(is_token) && value.bytes().all(is_clean) && value.trim() == value;
+    let good = !name.is_empty()
+        && name.bytes().all(is_token)
+        && value.bytes().all(is_clean)
+        && value.trim() == value;
     good.then(|| (name.to_string(), value.to_string()))
 }
 

@@ -15,7 +15,10 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 /// What a configuration is made from.
 enum Conf {
     /// Inside `http`, with the usual rest around it.
-    Http { main: String, http: String },
+    Http {
+        main: String,
+        http: String,
+    },
     Whole(String),
 }
 
@@ -183,7 +186,11 @@ impl Prepared {
         let terminal = File::create(self.dir().join("terminal.log")).expect("a file in our own folder");
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         let mut command = self.command(&["-e", "error.log"]);
-        command.args(args).stdin(Stdio::null()).stdout(terminal.try_clone().expect("a copy")).stderr(terminal);
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(terminal.try_clone().expect("a copy"))
+            .stderr(terminal);
         self.start_with(command)
     }
 
@@ -403,7 +410,8 @@ impl Drop for Server {
         for pid in master.into_iter().chain(ours) {
             process::signal(pid, Signal::TERM);
         }
-        let reap = |child: &mut Option<Child>| child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_none());
+        let reap =
+            |child: &mut Option<Child>| child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_none());
         let ended = wait::within(wait::DEADLINE, || {
             let running = reap(&mut self.child) || all.iter().any(|&pid| process::is_alive(pid));
             (!running).then_some(())
@@ -436,7 +444,9 @@ fn usual(main: &str, http: &str) -> String {
             head.push('\n');
         }
     }
-    format!("{head}{main}\nhttp {{\n    access_log {{{{DIR}}}}/access.log;\n    root {{{{DIR}}}}/html;\n{http}\n}}\n")
+    format!(
+        "{head}{main}\nhttp {{\n    access_log {{{{DIR}}}}/access.log;\n    root {{{{DIR}}}}/html;\n{http}\n}}\n"
+    )
 }
 
 fn fill(text: &str, dir: &Path, ports: &mut Vec<Port>) -> String {

@@ -40,7 +40,8 @@ pub fn all() -> Vec<Package> {
             .collect(),
     };
     // Packages for other systems are in the list too: only what the graph reaches was resolved.
-    let reached: Vec<Value> = list(&metadata["resolve"]["nodes"]).iter().map(|node| node["id"].clone()).collect();
+    let reached: Vec<Value> =
+        list(&metadata["resolve"]["nodes"]).iter().map(|node| node["id"].clone()).collect();
     list(&metadata["packages"]).into_iter().filter(|p| reached.contains(&p["id"])).map(package).collect()
 }
 

@@ -35,10 +35,12 @@ fn skipped(text: &[u8], before: Option<u8>) -> usize {
         [b'/', b'/', ..] => text.iter().position(|&b| b == b'\n').unwrap_or(text.len()),
         [b'/', b'*', ..] => block_comment(text),
         [b'"', ..] => string(text),
-        [b'r', rest @ ..] if !before.is_some_and(|b| is_word(b) && b != b'b' && b != b'c') => match raw_string(rest) {
-            0 => 0,
-            length => 1 + length,
-        },
+        [b'r', rest @ ..] if !before.is_some_and(|b| is_word(b) && b != b'b' && b != b'c') => {
+            match raw_string(rest) {
+                0 => 0,
+                length => 1 + length,
+            }
+        }
         [b'\'', b'\\', ..] => 2 + text[2..].iter().skip(1).position(|&b| b == b'\'').map_or(0, |at| at + 2),
         // A character, not a lifetime: the quote closes after one character.
         [b'\'', first, ..] => {
@@ -127,9 +129,9 @@ pub fn tests_of<'a>(path: &str, text: &'a str) -> &'a str {
         return text;
     }
     // Several test modules, or `mod x;` for tests only, come after the code too.
-    let start = text.match_indices("#[cfg(test)]").find(|(at, _)| {
-        text[*at..].lines().nth(1).is_some_and(|line| line.trim_end().ends_with('{'))
-    });
+    let start = text
+        .match_indices("#[cfg(test)]")
+        .find(|(at, _)| text[*at..].lines().nth(1).is_some_and(|line| line.trim_end().ends_with('{')));
     start.map_or("", |(at, _)| &text[at..])
 }
 
@@ -160,7 +162,10 @@ mod tests {
     fn tests_are_found() {
         assert_eq!(tests_of("crates/a/src/tests.rs", "x"), "x");
         assert_eq!(tests_of("crates/a/src/b_tests.rs", "x"), "x");
-        assert_eq!(tests_of("crates/a/src/b.rs", "x\n#[cfg(test)]\nmod c;\ny\n#[cfg(test)]\nmod tests {\n}"), "#[cfg(test)]\nmod tests {\n}");
+        assert_eq!(
+            tests_of("crates/a/src/b.rs", "x\n#[cfg(test)]\nmod c;\ny\n#[cfg(test)]\nmod tests {\n}"),
+            "#[cfg(test)]\nmod tests {\n}"
+        );
         assert_eq!(tests_of("crates/a/src/b.rs", "x"), "");
     }
 }

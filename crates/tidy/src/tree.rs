@@ -12,7 +12,11 @@ pub struct File {
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/tidy lies two below the root").into()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/tidy lies two below the root")
+        .into()
 }
 
 /// All text files, in order of their paths: not what is built, not what git keeps.

@@ -27,10 +27,22 @@ fn nginx_coverage_is_current() {
 fn every_row_has_a_doc() {
     let is_sentence = |doc: &str| doc.len() > 8 && doc.ends_with(['.', ')']);
     for (module, row) in directives::all() {
-        assert!(is_sentence(row.doc), "{} of {}: its doc is no sentence: {:?}", row.name, module.name, row.doc);
+        assert!(
+            is_sentence(row.doc),
+            "{} of {}: its doc is no sentence: {:?}",
+            row.name,
+            module.name,
+            row.doc
+        );
     }
     for (module, row) in variables::all() {
-        assert!(is_sentence(row.doc), "${} of {}: its doc is no sentence: {:?}", row.name, module.name, row.doc);
+        assert!(
+            is_sentence(row.doc),
+            "${} of {}: its doc is no sentence: {:?}",
+            row.name,
+            module.name,
+            row.doc
+        );
     }
 }
 
@@ -74,8 +86,10 @@ fn statements_are_found() {
 #[test]
 fn every_directive_is_used_by_a_test() {
     let texts = test_texts();
-    let unused: Vec<_> =
-        directives::all().map(|(_, row)| row.name).filter(|name| !texts.iter().any(|text| is_stated(text, name))).collect();
+    let unused: Vec<_> = directives::all()
+        .map(|(_, row)| row.name)
+        .filter(|name| !texts.iter().any(|text| is_stated(text, name)))
+        .collect();
     assert!(unused.is_empty(), "no test uses {unused:?}");
 }
 

@@ -13,8 +13,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-conf", "brisk-http"]),
-    ("brisk-testkit", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
+    ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-server", "brisk-modules"]),
+    (
+        "brisk-testkit",
+        &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
+    ),
     ("brisk-tidy", &["brisk-modules"]),
 ];
 
@@ -83,7 +86,10 @@ fn is_allowed(expression: &str) -> bool {
 #[test]
 fn licence_expressions_are_read() {
     assert!(is_allowed("MIT OR GPL-3.0") && is_allowed("Unlicense/MIT"));
-    assert!(is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0") && is_allowed("Apache-2.0 WITH LLVM-exception OR MIT"));
+    assert!(
+        is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0")
+            && is_allowed("Apache-2.0 WITH LLVM-exception OR MIT")
+    );
     assert!(!is_allowed("MIT AND GPL-3.0") && !is_allowed(""));
 }
 
@@ -91,7 +97,8 @@ fn licence_expressions_are_read() {
 fn each_crate_is_built_in_one_version() {
     let mut names: Vec<_> = packages::all().into_iter().map(|package| package.name).collect();
     names.sort();
-    let mut twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
+    let mut twice: Vec<_> =
+        names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
     twice.dedup();
     let listed: Vec<_> = DUPLICATES.iter().map(|(name, _)| *name).collect();
     assert_eq!(twice, listed, "several versions of a crate: agree on one, or list it with the reason");

@@ -33,7 +33,12 @@ const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 static ROWS: &[Row] = &[
     row!(
-        "auth_basic", CONTEXTS, Arity::ONE, D::Value("off"), Replace, false,
+        "auth_basic",
+        CONTEXTS,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "Asks for a name and password of auth_basic_user_file; the text, which may contain variables, is shown to the user. off ends what is inherited.",
         Set::Simple(|cx, d| {
             let realm = Arc::new(cx.template(d.arg(0))?);
@@ -42,7 +47,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "auth_basic_user_file", CONTEXTS, Arity::ONE, D::Nothing, Replace, false,
+        "auth_basic_user_file",
+        CONTEXTS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "The file of names and passwords, relative to the main file's folder; may contain variables. A line is name:password[:comment]; passwords as made by htpasswd or crypt(3) (apr1, bcrypt, $5$, $6$, $1$, DES), {SHA}, {SSHA} or {PLAIN}. A changed file counts at once.",
         Set::Simple(user_file)
     ),

@@ -53,7 +53,8 @@ fn is_crypt(kept: &str) -> bool {
 /// Apache's variant of the MD5-based crypt, without its head.
 fn apr1(password: &[u8], salt: &[u8]) -> [u8; 22] {
     let salt = &salt[..salt.len().min(8)];
-    let inner: [u8; 16] = Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize().into();
+    let inner: [u8; 16] =
+        Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize().into();
     let mut outer = Md5::new().chain_update(password).chain_update(b"$apr1$").chain_update(salt);
     for at in (0..password.len()).step_by(16) {
         outer.update(&inner[..(password.len() - at).min(16)]);
@@ -116,7 +117,11 @@ mod tests {
             for wrong in ["", "Password", "password1", "passwor"] {
                 // Traditional crypt looks at eight characters.
                 let is_des = kept.len() == 13;
-                assert_eq!(verify(wrong.as_bytes(), kept.as_bytes()), is_des && wrong == "password1", "{kept}");
+                assert_eq!(
+                    verify(wrong.as_bytes(), kept.as_bytes()),
+                    is_des && wrong == "password1",
+                    "{kept}"
+                );
             }
         }
     }
@@ -124,9 +129,31 @@ mod tests {
     #[test]
     fn what_is_broken_lets_nobody_in() {
         for kept in [
-            "", "{PLAIN}", "{SHA}", "{SHA}Zm9vCg==", "{SHA}_____Mm5Pz8GgiULbPgzG37mj9g=", "{SSHA}", "{SSHA}Zm9vCg==",
-            "{SSHA}_____wQadOA1e+/f+T+H3eCQQhRzYWx0", "{MD5}x", "$apr1$", "$apr1$salt", "$apr1$salt$", "$1$", "$1$salt$", "$2y$",
-            "$2y$99$x", "$2y$05$", "$5$", "$5$rounds=0$", "$6$salt$", "$7$x", "password", "x", "::", "\u{e9}",
+            "",
+            "{PLAIN}",
+            "{SHA}",
+            "{SHA}Zm9vCg==",
+            "{SHA}_____Mm5Pz8GgiULbPgzG37mj9g=",
+            "{SSHA}",
+            "{SSHA}Zm9vCg==",
+            "{SSHA}_____wQadOA1e+/f+T+H3eCQQhRzYWx0",
+            "{MD5}x",
+            "$apr1$",
+            "$apr1$salt",
+            "$apr1$salt$",
+            "$1$",
+            "$1$salt$",
+            "$2y$",
+            "$2y$99$x",
+            "$2y$05$",
+            "$5$",
+            "$5$rounds=0$",
+            "$6$salt$",
+            "$7$x",
+            "password",
+            "x",
+            "::",
+            "\u{e9}",
         ] {
             assert!(!verify(b"password", kept.as_bytes()), "{kept}");
         }

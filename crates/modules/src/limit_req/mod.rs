@@ -32,17 +32,32 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "limit_req_zone", Context::HTTP, Arity::exactly(3), D::Nothing, Definition, true,
+        "limit_req_zone",
+        Context::HTTP,
+        Arity::exactly(3),
+        D::Nothing,
+        Definition,
+        true,
         "Declares counters of requests: a key, zone=NAME:SIZE and rate=N r/s or r/m (written together: 10r/s). Requests whose key is empty are not counted. When the memory is used up, the keys used least recently are forgotten. A reload keeps the counters of a zone whose key and size are unchanged.",
         Set::Simple(limit_req_zone)
     ),
     row!(
-        "limit_req", Context::HSL, Arity::between(1, 3), D::Nothing, Replace, true,
+        "limit_req",
+        Context::HSL,
+        Arity::between(1, 3),
+        D::Nothing,
+        Replace,
+        true,
         "Limits the rate of requests per key of zone=NAME. Up to burst=N requests ahead of the rate are delayed, with nodelay or the first delay=N of them not; more are refused. All limits of a block count.",
         Set::Simple(limit_req)
     ),
     row!(
-        "limit_req_log_level", Context::HSL, Arity::ONE, D::Value("error"), Replace, false,
+        "limit_req_log_level",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("error"),
+        Replace,
+        false,
         "The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().level = limits::level(d)?;
@@ -50,7 +65,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "limit_req_status", Context::HSL, Arity::ONE, D::Value("503"), Replace, false,
+        "limit_req_status",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("503"),
+        Replace,
+        false,
         "The status of refused requests: 400 to 599.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().status = limits::status(d)?;
@@ -58,7 +78,12 @@ static ROWS: &[Row] = &[
         })
     ),
     simple!(
-        Conf, flag, "limit_req_dry_run", dry_run, Context::HSL, "off",
+        Conf,
+        flag,
+        "limit_req_dry_run",
+        dry_run,
+        Context::HSL,
+        "off",
         "Whether requests are only counted and logged, not delayed or refused."
     ),
 ];
@@ -160,7 +185,8 @@ fn whole(text: &str) -> Option<Millirequests> {
 fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (mut zone, mut burst, mut delay) = (None, 0, 0);
     let count = |token: &Token, text: &str, what: &str| {
-        whole(text).ok_or_else(|| Diag::emerg(token.span, format!("invalid {what} value \"{}\"", token.text())))
+        whole(text)
+            .ok_or_else(|| Diag::emerg(token.span, format!("invalid {what} value \"{}\"", token.text())))
     };
     for token in &d.args {
         let text = token.str();
@@ -246,8 +272,15 @@ enum Together {
     /// No key was there to be counted.
     Uncounted,
     /// Go on after the longest of the delays; the limit and excess that make it.
-    Pass { delay_ms: u64, excess: Millirequests, limit: usize },
-    Refuse { excess: Option<Millirequests>, limit: usize },
+    Pass {
+        delay_ms: u64,
+        excess: Millirequests,
+        limit: usize,
+    },
+    Refuse {
+        excess: Option<Millirequests>,
+        limit: usize,
+    },
 }
 
 impl Handler for LimitReq {
@@ -266,7 +299,12 @@ impl Handler for LimitReq {
                     let (zone, level) = (&self.conf.limits[limit].zone.name, self.conf.level);
                     let (whole, rest) = (excess / 1000, excess % 1000);
                     if r.logs(level) {
-                        r.log(level, format_args!("limiting requests{note}, excess: {whole}.{rest:03} by zone \"{zone}\""));
+                        r.log(
+                            level,
+                            format_args!(
+                                "limiting requests{note}, excess: {whole}.{rest:03} by zone \"{zone}\""
+                            ),
+                        );
                     }
                 }
                 status.0.set(Some(choose(Outcome::Rejected, Outcome::RejectedDryRun)));
@@ -280,7 +318,10 @@ impl Handler for LimitReq {
                 let (zone, level) = (&self.conf.limits[limit].zone.name, one_lower(self.conf.level));
                 let (whole, rest) = (excess / 1000, excess % 1000);
                 if r.logs(level) {
-                    r.log(level, format_args!("delaying request{note}, excess: {whole}.{rest:03}, by zone \"{zone}\""));
+                    r.log(
+                        level,
+                        format_args!("delaying request{note}, excess: {whole}.{rest:03}, by zone \"{zone}\""),
+                    );
                 }
                 status.0.set(Some(choose(Outcome::Delayed, Outcome::DelayedDryRun)));
                 if dry_run { Flow::Next } else { delay(delay_ms) }
@@ -333,7 +374,11 @@ fn key(limit: &Limit, r: &Request) -> Option<Vec<u8>> {
     let key = limit.counted.as_ref()?.key.eval(r);
     if key.len() > 65_535 {
         let name = &limit.zone.name;
-        brisk_server::rlog!(r, Error, "the value of the key of limit_req_zone \"{name}\" is more than 65535 bytes");
+        brisk_server::rlog!(
+            r,
+            Error,
+            "the value of the key of limit_req_zone \"{name}\" is more than 65535 bytes"
+        );
         return None;
     }
     (!key.is_empty()).then_some(key)
@@ -407,7 +452,9 @@ mod tests {
             ),
         ]);
         accepted(&[
-            &format!("limit_req zone=one burst=2 nodelay; {zone} server {{ location / {{ limit_req zone=one; }} }}"),
+            &format!(
+                "limit_req zone=one burst=2 nodelay; {zone} server {{ location / {{ limit_req zone=one; }} }}"
+            ),
             &with("limit_req zone=one burst=5 delay=3; limit_req_log_level WARN; limit_req_dry_run on;"),
         ]);
     }
@@ -418,15 +465,16 @@ mod tests {
                     server { limit_req zone=a; location /a { } location /b { limit_req zone=b; } }";
         let snapshot = crate::check::http(text).unwrap();
         assert_eq!(snapshot.zones.len(), 2);
-        assert!(snapshot.locations.iter().all(|l| l.plan.preaccess.len() == 1 && l.plan.purity == Purity::Impure));
+        assert!(
+            snapshot.locations.iter().all(|l| l.plan.preaccess.len() == 1 && l.plan.purity == Purity::Impure)
+        );
     }
 
     #[test]
     fn counters_outlive_a_reload_that_leaves_the_zone_as_it_is() {
         let zones = |text: &str| crate::check::http(text).unwrap().zones.clone();
-        let full = |zones: &[Arc<Zone>]| {
-            zones[0].state::<Counters>().ask(b"k", 1, 0, 0, true) != Verdict::Within(0)
-        };
+        let full =
+            |zones: &[Arc<Zone>]| zones[0].state::<Counters>().ask(b"k", 1, 0, 0, true) != Verdict::Within(0);
         let old = zones("limit_req_zone $uri zone=a:1m rate=1r/s;");
         assert!(!full(&old) && full(&old));
         for (text, keeps) in [

@@ -31,7 +31,14 @@ impl Counters {
     }
 
     /// Asks whether a request is within the burst, and counts it if so and if `account`.
-    pub fn ask(&self, key: &[u8], rate: Millirequests, burst: Millirequests, now_ms: u64, account: bool) -> Verdict {
+    pub fn ask(
+        &self,
+        key: &[u8],
+        rate: Millirequests,
+        burst: Millirequests,
+        now_ms: u64,
+        account: bool,
+    ) -> Verdict {
         let (mut part, hash) = self.0.of(key);
         part.ask(hash, key, rate, burst, now_ms, account)
     }
@@ -81,7 +88,15 @@ impl Part {
         }
     }
 
-    fn ask(&mut self, hash: u64, key: &[u8], rate: Millirequests, burst: Millirequests, now_ms: u64, account: bool) -> Verdict {
+    fn ask(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        rate: Millirequests,
+        burst: Millirequests,
+        now_ms: u64,
+        account: bool,
+    ) -> Verdict {
         let found = self.table.find(hash, |&at| *self.counters[at as usize].key == *key).copied();
         let Some(at) = found else {
             return if account { self.add(hash, key, rate, now_ms) } else { Verdict::Within(0) };
@@ -223,7 +238,7 @@ mod tests {
         assert_eq!(ask(1), Verdict::Within(0), "it was not");
         assert_eq!(part.counters.len(), 256);
         assert!(part.bytes <= part.bytes_max);
-        assert_eq!(part.ask(1, &[0; 40_000], 1, 0, 0, true), Verdict::TooLarge);
+        assert_eq!(part.ask(1, &vec![0; 40_000], 1, 0, 0, true), Verdict::TooLarge);
     }
 
     #[test]

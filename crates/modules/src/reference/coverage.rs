@@ -7,7 +7,8 @@ use brisk_server::module::{Row, Set};
 use std::fmt::Write as _;
 
 /// Modules of nginx whose directives are for other systems than Linux.
-const ELSEWHERE: &[&str] = &["ngx_devpoll_module", "ngx_eventport_module", "ngx_kqueue_module", "ngx_iocp_module"];
+const ELSEWHERE: &[&str] =
+    &["ngx_devpoll_module", "ngx_eventport_module", "ngx_kqueue_module", "ngx_iocp_module"];
 
 /// What Brisk does with a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +25,11 @@ pub enum State {
 /// What Brisk does with a directive of nginx.
 pub fn state(known: &Known) -> State {
     let contexts: Vec<_> = known.contexts.split(',').map(|name| (name, context(name))).collect();
-    let rows: Vec<&Row> = directives::all().map(|(_, row)| row).filter(|row| row.name == known.name).collect();
+    let rows: Vec<&Row> =
+        directives::all().map(|(_, row)| row).filter(|row| row.name == known.name).collect();
     let has = |context: Option<Context>| context.is_some_and(|c| rows.iter().any(|row| row.contexts.has(c)));
-    let missing: Vec<&str> = contexts.iter().filter(|(_, context)| !has(*context)).map(|(name, _)| *name).collect();
+    let missing: Vec<&str> =
+        contexts.iter().filter(|(_, context)| !has(*context)).map(|(name, _)| *name).collect();
     if missing.len() == contexts.len() {
         return State::Refused(message(known, !rows.is_empty()));
     }
@@ -143,8 +146,7 @@ mod tests {
             "ngx_thread_pool_module",
         ];
         /// Directives of the core that serve only modules which are not here yet.
-        const LATER: &[&str] =
-            &["gzip_disable", "gzip_http_version", "gzip_proxied", "gzip_vary", "resolver", "resolver_timeout"];
+        const LATER: &[&str] = &["resolver", "resolver_timeout"];
         let refused: Vec<_> = nginx::directives()
             .filter(|known| CORE.contains(&known.module))
             .filter(|known| !matches!(state(known), State::Works | State::Accepted(_)))

@@ -47,7 +47,10 @@ pub fn markdown() -> String {
     );
     for module in MODULES.iter().filter(|m| !m.rows.is_empty()) {
         let _ = writeln!(out, "\n## {}\n", module.name);
-        let _ = writeln!(out, "| directive | default | context | inherited | what it does |\n|---|---|---|---|---|");
+        let _ = writeln!(
+            out,
+            "| directive | default | context | inherited | what it does |\n|---|---|---|---|---|"
+        );
         for row in module.rows {
             let doc = match note(row) {
                 Some(note) => format!("{} {note}", row.doc),
@@ -73,7 +76,9 @@ fn syntax(row: &Row) -> String {
         Arity { min: 1, max: 1, .. } => " VALUE".into(),
         Arity { min, max: u8::MAX, .. } => format!(" VALUE{}", if min == 0 { "*" } else { " …" }),
         Arity { min, max, .. } if min == max => " VALUE".repeat(min.into()),
-        Arity { min, max, .. } => format!("{}{}", " VALUE".repeat(min.into()), " [VALUE]".repeat((max - min).into())),
+        Arity { min, max, .. } => {
+            format!("{}{}", " VALUE".repeat(min.into()), " [VALUE]".repeat((max - min).into()))
+        }
     };
     let end = if row.arity.block { " { … }" } else { ";" };
     format!("{}{arguments}{end}", row.name)

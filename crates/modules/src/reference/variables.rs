@@ -25,9 +25,9 @@ pub fn list() -> String {
 /// Everything about the variable of this name, with or without the dollar sign.
 pub fn one(name: &str) -> Option<String> {
     let name = name.trim_start_matches('$');
-    let (module, row) = all()
-        .find(|(_, row)| row.name == name)
-        .or_else(|| all().find(|(_, row)| row.name.strip_suffix('*').is_some_and(|family| name.starts_with(family))))?;
+    let (module, row) = all().find(|(_, row)| row.name == name).or_else(|| {
+        all().find(|(_, row)| row.name.strip_suffix('*').is_some_and(|family| name.starts_with(family)))
+    })?;
     let set = if row.set.is_some() { "yes" } else { "no" };
     Some(format!("{}\n  {}\n  set: {set}\n  module: {}\n", shown(row), row.doc, module.name))
 }

@@ -1,7 +1,7 @@
 //! Resolving blocks.
 
 use super::cx::{Cx, Global};
-use super::snapshot::{Folder, Location, LocationId, Snapshot};
+use super::snapshot::{Location, LocationId, Snapshot};
 use super::{Environment, Modules};
 use crate::location::Scope;
 use crate::module::{ModuleConf, Set};
@@ -278,8 +278,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
-        let path = crate::core::TempPath::client_body(&global.env.prefix).path;
-        global.folders.push(Folder { path, told: false });
+        global.folders.push(crate::core::TempPath::client_body(&global.env.prefix).path.into());
     }
     Some(Snapshot {
         main: confs.shared(),

@@ -2,7 +2,7 @@
 
 use super::block::Confs;
 use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
-use crate::conf::snapshot::{Folder, Location};
+use crate::conf::snapshot::Location;
 use crate::core::listen::ListenSpec;
 use crate::module::ModuleConf;
 use crate::regex::Regex;
@@ -10,7 +10,7 @@ use crate::vars::{Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
 use std::any::Any;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What belongs to the whole configuration while it is built.
 pub struct Global<'a> {
@@ -26,9 +26,10 @@ pub struct Global<'a> {
     pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
-    pub folders: Vec<Folder>,
-    /// Somebody reads request bodies, which may need their folder.
-    pub reads_bodies: bool,
+    /// See [`Cx::writes_into`].
+    pub folders: Vec<PathBuf>,
+    /// See [`Cx::reads_bodies`].
+    pub(super) reads_bodies: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
@@ -40,13 +41,6 @@ impl Global<'_> {
     pub fn reserve_location(&mut self) -> LocationId {
         self.locations.push(None);
         LocationId(self.locations.len() as u32 - 1)
-    }
-
-    /// Has a folder made that the configuration names, before there are workers.
-    pub fn folder(&mut self, path: &str) {
-        if !self.folders.iter().any(|have| have.path == path) {
-            self.folders.push(Folder { path: path.into(), told: true });
-        }
     }
 
     /// The number of a log, shared by all who name the same target.
@@ -106,6 +100,18 @@ impl<'a> Cx<'_, 'a> {
 
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
+    }
+
+    /// Says that workers write into a folder: it is created for their user before they start.
+    pub fn writes_into(&mut self, folder: &Path) {
+        if !self.global.folders.iter().any(|have| have == folder) {
+            self.global.folders.push(folder.to_owned());
+        }
+    }
+
+    /// Says that request bodies are read, which may need the folder of `client_body_temp_path`.
+    pub fn reads_bodies(&mut self) {
+        self.global.reads_bodies = true;
     }
 
     /// A relative path starts at the prefix.

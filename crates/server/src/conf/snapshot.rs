@@ -3,6 +3,7 @@
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
+use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::vars::Table;
@@ -10,6 +11,7 @@ use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Index of a location in its snapshot.
@@ -34,14 +36,16 @@ pub enum LogTarget {
     /// An absolute path, opened for appending by the master.
     File(String),
     Stderr,
+    Syslog(Syslog),
 }
 
 impl std::fmt::Display for LogTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            LogTarget::File(path) => path,
-            LogTarget::Stderr => "stderr",
-        })
+        match self {
+            LogTarget::File(path) => f.write_str(path),
+            LogTarget::Stderr => f.write_str("stderr"),
+            LogTarget::Syslog(syslog) => syslog.fmt(f),
+        }
     }
 }
 
@@ -119,19 +123,11 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    /// Folders that workers write into.
+    pub folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
-    /// Folders that workers write to, made before they start.
-    pub folders: Vec<Folder>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
-}
-
-/// A folder for files of our own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
-    pub path: String,
-    /// The configuration names it: if it cannot be made, that is an error.
-    pub told: bool,
 }
 
 impl Snapshot {

@@ -41,7 +41,7 @@ pub static ROWS: &[Row] = &[
         "The URI or named location that answers for the given status codes, with =code to change the code.",
         Set::Simple(location_rows::error_page)),
     row!("error_log", HSL.or(Context::MAIN), Arity::SOME, D::Told("logs/error.log error"), Replace, true,
-        "A file or stderr for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg.",
+        "A file, stderr or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg.",
         Set::Simple(location_rows::error_log)),
     row!("types", HSL, Arity::NONE.block(), D::Told("text/html html; image/gif gif; image/jpeg jpg;"), Replace, true,
         "Media types by file extension.", Set::Simple(types::set)),
@@ -124,7 +124,7 @@ pub static ROWS: &[Row] = &[
         "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
-            cx.global.reads_bodies = true;
+            cx.reads_bodies();
             cx.conf::<CoreConf>().client_body_early_read = list.into();
             Ok(())
         })),
@@ -300,7 +300,7 @@ fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag>
         }
     }
     let path = cx.full_path(d.arg(0).str());
-    cx.global.folder(&path);
+    cx.writes_into(path.as_ref());
     cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
     Ok(())
 }

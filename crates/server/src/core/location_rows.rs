@@ -2,8 +2,9 @@
 
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
 use super::main_conf::MainConf;
-use crate::conf::{Cx, LogTarget, Server, ServerId, invalid_value};
+use crate::conf::{Cx, LogTarget, Server, ServerId};
 use crate::location::Pattern;
+use crate::log::Syslog;
 use crate::server_name::Name;
 use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token, value};
@@ -301,10 +302,12 @@ fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
 pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let target = match d.arg(0).str() {
         "stderr" => LogTarget::Stderr,
-        text if text.starts_with("syslog:") || text.starts_with("memory:") => {
-            let kind = text.split(':').next().unwrap_or_default();
-            return Err(Diag::emerg(d.arg(0).span, format!("error_log to {kind} is not supported yet"))
-                .help("use a file or stderr"));
+        text if text.starts_with("syslog:") => {
+            LogTarget::Syslog(Syslog::parse(&text["syslog:".len()..], &cx.global.env.hostname, d.arg(0))?)
+        }
+        text if text.starts_with("memory:") => {
+            return Err(Diag::emerg(d.arg(0).span, "error_log to memory is not supported")
+                .help("such a buffer can only be read with a debugger; use a file, stderr or syslog"));
         }
         text => LogTarget::File(cx.full_path(text)),
     };
@@ -322,9 +325,6 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
     let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };
-    if list.iter().any(|have: &LogTo| have.log == log) && !first {
-        return Err(invalid_value(d, d.arg(0), "different from the logs above"));
-    }
     list.push(LogTo { log, level });
     conf.error_log = list.into();
     Ok(())

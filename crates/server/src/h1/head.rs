@@ -55,6 +55,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     out.extend_from_slice(b"\r\n");
     // RFC 9110 §15.3.5: a 204 describes no content.
     if let Some(content_type) = &resp.content_type
+        && !content_type.is_empty()
         && resp.status != 204
     {
         out.extend_from_slice(b"Content-Type: ");

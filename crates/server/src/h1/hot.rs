@@ -314,7 +314,8 @@ fn prepared(
     };
     let Some(answer) = ({
         thread.files.sync();
-        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf), clock::now().unix_secs)
+        let now = clock::now().unix_secs;
+        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf), || r.encoding_class(), now)
     }) else {
         return false;
     };
@@ -341,6 +342,7 @@ fn prepared(
         r.method = Method::Get;
         r.persistence = Persistence::KeepAlive;
         r.resp.status = answer.status;
+        r.findings.get_mut().extend(answer.findings.iter().cloned());
         r.sent.head_bytes = answer.head_len as u64;
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
         r.completed = true;
@@ -370,8 +372,8 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
     let plan = &r.snap().location(r.loc).plan;
     let has_log = !plan.log.is_empty();
     // A log line may show variables that were set on the way; a prepared answer has not gone that way.
-    let keepable = r.purity == Purity::Pure
-        && plan.purity == Purity::Pure
+    let keepable = r.purity != Purity::Impure
+        && plan.purity != Purity::Impure
         && r.vars.are_pure()
         && (!has_log || r.vars.is_empty())
         && (200..400).contains(&status)
@@ -399,9 +401,11 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         watches: r.deps[..].into(),
         until: r.same_until,
         has_log,
+        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
     };
+    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
     let (host, target, now) = (host.value.of(&r.buf), r.head.target.of(&r.buf), clock::now().unix_secs);
-    r.live.prepared.borrow_mut().put(listen, host, target, answer, now);
+    r.live.prepared.borrow_mut().put(listen, host, target, class, answer, now);
 }
 
 /// The log phase.

@@ -7,7 +7,7 @@ use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
-use brisk_http::{HeadError, HeaderId, Method, Version};
+use brisk_http::{HeadError, HeadOptions, HeaderId, Method, Version, parse_request};
 use brisk_net::clock;
 use std::rc::Rc;
 
@@ -26,14 +26,6 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
 pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
-    for ignored in &r.head.ignored {
-        crate::rlog!(
-            r,
-            Info,
-            "client sent invalid header line: \"{}\"",
-            String::from_utf8_lossy(ignored.of(&r.buf))
-        );
-    }
     r.method = r.head.method;
     r.framing = match request_framing(&r.buf, &r.head) {
         Ok(framing) => framing,
@@ -45,6 +37,15 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     };
     target(r, listen)?;
+    reread_header(r, listen)?;
+    for ignored in &r.head.ignored {
+        crate::rlog!(
+            r,
+            Info,
+            "client sent invalid header line: \"{}\"",
+            String::from_utf8_lossy(ignored.of(&r.buf))
+        );
+    }
     if r.method == Method::Connect || r.method == Method::Trace {
         crate::rlog!(
             r,
@@ -57,6 +58,24 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     // Only now: a request that is refused up to here ends its connection.
     r.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
     Ok(())
+}
+
+/// The header was read by the rules of the socket's default server. What a field's name may be is for the chosen
+/// server to say, as in nginx (framing and host do not hang on it: their names are always valid).
+fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
+    let options = &r.live.head_options[listen.0 as usize];
+    let core = &r.live.snap.location(r.loc).core;
+    let (ignore_invalid_headers, underscores_in_headers) = (core.ignore_invalid_headers, core.underscores_in_headers);
+    if (ignore_invalid_headers, underscores_in_headers)
+        == (options.ignore_invalid_headers, options.underscores_in_headers)
+    {
+        return Ok(());
+    }
+    let options = HeadOptions { ignore_invalid_headers, underscores_in_headers, ..*options };
+    parse_request(&r.buf, &options, &mut r.head).map(|_| ()).map_err(|error| {
+        crate::rlog!(r, Info, "{error}");
+        error.status()
+    })
 }
 
 /// Target and host; chooses the server.

@@ -93,18 +93,20 @@ impl Sender {
     }
 
     /// How much may be sent now; waits if it is nothing.
-    async fn allowance(&self) -> u64 {
+    async fn allowance(&self) -> Result<u64, SendError> {
         if self.rate == 0 {
-            return u64::MAX;
+            return Ok(u64::MAX);
         }
         loop {
             let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
             let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
             if allowed > self.sent {
-                return allowed - self.sent;
+                return Ok(allowed - self.sent);
             }
             let wait_ms = (self.sent - allowed) * 1000 / self.rate + 1;
-            sleep(Duration::from_millis(wait_ms)).await;
+            if self.conn.closed_before(sleep(Duration::from_millis(wait_ms))).await {
+                return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
+            }
         }
     }
 
@@ -184,7 +186,7 @@ impl Sender {
     /// Writes `lead` and `bytes` with as few calls as possible.
     async fn bytes(&mut self, mut lead: &[u8], mut bytes: &[u8]) -> Result<(), SendError> {
         while !lead.is_empty() || !bytes.is_empty() {
-            let allowed = usize::try_from(self.allowance().await).unwrap_or(usize::MAX).min(bytes.len());
+            let allowed = usize::try_from(self.allowance().await?).unwrap_or(usize::MAX).min(bytes.len());
             let result = if lead.is_empty() {
                 self.conn.io.try_write(&bytes[..allowed])
             } else {
@@ -218,7 +220,7 @@ impl Sender {
         self.more(lead).await?;
         let mut at = range.start;
         while at < range.end {
-            let room = self.allowance().await.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
+            let room = self.allowance().await?.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
             let count = room.min(range.end - at) as usize;
             self.warm(file, at, count).await?;
             let before = at;

@@ -13,6 +13,7 @@ use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
 use rustix::net::{Shutdown, shutdown};
 use std::future::Future;
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -414,6 +415,10 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
+        // The body failed, not the client: a file or coded data that is not what it was said to be.
+        send::SendError::Io(error) if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero => {
+            crate::rlog!(r, Error, "{error} while sending response to client");
+        }
         send::SendError::Io(error) => {
             crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
         }

@@ -3,10 +3,15 @@
 //! Access log lines are collected per thread and file and written when the loop goes to sleep: one write for all
 //! requests of a wake-up, whole lines only, each file opened for appending. Error lines are written at once.
 
+mod buffers;
+mod syslog;
+
+pub use buffers::{Buffering, LogBuffers, NamedCache, Pack};
+pub use syslog::Syslog;
+
 use crate::conf::LogTarget;
 use crate::connection::Connection;
 use crate::core::LogLevel;
-use crate::limits::LOG_BUFFER_BYTES;
 use crate::request::Request;
 use crate::thread::Live;
 use brisk_net::{clock, sys};
@@ -34,9 +39,11 @@ impl LogFile {
     pub fn open(target: &LogTarget) -> io::Result<OwnedFd> {
         match target {
             LogTarget::Stderr => Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?),
+            LogTarget::Syslog(syslog) => syslog.socket(),
             LogTarget::File(path) => {
                 use rustix::fs::{Mode, OFlags};
-                let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let flags =
+                    OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
                 let mode = Mode::from_raw_mode(0o644);
                 match rustix::fs::open(path.as_str(), flags, mode) {
                     // /dev/stdout may be a socket (systemd, a supervisor), which cannot be opened by name.
@@ -64,8 +71,30 @@ impl LogFile {
         &self.fd
     }
 
+    /// Writes a line of an error log.
+    pub fn message(&self, level: LogLevel, line: &str) {
+        match &self.target {
+            LogTarget::Syslog(syslog) => {
+                let line = line.trim_end_matches('\n').as_bytes();
+                self.count(syslog.send(&self.fd, Some(level as u8 - 1), line), 1);
+            }
+            _ => self.write(line.as_bytes()),
+        }
+    }
+
+    fn count(&self, done: io::Result<()>, lines: u64) {
+        if done.is_err() {
+            self.lost.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
     /// Writes whole lines. What cannot be written is counted and given up: a full disk stops nothing.
     pub fn write(&self, mut lines: &[u8]) {
+        if let LogTarget::Syslog(syslog) = &self.target {
+            let line = lines.strip_suffix(b"\n").unwrap_or(lines);
+            self.count(syslog.send(&self.fd, None, line), 1);
+            return;
+        }
         while !lines.is_empty() {
             match rustix::io::write(&self.fd, lines) {
                 Ok(count) => lines = &lines[count..],
@@ -76,48 +105,6 @@ impl LogFile {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// One thread's unwritten lines.
-#[derive(Default)]
-pub struct LogBuffers {
-    buffers: RefCell<Vec<(Arc<LogFile>, Vec<u8>)>>,
-}
-
-impl LogBuffers {
-    /// Appends a line; `write` must end it with a newline.
-    #[inline]
-    pub fn append(&self, log: &Arc<LogFile>, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut buffers = self.buffers.borrow_mut();
-        let at = match buffers.iter().position(|(have, _)| Arc::ptr_eq(have, log)) {
-            Some(at) => at,
-            None => {
-                buffers.push((log.clone(), Vec::new()));
-                buffers.len() - 1
-            }
-        };
-        let buffer = &mut buffers[at].1;
-        write(buffer);
-        if buffer.len() >= LOG_BUFFER_BYTES {
-            log.write(buffer);
-            buffer.clear();
-        }
-    }
-
-    /// Writes everything.
-    pub fn flush(&self) {
-        let mut buffers = self.buffers.borrow_mut();
-        for (log, buffer) in buffers.iter_mut() {
-            if !buffer.is_empty() {
-                log.write(buffer);
-                buffer.clear();
-            }
-        }
-        // With thousands of logs (one per host) only those in use are kept.
-        if buffers.len() > 64 {
-            buffers.clear();
         }
     }
 }
@@ -164,6 +151,24 @@ pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_
     safe
 }
 
+/// A location's error logs, for what happens on another thread when the request may be gone.
+pub struct ErrorLogs(Vec<(LogLevel, Arc<LogFile>)>);
+
+impl ErrorLogs {
+    pub fn of(r: &Request) -> ErrorLogs {
+        let logs = r.core().error_log.iter();
+        ErrorLogs(logs.map(|to| (to.level, r.live.logs[to.log.0 as usize].clone())).collect())
+    }
+
+    pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        clock::refresh();
+        let line = line(level, None, message);
+        for (_, log) in self.0.iter().filter(|(wanted, _)| *wanted >= level) {
+            log.write(line.as_bytes());
+        }
+    }
+}
+
 /// Writes a message about a connection without a request, to the error logs of its socket's default server.
 pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt::Arguments<'_>) {
     let core = match conn.listener.id.get() {
@@ -176,7 +181,7 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
     let (client, server) = (String::from_utf8_lossy(&conn.peer_text), &conn.listener.address);
     let line = line(level, Some(conn.id), format_args!("{message}, client: {client}, server: {server}"));
     for to in core.error_log.iter().filter(|to| to.level >= level) {
-        live.logs[to.log.0 as usize].write(line.as_bytes());
+        live.logs[to.log.0 as usize].message(level, &line);
     }
 }
 
@@ -199,7 +204,6 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     }
     let line = line(level, r.conn.as_ref().map(|c| c.id), format_args!("{message}{tail}"));
     for to in r.core().error_log.iter().filter(|to| to.level >= level) {
-        r.live.logs[to.log.0 as usize].write(line.as_bytes());
+        r.live.logs[to.log.0 as usize].message(level, &line);
     }
 }
-

@@ -1,0 +1,156 @@
+//! Who may come in, how often and how many at a time: from outside, over reloads and redirects.
+
+use brisk_testkit::{Builder, Server, wait};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+const CONF: &str = r#"
+    limit_req_zone $arg_k zone=req:32k rate=1r/m;
+    limit_conn_zone $arg_k zone=conn:32k;
+    add_header X-Limits "$limit_req_status,$limit_conn_status" always;
+    auth_basic_user_file {{DIR}}/users;
+    server {
+        listen 127.0.0.1:{{PORT}};
+        location /req { limit_req zone=req burst=1 nodelay; limit_req_status 429; }
+        location /req/file { limit_req zone=req; error_page 404 = /elsewhere; }
+        location = /elsewhere { limit_req zone=req; return 200 "$limit_req_status"; }
+        location /late { limit_req zone=req burst=5; }
+        location /conn { limit_conn conn 1; limit_rate 1k; }
+        location /conn/free { limit_conn conn 1; limit_conn_dry_run on; }
+        location /basic { auth_basic "the $arg_what"; }
+        location /asked { auth_request /judge?strict; auth_request_set $who "$sent_http_x_who"; add_header X-Who $who; }
+        location = /judge {
+            auth_request /judge;
+            add_header WWW-Authenticate one always;
+            add_header X-Who "judge$is_args$args";
+            if ($arg_may = yes) { return 204; }
+            if ($http_may = yes) { return 204; }
+            if ($http_may = no) { return 401; }
+            if ($http_may = never) { return 403; }
+            return 500;
+        }
+        location /either { satisfy any; deny all; auth_basic x; }
+        location /real {
+            set_real_ip_from 127.0.0.1; real_ip_header X-Who; allow 192.0.2.1; deny all;
+            add_header X-Addr "$remote_addr:$remote_port $realip_remote_addr";
+        }
+    }
+"#;
+
+fn server() -> Server {
+    let users = "plain:{PLAIN}secret\nslow:$2y$05$abcdefghijklmnopqrstuuWG29KuyeAicPCJODk1zjyGvyQUU2awu\n";
+    let mut builder = Builder::new(BIN).http(CONF).file("users", users);
+    for name in ["req", "conn/free", "basic", "asked", "either", "real", "late"] {
+        builder = builder.file(&format!("html/{name}/a.txt"), name);
+    }
+    builder.file("html/conn/big", vec![b'x'; 20_000]).start()
+}
+
+fn status(server: &Server, target: &str, header: &str) -> u16 {
+    server.request(format!("GET {target} HTTP/1.0\r\n{header}\r\n\r\n")).status
+}
+
+fn basic(server: &Server, target: &str, credentials: &str) -> u16 {
+    status(server, target, &format!("Authorization: Basic {credentials}"))
+}
+
+#[test]
+fn the_rate_of_a_key_is_limited_over_reloads() {
+    let server = server();
+    let codes = |key: &str| [0; 3].map(|_| server.get(&format!("/req/a.txt?k={key}")).status);
+    assert_eq!(codes("a"), [200, 200, 429]);
+    server.reload();
+    assert_eq!(codes("a"), [429, 429, 429], "a reload forgives nobody");
+    assert_eq!(codes("b"), [200, 200, 429]);
+    assert_eq!(codes(""), [200, 200, 200], "without a key nobody is counted");
+    assert_eq!(server.get("/req/a.txt?k=c").header("X-Limits"), Some("PASSED,"));
+}
+
+#[test]
+fn a_request_is_counted_once_however_often_it_is_redirected() {
+    let server = server();
+    assert_eq!(server.get("/req/file?k=once").text(), "PASSED");
+}
+
+#[test]
+fn who_leaves_while_he_waits_is_not_waited_for() {
+    let server = server();
+    assert_eq!(server.get("/late/a.txt?k=l").status, 200);
+    let mut client = server.client();
+    client.send("GET /late/a.txt?k=l HTTP/1.0\r\n\r\n");
+    server.wait_for_log("delaying request, excess: 1.000, by zone \"req\"");
+    drop(client);
+    wait::holds("the connection is gone", || {
+        server.error_log().contains("client prematurely closed connection")
+    });
+}
+
+#[test]
+fn places_are_given_back() {
+    let server = server();
+    let mut client = server.client();
+    client.send("GET /conn/big?k=a HTTP/1.0\r\n\r\n");
+    assert!(!client.some(100).unwrap().is_empty());
+    assert_eq!(server.get("/conn/big?k=a").status, 503);
+    assert_eq!(server.get("/conn/big?k=a").header("X-Limits"), Some(",REJECTED"));
+    let free = server.get("/conn/free/a.txt?k=a");
+    assert_eq!((free.status, free.header("X-Limits")), (200, Some(",REJECTED_DRY_RUN")));
+    server.reload();
+    assert_eq!(server.get("/conn/free/a.txt?k=a").header("X-Limits"), Some(",REJECTED_DRY_RUN"));
+    drop(client);
+    wait::holds("the place is free again", || {
+        server.get("/conn/free/a.txt?k=a").header("X-Limits") == Some(",PASSED")
+    });
+}
+
+#[test]
+fn passwords_of_every_kind() {
+    let server = server();
+    let refused = server.get("/basic/a.txt?what=door");
+    assert_eq!((refused.status, refused.header("WWW-Authenticate")), (401, Some("Basic realm=\"the door\"")));
+    // plain:secret, plain:wrong, slow:password, slow:wrong, nobody:secret, and what is no pair.
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW46c2VjcmV0"), 200);
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW46d3Jvbmc="), 401);
+    assert_eq!(basic(&server, "/basic/a.txt", "c2xvdzpwYXNzd29yZA=="), 200);
+    assert_eq!(basic(&server, "/basic/a.txt", "c2xvdzp3cm9uZw=="), 401);
+    assert_eq!(basic(&server, "/basic/a.txt", "bm9ib2R5OnNlY3JldA=="), 401);
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW4="), 401);
+    server.write("users", "plain:{PLAIN}other\n");
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW46c2VjcmV0"), 401, "a changed file counts at once");
+    // Larger than what is kept in memory.
+    server.write("users", format!("{}plain:{{PLAIN}}secret\n", "# filler\n".repeat(20_000)));
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW46c2VjcmV0"), 200);
+    std::fs::remove_file(server.dir().join("users")).unwrap();
+    assert_eq!(basic(&server, "/basic/a.txt", "cGxhaW46c2VjcmV0"), 403);
+}
+
+#[test]
+fn one_of_several_conditions_is_enough() {
+    let server = server();
+    assert_eq!(server.get("/either/a.txt").status, 401);
+    let passed =
+        server.request("GET /either/a.txt HTTP/1.0\r\nAuthorization: Basic cGxhaW46c2VjcmV0\r\n\r\n");
+    assert_eq!((passed.status, passed.header("WWW-Authenticate")), (200, None));
+}
+
+#[test]
+fn a_subrequest_decides() {
+    let server = server();
+    let ask = |may: &str| server.request(format!("GET /asked/a.txt HTTP/1.0\r\nMay: {may}\r\n\r\n"));
+    let passed = ask("yes");
+    assert_eq!((passed.status, passed.text().as_str()), (200, "asked"));
+    assert_eq!(ask("no").status, 401);
+    assert_eq!(ask("never").status, 403);
+    assert_eq!(ask("?").status, 500);
+    server.wait_for_log("auth request unexpected status: 500");
+}
+
+#[test]
+fn trusted_proxies_tell_the_address() {
+    let server = server();
+    let ask = |who: &str| server.request(format!("GET /real/a.txt HTTP/1.0\r\nX-Who: {who}\r\n\r\n"));
+    assert_eq!(ask("192.0.2.1:7").header("X-Addr"), Some("192.0.2.1:7 127.0.0.1"));
+    assert_eq!(ask("192.0.2.2").status, 403);
+    server.wait_for_log("access forbidden by rule, client: 192.0.2.2,");
+    assert_eq!(ask("nonsense").status, 403);
+}

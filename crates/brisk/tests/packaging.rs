@@ -1,0 +1,132 @@
+//! What `make run` serves and `make install` puts into place works as it is.
+
+use brisk_testkit::server::text;
+use brisk_testkit::{Builder, TempDir};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+fn repository() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+/// Every file below a folder, with its path from there.
+fn files_below(folder: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        match entry.file_type().unwrap().is_dir() {
+            true => files_below(&entry.path(), &format!("{name}/"), found),
+            false => found.push((name, fs::read(entry.path()).unwrap())),
+        }
+    }
+}
+
+#[test]
+fn the_example_site_shows_what_its_pages_promise() {
+    let site = repository().join("examples/site");
+    let types = repository().join("crates/brisk/src/mime.types");
+    let conf = fs::read_to_string(site.join("brisk.conf"))
+        .unwrap()
+        .replace("127.0.0.1:8080", "127.0.0.1:{{PORT}}")
+        .replace("../../crates/brisk/src/mime.types", types.to_str().unwrap());
+    let mut html = Vec::new();
+    files_below(&site.join("html"), "html/", &mut html);
+    let builder = html.iter().fold(Builder::new(BIN).conf(&conf), |b, (name, content)| b.file(name, content));
+    let server = builder.start();
+
+    let index = server.get("/");
+    assert!(index.status == 200 && index.text().contains("Brisk is serving"), "{}", index.head);
+    assert_eq!(index.header("Content-Type"), Some("text/html; charset=utf-8"));
+    // Every link of the page leads where it says.
+    let page = index.text();
+    let links: Vec<&str> =
+        page.split("href=\"/").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(links.len() > 8, "{links:?}");
+    for link in links {
+        let status = server.get(&format!("/{link}")).status;
+        let wanted = match link {
+            "old/page" => 301,
+            "nowhere" | ".secret" => 404,
+            _ => 200,
+        };
+        assert_eq!(status, wanted, "/{link}");
+    }
+    assert_eq!(server.get("/hello/world").text(), "Hello, world!\n");
+    assert!(server.get("/files/").text().contains("read-me.txt"));
+    assert!(server.get("/docs").text().contains("There is no file of that name"));
+    assert!(server.get("/nowhere").text().contains("Nothing lies here"));
+    assert_eq!(server.get("/404.html").status, 404);
+    assert!(server.get("/style.css").header("Cache-Control").unwrap().contains("max-age=3600"));
+    let german = server.request("GET /language HTTP/1.1\r\nHost: a\r\nAccept-Language: de-DE\r\n\r\n");
+    assert!(german.text().starts_with("Guten Tag"), "{}", german.text());
+}
+
+fn make(target: &str, root: &Path) -> Output {
+    let output = Command::new("make")
+        .current_dir(repository())
+        .args([target, &format!("BRISK={BIN}"), &format!("DESTDIR={}", root.display()), "RUN_USER=nobody"])
+        .output()
+        .expect("make is installed");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+#[test]
+fn make_install_gives_a_server_that_starts() {
+    let root = TempDir::new();
+    make("install", root.path());
+    let read =
+        |path: &str| fs::read_to_string(root.path().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    for path in
+        ["usr/bin/brisk", "usr/share/man/man8/brisk.8", "var/www/brisk/index.html", "etc/brisk/mime.types"]
+    {
+        assert!(root.path().join(path).exists(), "{path}");
+    }
+    assert!(read("usr/lib/systemd/system/brisk.service").contains("Type=notify-reload"));
+    assert!(read("etc/logrotate.d/brisk").contains("create 0640 nobody adm"));
+
+    // The configuration as installed, moved to the folder of the test.
+    let dir = root.path().display();
+    let mut builder = Builder::new(BIN);
+    let moved = |text: String| {
+        text.replace("/var/", &format!("{dir}/var/"))
+            .replace("/run/brisk/", "{{DIR}}/")
+            .replace("user nobody;", "")
+    };
+    let site = moved(read("etc/brisk/conf.d/default.conf"))
+        .replace("listen 80 ", "listen 127.0.0.1:{{PORT}} ")
+        .replace("listen [::]:80 ", "listen unix:{{DIR}}/http.sock ");
+    let site = builder.fill(&site);
+    let server = builder
+        .file("conf.d/default.conf", site)
+        .file("mime.types", read("etc/brisk/mime.types"))
+        .conf(&format!("daemon off; {}", moved(read("etc/brisk/brisk.conf"))))
+        .start();
+    assert!(server.get("/").text().contains("<title>"));
+    assert_eq!(server.get("/.git/config").status, 404);
+    assert_eq!(server.get("/nothing").status, 404);
+    assert_eq!(server.get("/").header("Server"), Some("brisk"));
+    drop(server);
+    assert!(read("var/log/brisk/access.log").contains("\"GET / HTTP/1.1\" 200"));
+
+    // A second one keeps what was edited; removing leaves it too.
+    fs::write(root.path().join("etc/brisk/brisk.conf"), "# mine").unwrap();
+    assert!(text(&make("install", root.path()).stdout).contains("kept: "));
+    make("uninstall", root.path());
+    assert_eq!(read("etc/brisk/brisk.conf"), "# mine");
+    assert!(!root.path().join("usr/bin/brisk").exists());
+    assert!(!root.path().join("etc/logrotate.d/brisk").exists());
+}
+
+#[test]
+fn logrotate_reads_our_rule() {
+    let rule = TempDir::new();
+    let path = rule.write("brisk", fs::read(repository().join("packaging/logrotate")).unwrap());
+    let output =
+        Command::new("logrotate").arg("--debug").arg(&path).output().expect("logrotate is installed");
+    let said = text(&output.stderr);
+    assert!(output.status.success() && !said.contains("error:"), "{said}");
+    assert!(said.contains("/var/log/brisk/*.log"), "{said}");
+}

@@ -1,0 +1,284 @@
+//! The encoders of all codings behind one interface: bytes in, bytes out, no I/O.
+
+use brisk_http::negotiate::Coding;
+use flate2::{Compress, Compression, FlushCompress, Status};
+use std::cell::RefCell;
+use std::io::{self, Write as _};
+use zstd::stream::raw::{self, CParameter, InBuffer, Operation as _, OutBuffer};
+
+/// What an encoder is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    pub coding: Coding,
+    pub level: u8,
+    /// Base-two logarithm of the window; not for zstd, whose level implies one.
+    pub window: u8,
+}
+
+/// What follows the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// More bytes.
+    Run,
+    /// For now nothing: what was given so far must be decodable.
+    Flush,
+    /// Nothing.
+    Finish,
+}
+
+/// An encoder in the middle of its work. It may move between threads.
+pub struct Encoder {
+    params: Params,
+    state: State,
+}
+
+enum State {
+    Gzip(Compress),
+    /// `None` when it is finished.
+    Brotli(Option<Box<brotli::CompressorWriter<Vec<u8>>>>),
+    Zstd(raw::Encoder<'static>),
+}
+
+/// Zstandard windows of more than 8 MiB are refused by browsers (RFC 9659 §3).
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// The lowest level that would have a larger one.
+const ZSTD_LEVEL_LARGE: u8 = 20;
+/// Room that is made for output at a time.
+const OUT_STEP_BYTES: usize = 8 * 1024;
+/// Finished encoders that a thread keeps: making one costs as much as compressing some kilobytes.
+const IDLE_MAX: usize = 4;
+
+thread_local! {
+    static IDLE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Encoder {
+    /// An encoder at the start of a body, new or used before.
+    pub fn take(params: Params) -> io::Result<Encoder> {
+        let idle = IDLE.with_borrow_mut(|idle| {
+            let at = idle.iter().position(|encoder| encoder.params == params)?;
+            Some(idle.swap_remove(at))
+        });
+        idle.map_or_else(|| Encoder::new(params), Ok)
+    }
+
+    fn new(params: Params) -> io::Result<Encoder> {
+        let level = params.level;
+        let state = match params.coding {
+            Coding::Gzip => State::Gzip(Compress::new_gzip(Compression::new(level.into()), params.window)),
+            Coding::Br => State::Brotli(Some(Box::new(brotli::CompressorWriter::new(
+                Vec::new(),
+                OUT_STEP_BYTES,
+                level.into(),
+                params.window.into(),
+            )))),
+            Coding::Zstd => {
+                let mut encoder = raw::Encoder::new(level.into())?;
+                if level >= ZSTD_LEVEL_LARGE {
+                    encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_LOG_MAX))?;
+                }
+                State::Zstd(encoder)
+            }
+        };
+        Ok(Encoder { params, state })
+    }
+
+    /// Gives a finished encoder back for the next body.
+    pub fn put(mut self) {
+        let reusable = match &mut self.state {
+            State::Gzip(compress) => {
+                compress.reset();
+                true
+            }
+            State::Brotli(_) => false,
+            State::Zstd(encoder) => encoder.reinit().is_ok(),
+        };
+        IDLE.with_borrow_mut(|idle| {
+            if reusable && idle.len() < IDLE_MAX {
+                idle.push(self);
+            }
+        });
+    }
+
+    /// Encodes `input` and appends what comes of it.
+    pub fn encode(&mut self, input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.state {
+            State::Gzip(compress) => deflate(compress, input, op, out),
+            State::Brotli(writer) => brotli(writer, input, op, out),
+            State::Zstd(encoder) => zstandard(encoder, input, op, out),
+        }
+    }
+}
+
+fn deflate(compress: &mut Compress, mut input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
+    let flush = match op {
+        Op::Run => FlushCompress::None,
+        Op::Flush => FlushCompress::Sync,
+        Op::Finish => FlushCompress::Finish,
+    };
+    loop {
+        if out.capacity() - out.len() < OUT_STEP_BYTES / 2 {
+            out.reserve(OUT_STEP_BYTES);
+        }
+        let before = compress.total_in();
+        let status = compress.compress_vec(input, out, flush).map_err(io::Error::other)?;
+        input = &input[(compress.total_in() - before) as usize..];
+        let is_done = match status {
+            Status::StreamEnd => true,
+            // Room that is left over says that there was nothing more to write.
+            _ => op != Op::Finish && input.is_empty() && out.len() < out.capacity(),
+        };
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+fn brotli(
+    writer: &mut Option<Box<brotli::CompressorWriter<Vec<u8>>>>,
+    input: &[u8],
+    op: Op,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let Some(encoder) = writer else { return Err(io::ErrorKind::BrokenPipe.into()) };
+    encoder.write_all(input)?;
+    if op == Op::Flush {
+        encoder.flush()?;
+    }
+    if op == Op::Finish {
+        let rest = writer.take().map(|encoder| encoder.into_inner()).unwrap_or_default();
+        append(out, rest);
+    } else {
+        append(out, std::mem::take(encoder.get_mut()));
+    }
+    Ok(())
+}
+
+fn append(out: &mut Vec<u8>, bytes: Vec<u8>) {
+    if out.is_empty() {
+        *out = bytes;
+    } else {
+        out.extend_from_slice(&bytes);
+    }
+}
+
+fn zstandard(encoder: &mut raw::Encoder<'static>, input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut input = InBuffer::around(input);
+    loop {
+        out.reserve(OUT_STEP_BYTES);
+        let at = out.len();
+        let mut room = OutBuffer::around_pos(out, at);
+        let rest = if input.pos < input.src.len() {
+            encoder.run(&mut input, &mut room)?;
+            usize::from(op != Op::Run || input.pos < input.src.len())
+        } else {
+            match op {
+                Op::Run => 0,
+                Op::Flush => encoder.flush(&mut room)?,
+                Op::Finish => encoder.finish(&mut room, true)?,
+            }
+        };
+        if rest == 0 {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// What a client makes of a coded body.
+    pub fn decode(coding: Coding, coded: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        match coding {
+            Coding::Gzip => flate2::read::GzDecoder::new(coded).read_to_end(&mut plain),
+            Coding::Br => brotli::Decompressor::new(coded, 4096).read_to_end(&mut plain),
+            Coding::Zstd => zstd::stream::read::Decoder::new(coded).unwrap().read_to_end(&mut plain),
+        }
+        .unwrap();
+        plain
+    }
+
+    pub fn params(coding: Coding) -> Params {
+        let (level, window) = match coding {
+            Coding::Gzip => (6, 15),
+            Coding::Br => (4, 19),
+            Coding::Zstd => (3, 0),
+        };
+        Params { coding, level, window }
+    }
+
+    /// Text that compresses somewhat.
+    pub fn text(length: usize) -> Vec<u8> {
+        let mut seed = 1u32;
+        let mut words = std::iter::repeat_with(move || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("word{} ", seed >> 20)
+        });
+        let mut text = Vec::new();
+        while text.len() < length {
+            text.extend_from_slice(words.next().unwrap().as_bytes());
+        }
+        text.truncate(length);
+        text
+    }
+
+    #[test]
+    fn bodies_in_pieces_come_back() {
+        for coding in Coding::ALL {
+            for length in [0, 1, 100, 70_000, 400_000] {
+                let text = text(length);
+                for piece in [7_000, 100_000] {
+                    let mut encoder = Encoder::take(params(coding)).unwrap();
+                    let mut out = Vec::new();
+                    for part in text.chunks(piece) {
+                        encoder.encode(part, Op::Run, &mut out).unwrap();
+                    }
+                    encoder.encode(b"", Op::Finish, &mut out).unwrap();
+                    encoder.put();
+                    assert!(decode(coding, &out) == text, "{coding:?} {length} {piece}");
+                    assert!(length < 1000 || out.len() < length / 2, "{coding:?} {length}: {}", out.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flush_makes_all_decodable() {
+        for coding in Coding::ALL {
+            let mut encoder = Encoder::take(params(coding)).unwrap();
+            let mut out = Vec::new();
+            encoder.encode(b"", Op::Flush, &mut out).unwrap();
+            encoder.encode(b"DA", Op::Flush, &mut out).unwrap();
+            encoder.encode(b"", Op::Flush, &mut out).unwrap();
+            let mut plain = [0; 2];
+            match coding {
+                Coding::Gzip => flate2::read::GzDecoder::new(&*out).read_exact(&mut plain),
+                Coding::Br => brotli::Decompressor::new(&*out, 16).read_exact(&mut plain),
+                Coding::Zstd => zstd::stream::read::Decoder::new(&*out).unwrap().read_exact(&mut plain),
+            }
+            .unwrap();
+            assert_eq!(&plain, b"DA", "{coding:?}");
+            encoder.encode(b"TA", Op::Finish, &mut out).unwrap();
+            assert_eq!(decode(coding, &out), b"DATA", "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn levels_and_windows() {
+        let text = text(50_000);
+        let check = |coding, level, window| {
+            let mut encoder = Encoder::new(Params { coding, level, window }).unwrap();
+            let mut out = Vec::new();
+            encoder.encode(&text, Op::Finish, &mut out).unwrap();
+            assert!(decode(coding, &out) == text, "{coding:?} {level} {window}");
+        };
+        (1..=9).for_each(|level| check(Coding::Gzip, level, 15));
+        (9..=15).for_each(|window| check(Coding::Gzip, 6, window));
+        (0..=11).for_each(|level| check(Coding::Br, level, 19));
+        [10, 24].into_iter().for_each(|window| check(Coding::Br, 5, window));
+        [1, 3, 19, 22].into_iter().for_each(|level| check(Coding::Zstd, level, 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! The filter that compresses responses.
+
+use super::encoder::{Encoder, Op, Params};
+use super::rules::{Rules, weaken_etag};
+use super::stream::{Coded, Sizes};
+use super::{brotli, gzip, zstd};
+use crate::media_types::MediaTypes;
+use brisk_http::negotiate::Coding;
+use brisk_server::conf::Cx;
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::{Body, Piece};
+use std::io;
+use std::sync::Arc;
+
+/// Bodies in memory up to this size are compressed at once, in the time that a few requests take. They keep a
+/// Content-Length and may become prepared answers, compressed once and sent often.
+const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// The same where a level is chosen that takes its time.
+const INLINE_SLOW_BYTES_MAX: u64 = 16 * 1024;
+
+/// A coding that is switched on.
+#[derive(Clone)]
+pub struct Offer {
+    pub params: Params,
+    pub min_length: u64,
+    pub types: Arc<MediaTypes>,
+}
+
+impl Offer {
+    fn inline_max(&self) -> u64 {
+        let slow = match self.params.coding {
+            Coding::Gzip => 8,
+            Coding::Br => 6,
+            Coding::Zstd => 9,
+        };
+        if self.params.level < slow { INLINE_BODY_BYTES_MAX } else { INLINE_SLOW_BYTES_MAX }
+    }
+}
+
+/// Puts the filter into the plan, if any coding is on.
+pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let (gzip, brotli, zstd) =
+        (cx.conf_of::<gzip::Conf>(), cx.conf_of::<brotli::Conf>(), cx.conf_of::<zstd::Conf>());
+    // In the order of preference.
+    let offers: Vec<Offer> = [zstd.offer(), brotli.offer(), gzip.offer()].into_iter().flatten().collect();
+    if !offers.is_empty() {
+        // What an answer depends on is noted when it is known that it could be compressed.
+        let filter = Compress { offers: offers.into(), rules: gzip.rules.clone() };
+        plan.add_filter(Stage::Coding, Purity::Pure, Arc::new(filter));
+    }
+}
+
+struct Compress {
+    offers: Box<[Offer]>,
+    rules: Rules,
+}
+
+impl Filter for Compress {
+    fn filter(&self, r: &mut Request) {
+        let resp = &r.resp;
+        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        if !matches!(resp.status, 200 | 403 | 404) || is_coded {
+            return;
+        }
+        let media = resp.content_type.as_deref().unwrap_or_default();
+        let length = resp.content_length;
+        let applies =
+            |offer: &Offer| length.is_none_or(|length| length >= offer.min_length) && offer.types.has(media);
+        let applying = self
+            .offers
+            .iter()
+            .fold(0u8, |set, offer| set | u8::from(applies(offer)) << offer.params.coding as u8);
+        if applying == 0 {
+            return;
+        }
+        self.rules.set_vary(&mut r.resp);
+        let preference = self.rules.preference(r);
+        let codings = self.offers.iter().map(|offer| offer.params.coding);
+        let Some(coding) = preference.choose(codings.filter(|coding| applying & 1 << *coding as u8 != 0))
+        else {
+            return;
+        };
+        if let Some(offer) = self.offers.iter().find(|offer| offer.params.coding == coding)
+            && let Err(error) = apply(r, offer)
+        {
+            brisk_server::rlog!(r, Alert, "{} encoder failed: {error}", coding.name());
+        }
+    }
+}
+
+/// Compresses the response. If that fails it stays as it is.
+fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
+    let params = offer.params;
+    let is_small = r.resp.body.len().is_some_and(|length| length <= offer.inline_max());
+    let (body, length) = if r.is_head() {
+        (Body::Empty, None)
+    } else if let Some(pieces) = in_memory(&r.resp.body).filter(|_| is_small) {
+        let sizes = r.finding(Sizes::default);
+        let mut encoder = Encoder::take(params)?;
+        let mut out = Vec::new();
+        let mut plain = 0;
+        for (at, piece) in pieces.iter().enumerate() {
+            plain += piece.len();
+            let op = if at + 1 == pieces.len() { Op::Finish } else { Op::Run };
+            encoder.encode(piece, op, &mut out)?;
+        }
+        encoder.put();
+        sizes.add(plain, out.len());
+        let length = out.len() as u64;
+        (Body::bytes(out), Some(length))
+    } else {
+        let sizes = r.finding(Sizes::default);
+        let body = std::mem::take(&mut r.resp.body);
+        (Body::Stream(Box::new(Coded::new(body, params, sizes)?)), None)
+    };
+    let resp = &mut r.resp;
+    resp.body = body;
+    resp.content_length = length;
+    resp.content_encoding = Some(params.coding.name().into());
+    // RFC 9110 §14.2: ranges would be of the coded bytes, which need not be the same the next time.
+    resp.allow_ranges = false;
+    weaken_etag(resp);
+    Ok(())
+}
+
+/// The body's bytes, if all of them are in memory; at least one piece.
+fn in_memory(body: &Body) -> Option<Vec<&[u8]>> {
+    match body {
+        Body::Empty => Some(vec![b""]),
+        Body::One(piece) => Some(vec![piece.in_memory()?]),
+        Body::Many(pieces) if pieces.is_empty() => Some(vec![b""]),
+        Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
+        Body::Stream(_) => None,
+    }
+}

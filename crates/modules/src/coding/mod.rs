@@ -1,0 +1,15 @@
+//! Content codings: `ngx_http_gzip_module`, `ngx_http_gzip_static_module`, `ngx_http_gunzip_module`, and what the usual
+//! third-party modules add for Brotli and Zstandard.
+//!
+//! One filter compresses, in the coding that the client likes best ([`filter`]); one handler serves files that are
+//! compressed already ([`precompressed`]). Each coding has its directives in a file of its own.
+
+pub mod brotli;
+pub mod encoder;
+mod filter;
+pub mod gunzip;
+pub mod gzip;
+pub mod precompressed;
+pub mod rules;
+mod stream;
+pub mod zstd;

@@ -1,0 +1,289 @@
+//! Who may get a coded response: `gzip_vary`, `gzip_proxied`, `gzip_http_version`, `gzip_disable`. They hold for all
+//! codings.
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_http::negotiate::Preference;
+use brisk_http::{HeaderId, Version, date};
+use brisk_net::clock;
+use brisk_server::conf::{Cx, invalid_value};
+use brisk_server::module::{Row, Set};
+use brisk_server::plan::Purity;
+use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::response::Response;
+use brisk_server::row;
+use brisk_server::text::Text;
+use std::sync::Arc;
+
+/// The rows, made part of the module `gzip`.
+pub const DISABLE: Row = row!(
+    "gzip_disable",
+    Context::HSL,
+    Arity::SOME,
+    D::Nothing,
+    Replace,
+    true,
+    "Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.",
+    Set::Simple(disable)
+);
+pub const HTTP_VERSION: Row = row!(
+    "gzip_http_version",
+    Context::HSL,
+    Arity::ONE,
+    D::Value("1.1"),
+    Replace,
+    false,
+    "The lowest version of a request that may get a coded response: 1.0 or 1.1.",
+    Set::Simple(|cx, d| {
+        let versions = [("1.0", Version::Http10), ("1.1", Version::Http11)];
+        cx.conf::<super::gzip::Conf>().rules.version = value::choice(d.arg(0), &versions)?;
+        Ok(())
+    })
+);
+pub const PROXIED: Row = row!(
+    "gzip_proxied",
+    Context::HSL,
+    Arity::SOME,
+    D::Value("off"),
+    Replace,
+    false,
+    "Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).",
+    Set::Simple(proxied)
+);
+pub const VARY: Row = row!(
+    "gzip_vary",
+    Context::HSL,
+    Arity::ONE,
+    D::Value("off"),
+    Replace,
+    false,
+    "Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.",
+    Set::Simple(|cx, d| {
+        cx.conf::<super::gzip::Conf>().rules.vary = value::flag("gzip_vary", d.arg(0))?;
+        Ok(())
+    })
+);
+
+/// What the rows come to in one block.
+#[derive(Clone)]
+pub struct Rules {
+    vary: bool,
+    version: Version,
+    proxied: Proxied,
+    disabled: Arc<[Arc<Regex>]>,
+    disabled_msie6: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            vary: false,
+            version: Version::Http11,
+            proxied: Proxied::default(),
+            disabled: Arc::new([]),
+            disabled_msie6: false,
+        }
+    }
+}
+
+/// `gzip_proxied`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Proxied(u16);
+
+impl Proxied {
+    const ANY: u16 = 1;
+    const EXPIRED: u16 = 1 << 1;
+    const NO_CACHE: u16 = 1 << 2;
+    const NO_STORE: u16 = 1 << 3;
+    const PRIVATE: u16 = 1 << 4;
+    const NO_LAST_MODIFIED: u16 = 1 << 5;
+    const NO_ETAG: u16 = 1 << 6;
+    const AUTH: u16 = 1 << 7;
+
+    fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+}
+
+fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut bits = 0;
+    let mut is_off = false;
+    for token in &d.args {
+        bits |= match token.bytes() {
+            b"off" => {
+                is_off = true;
+                0
+            }
+            b"any" => Proxied::ANY,
+            b"expired" => Proxied::EXPIRED,
+            b"no-cache" => Proxied::NO_CACHE,
+            b"no-store" => Proxied::NO_STORE,
+            b"private" => Proxied::PRIVATE,
+            b"no_last_modified" => Proxied::NO_LAST_MODIFIED,
+            b"no_etag" => Proxied::NO_ETAG,
+            b"auth" => Proxied::AUTH,
+            _ => {
+                let allowed =
+                    "off, any, expired, no-cache, no-store, private, no_last_modified, no_etag or auth";
+                return Err(invalid_value(d, token, allowed));
+            }
+        };
+    }
+    cx.conf::<super::gzip::Conf>().rules.proxied = Proxied(if is_off { 0 } else { bits });
+    Ok(())
+}
+
+fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    if cx.first {
+        let rules = &mut cx.conf::<super::gzip::Conf>().rules;
+        rules.disabled = Arc::new([]);
+        rules.disabled_msie6 = false;
+    }
+    for token in &d.args {
+        if token.bytes() == b"msie6" {
+            cx.conf::<super::gzip::Conf>().rules.disabled_msie6 = true;
+            continue;
+        }
+        let regex = Arc::new(cx.regex(token, token.bytes(), true)?);
+        let rules = &mut cx.conf::<super::gzip::Conf>().rules;
+        rules.disabled = rules.disabled.iter().cloned().chain([regex]).collect();
+    }
+    Ok(())
+}
+
+impl Rules {
+    /// Whether responses say `Vary`.
+    pub fn vary(&self) -> bool {
+        self.vary
+    }
+
+    /// Says `Vary: Accept-Encoding`, if so configured: the response could have been another one.
+    pub fn set_vary(&self, resp: &mut Response) {
+        if self.vary {
+            resp.vary = Some(Text::from("Accept-Encoding"));
+        }
+    }
+
+    /// Which codings the response may have.
+    pub fn preference(&self, r: &mut Request) -> Preference {
+        r.depends_on(Purity::ByEncoding);
+        let none = Preference::default();
+        // What a subrequest gives becomes part of another response.
+        if r.depth > 0 || r.head.version < self.version {
+            return none;
+        }
+        let accepted = r.header(HeaderId::AcceptEncoding).map(Preference::parse).unwrap_or_default();
+        if accepted == none || (r.head.has(HeaderId::Via) && !self.allows_proxy(r)) || self.is_disabled(r) {
+            return none;
+        }
+        accepted
+    }
+
+    /// `gzip_proxied`, in nginx's order: `Expires` decides before `Cache-Control`, that before the validators.
+    fn allows_proxy(&self, r: &mut Request) -> bool {
+        let allowed = self.proxied;
+        if allowed.has(Proxied::ANY) || (allowed.has(Proxied::AUTH) && r.head.has(HeaderId::Authorization)) {
+            return true;
+        }
+        if allowed == Proxied::default() {
+            return false;
+        }
+        if let Some(expires) = r.resp.header(b"Expires") {
+            let expires = date::parse_http_date(expires);
+            let date = match &r.resp.date {
+                Some(date) => date::parse_http_date(date),
+                None => Some(clock::now().unix_secs),
+            };
+            r.depends_on(Purity::Impure);
+            return allowed.has(Proxied::EXPIRED)
+                && matches!((expires, date), (Some(expires), Some(date)) if expires < date);
+        }
+        let mut controls =
+            r.resp.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control"));
+        if controls.clone().next().is_some() {
+            return controls.any(|(_, value)| {
+                value.split(|&b| b == b',').map(<[u8]>::trim_ascii).any(|control| {
+                    let is = |bit, name: &[u8]| allowed.has(bit) && control.eq_ignore_ascii_case(name);
+                    is(Proxied::NO_CACHE, b"no-cache")
+                        || is(Proxied::NO_STORE, b"no-store")
+                        || is(Proxied::PRIVATE, b"private")
+                })
+            });
+        }
+        let refused = (allowed.has(Proxied::NO_LAST_MODIFIED) && r.resp.last_modified.is_some())
+            || (allowed.has(Proxied::NO_ETAG) && r.resp.etag.is_some());
+        !refused
+    }
+
+    fn is_disabled(&self, r: &mut Request) -> bool {
+        if self.disabled.is_empty() && !self.disabled_msie6 {
+            return false;
+        }
+        r.depends_on(Purity::Impure);
+        let Some(agent) = r.header(HeaderId::UserAgent) else { return false };
+        (self.disabled_msie6 && is_msie6(agent)) || self.disabled.iter().any(|regex| regex.is_match(agent))
+    }
+}
+
+/// Internet Explorer 4, 5, and 6 before Windows XP's second service pack.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = memchr::memmem::find(agent, b"MSIE ") else { return false };
+    let old = match agent.get(at + 5..at + 7) {
+        Some(b"4." | b"5.") => true,
+        Some(b"6.") => memchr::memmem::find(&agent[at + 7..], b"SV1").is_none(),
+        _ => false,
+    };
+    old && memchr::memmem::find(agent, b"Opera").is_none()
+}
+
+/// The same tag no longer means the same bytes (RFC 9110 §8.8.1). What is no entity tag is dropped, as in nginx.
+pub fn weaken_etag(resp: &mut Response) {
+    resp.etag = match resp.etag.take() {
+        Some(etag) if etag.starts_with(b"W/") => Some(etag),
+        Some(etag) if etag.starts_with(b"\"") => Some([b"W/", &*etag].concat().into()),
+        _ => None,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::messages_in_location;
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location("gzip_disable msie6 'MSIE [1-3]\\.'; gzip_disable a; gzip_vary on;", &[]);
+        messages_in_location("gzip_proxied expired no-cache no-store private; gzip_http_version 1.0;", &[]);
+        messages_in_location("gzip_proxied all;", &["invalid value \"all\" in \"gzip_proxied\" directive"]);
+        messages_in_location("gzip_http_version 2;", &["invalid value \"2\""]);
+        messages_in_location(
+            "gzip_vary maybe;",
+            &["invalid value \"maybe\" in \"gzip_vary\" directive, it must be \"on\" or \"off\""],
+        );
+    }
+
+    #[test]
+    fn old_browsers() {
+        let check = |agent: &str, want| assert_eq!(is_msie6(agent.as_bytes()), want, "{agent}");
+        check("Mozilla/4.0 (compatible; MSIE 6.0; Windows 98)", true);
+        check("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1; SV1)", false);
+        check("Mozilla/4.0 (compatible; MSIE 5.5; Windows NT 5.0)", true);
+        check("Mozilla/4.0 (compatible; MSIE 7.0)", false);
+        check("Mozilla/4.0 (compatible; MSIE 6.0) Opera 8", false);
+        check("MSIE 6", false);
+        check("", false);
+    }
+
+    #[test]
+    fn tags_become_weak() {
+        let check = |tag: &'static str, want: Option<&str>| {
+            let mut resp = Response { etag: Some(tag.into()), ..Response::default() };
+            weaken_etag(&mut resp);
+            assert_eq!(resp.etag.as_deref(), want.map(str::as_bytes));
+        };
+        check("\"a\"", Some("W/\"a\""));
+        check("W/\"a\"", Some("W/\"a\""));
+        check("a", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,277 @@
+//! A body that is compressed while it is sent: pieces of some size on the pool, small ones at once.
+
+use super::encoder::{Encoder, Op, Params};
+use brisk_net::blocking;
+use brisk_server::in_memory::InMemory;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::text::Text;
+use std::cell::Cell;
+use std::future::Future as _;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// A piece up to this size is compressed on the event loop; sending it to the pool would cost about as much.
+const INLINE_PIECE_BYTES_MAX: usize = 8 * 1024;
+/// Bytes that the pool compresses at a time: what comes of them is sent before the next are taken.
+const PART_BYTES: usize = 128 * 1024;
+/// Pieces compressed on the event loop in a row before others have their turn.
+const PIECES_IN_A_ROW: u32 = 16;
+
+/// How long a body was and is: `$gzip_ratio`.
+#[derive(Default)]
+pub struct Sizes {
+    pub plain: Cell<u64>,
+    pub coded: Cell<u64>,
+}
+
+impl Sizes {
+    pub fn add(&self, plain: usize, coded: usize) {
+        self.plain.set(self.plain.get() + plain as u64);
+        self.coded.set(self.coded.get() + coded as u64);
+    }
+}
+
+/// Bytes that can go to another thread.
+enum Bytes {
+    Text(Text),
+    Shared(Arc<[u8]>),
+}
+
+impl Bytes {
+    /// Of a piece that is in memory, and where in them it is.
+    fn of(piece: Piece) -> (Bytes, Range<usize>) {
+        match piece {
+            Piece::Bytes(text) => {
+                let range = 0..text.len();
+                (Bytes::Text(text), range)
+            }
+            Piece::File { file, range } => match &file.content {
+                Some(content) => {
+                    let end = (range.end as usize).min(content.len());
+                    (Bytes::Shared(content.clone()), (range.start as usize).min(end)..end)
+                }
+                None => (Bytes::Text(Text::default()), 0..0),
+            },
+        }
+    }
+
+    fn get(&self, range: Range<usize>) -> &[u8] {
+        match self {
+            Bytes::Text(text) => &text[range],
+            Bytes::Shared(content) => &content[range],
+        }
+    }
+}
+
+/// What the pool was given, with what came of it.
+struct Batch {
+    encoder: Encoder,
+    input: Bytes,
+    out: Vec<u8>,
+    result: io::Result<()>,
+}
+
+enum Work {
+    Here(Encoder),
+    Away(blocking::Job1<Batch>),
+    Over,
+}
+
+/// See the module's head.
+pub struct Coded {
+    inner: InMemory,
+    work: Work,
+    /// Input that is not yet compressed.
+    input: Option<(Bytes, Range<usize>)>,
+    flush: bool,
+    in_a_row: u32,
+    sizes: Rc<Sizes>,
+}
+
+impl Coded {
+    pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {
+        let encoder = Encoder::take(params)?;
+        Ok(Coded {
+            inner: InMemory::new(body),
+            work: Work::Here(encoder),
+            input: None,
+            flush: false,
+            in_a_row: 0,
+            sizes,
+        })
+    }
+
+    /// Compresses the next part of the input; `None` if the pool does it.
+    fn part(
+        &mut self,
+        mut encoder: Encoder,
+        input: Bytes,
+        range: Range<usize>,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let end = range.end.min(range.start + PART_BYTES);
+        let part = range.start..end;
+        let rest = end..range.end;
+        let length = part.len();
+        self.sizes.add(length, 0);
+        if length <= INLINE_PIECE_BYTES_MAX {
+            let mut out = Vec::new();
+            encoder.encode(input.get(part), Op::Run, &mut out)?;
+            self.work = Work::Here(encoder);
+            self.input = (!rest.is_empty()).then_some((input, rest));
+            return Ok(Some(out));
+        }
+        let job = blocking::run(move || {
+            let mut out = Vec::new();
+            let result = encoder.encode(input.get(part), Op::Run, &mut out);
+            Batch { encoder, input, out, result }
+        });
+        self.work = Work::Away(job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?);
+        self.input = (!rest.is_empty()).then_some((Bytes::Text(Text::default()), rest));
+        Ok(None)
+    }
+
+    /// Compresses what follows no bytes.
+    fn mark(&mut self, mut encoder: Encoder, op: Op) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        encoder.encode(b"", op, &mut out)?;
+        if op == Op::Finish {
+            encoder.put();
+        } else {
+            self.work = Work::Here(encoder);
+        }
+        Ok(out)
+    }
+
+    /// One step: what there is to send, if anything.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        if let Work::Away(job) = &mut self.work {
+            let Batch { encoder, input, out, result } = ready!(Pin::new(job).poll(cx));
+            result?;
+            self.work = Work::Here(encoder);
+            if let Some((bytes, _)) = &mut self.input {
+                *bytes = input;
+            }
+            self.in_a_row = 0;
+            return Poll::Ready(Ok(out));
+        }
+        if self.in_a_row >= PIECES_IN_A_ROW {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let (input, range) = match self.input.take() {
+            Some(input) => input,
+            None => match ready!(self.inner.poll_chunk(cx)) {
+                Some(Ok(Chunk::Piece(piece))) => Bytes::of(piece),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                other => {
+                    let Work::Here(encoder) = std::mem::replace(&mut self.work, Work::Over) else {
+                        return Poll::Ready(Ok(Vec::new()));
+                    };
+                    self.flush = other.is_some();
+                    return Poll::Ready(self.mark(encoder, if self.flush { Op::Flush } else { Op::Finish }));
+                }
+            },
+        };
+        self.in_a_row += 1;
+        let Work::Here(encoder) = std::mem::replace(&mut self.work, Work::Over) else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        Poll::Ready(self.part(encoder, input, range).map(Option::unwrap_or_default))
+    }
+}
+
+impl BodyStream for Coded {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            if std::mem::take(&mut self.flush) {
+                return Poll::Ready(Some(Ok(Chunk::Flush)));
+            }
+            if matches!(self.work, Work::Over) {
+                return Poll::Ready(None);
+            }
+            match ready!(self.poll_step(cx)) {
+                Ok(out) if out.is_empty() => {}
+                Ok(out) => {
+                    self.sizes.add(0, out.len());
+                    return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into())))));
+                }
+                Err(error) => {
+                    self.work = Work::Over;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::encoder::tests::{decode, params, text};
+    use super::*;
+    use brisk_http::negotiate::Coding;
+    use std::collections::VecDeque;
+    use std::task::Waker;
+
+    /// A body in pieces; an empty one stands for a flush.
+    pub struct Pieces(pub VecDeque<Vec<u8>>);
+
+    impl BodyStream for Pieces {
+        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+            Poll::Ready(self.0.pop_front().map(|bytes| {
+                Ok(if bytes.is_empty() { Chunk::Flush } else { Chunk::Piece(Piece::Bytes(bytes.into())) })
+            }))
+        }
+    }
+
+    /// All that a stream gives, and how many flushes came after how many bytes.
+    pub fn drain(mut stream: impl BodyStream) -> io::Result<(Vec<u8>, Vec<usize>)> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut out, mut flushes) = (Vec::new(), Vec::new());
+        loop {
+            match stream.poll_chunk(&mut cx) {
+                Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => {
+                    out.extend_from_slice(piece.in_memory().unwrap());
+                }
+                Poll::Ready(Some(Ok(Chunk::Flush))) => flushes.push(out.len()),
+                Poll::Ready(Some(Err(error))) => return Err(error),
+                Poll::Ready(None) => return Ok((out, flushes)),
+                Poll::Pending => std::thread::yield_now(),
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_of_all_sizes_come_back() {
+        for coding in Coding::ALL {
+            for length in
+                [0, 5, INLINE_PIECE_BYTES_MAX, INLINE_PIECE_BYTES_MAX + 1, PART_BYTES * 2 + 1, 1_000_000]
+            {
+                let text = text(length);
+                let sizes = Rc::new(Sizes::default());
+                let body = Body::bytes(text.clone());
+                let (out, _) = drain(Coded::new(body, params(coding), sizes.clone()).unwrap()).unwrap();
+                assert!(decode(coding, &out) == text, "{coding:?} {length}");
+                assert_eq!((sizes.plain.get(), sizes.coded.get()), (length as u64, out.len() as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn flushes_are_handed_on() {
+        for coding in Coding::ALL {
+            let small = vec![b"DA".to_vec(), Vec::new(), Vec::new(), b"TA".to_vec()];
+            let many = std::iter::repeat_n(b"x".to_vec(), 100);
+            let body = Body::Stream(Box::new(Pieces(small.into_iter().chain(many).collect())));
+            let stream = Coded::new(body, params(coding), Rc::default()).unwrap();
+            let (out, flushes) = drain(stream).unwrap();
+            assert_eq!(decode(coding, &out), [&b"DATA"[..], &[b'x'; 100]].concat());
+            assert_eq!(flushes.len(), 2, "{coding:?}");
+            assert!(flushes[0] > 0);
+        }
+    }
+}

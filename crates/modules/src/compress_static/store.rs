@@ -1,0 +1,379 @@
+//! The folder of compressed files: names, the job that fills it, its limit.
+
+use crate::coding::encoder::{Encoder, Op, Params};
+use brisk_conf::os_text;
+use brisk_http::negotiate::Coding;
+use brisk_net::file::{self, Info};
+use brisk_net::{background, clock};
+use brisk_server::core::LogLevel;
+use brisk_server::log::ErrorLogs;
+use brisk_server::request::Request;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Larger files are served as they are.
+pub const SOURCE_BYTES_MAX: u64 = 32 << 20;
+/// Files up to this size get the highest level; beyond it that would take minutes.
+const BEST_LEVEL_BYTES_MAX: u64 = 2 << 20;
+/// A variant must save at least this part of the file: one in 16.
+const GAIN: u64 = 16;
+/// Variants that are asked for and not made yet.
+const PENDING_MAX: usize = 256;
+/// Variants made within this time are not dropped for others: a folder too small for what is in use would be filled anew
+/// for ever.
+const KEPT_FOR: Duration = Duration::from_mins(10);
+const UNKNOWN: u64 = u64::MAX;
+/// How long nothing is tried after a failure or in a full folder.
+const PAUSE_MS: u64 = 10_000;
+
+/// A file in a certain state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    path: PathBuf,
+    info: Info,
+}
+
+impl Source {
+    pub fn new(path: &Path, info: &Info) -> Source {
+        Source { path: path.to_owned(), info: *info }
+    }
+
+    /// What all variants of all states of the file have in common.
+    fn stem(&self) -> String {
+        format!("{:016x}", fnv1a(self.path.as_os_str().as_bytes()))
+    }
+
+    /// The name of a variant. Where two paths have the same stem the rest still tells them apart: device and inode
+    /// say which file it is, time and size in which state.
+    fn name(&self, coding: Coding) -> String {
+        let Info { device, inode, mtime, mtime_nsec, size, .. } = self.info;
+        format!("{}-{device:x}.{inode:x}-{mtime:x}.{mtime_nsec:x}-{size:x}.{}", self.stem(), coding.name())
+    }
+}
+
+/// A hash that is the same in every process.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// One cache folder.
+pub struct Store {
+    folder: PathBuf,
+    bytes_max: u64,
+    /// Names of variants that wait to be made.
+    pending: Mutex<HashSet<String>>,
+    /// Monotonic time before which nothing is tried.
+    paused_until_ms: AtomicU64,
+    /// At least the bytes that the folder holds; [`UNKNOWN`] before it was looked at.
+    used: AtomicU64,
+}
+
+impl Store {
+    pub fn new(folder: PathBuf, bytes_max: u64) -> Arc<Store> {
+        Arc::new(Store {
+            folder,
+            bytes_max,
+            pending: Mutex::default(),
+            paused_until_ms: AtomicU64::new(0),
+            used: AtomicU64::new(UNKNOWN),
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a variant is, if there is one.
+    pub fn path(&self, source: &Source, coding: Coding) -> PathBuf {
+        let stem = source.stem();
+        self.folder.join(&stem[..2]).join(source.name(coding))
+    }
+
+    /// Has a variant made, unless that is under way.
+    pub fn request(self: &Arc<Store>, source: Source, coding: Coding, r: &Request) {
+        if clock::mono_ms() < self.paused_until_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        let name = source.name(coding);
+        {
+            let mut pending = self.pending();
+            if pending.len() >= PENDING_MAX || !pending.insert(name.clone()) {
+                return;
+            }
+        }
+        let (store, key) = (self.clone(), name.clone());
+        let logs = ErrorLogs::of(r);
+        let started = background::run(move || {
+            if let Err(error) = store.make(&source, coding) {
+                store.pause();
+                let (path, why) = (store.folder.display(), os_text(&error));
+                logs.write(LogLevel::Error, format_args!("compress_static in \"{path}\" failed ({why})"));
+            }
+            store.pending().remove(&key);
+        });
+        if !started {
+            self.pending().remove(&name);
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pause(&self) {
+        self.paused_until_ms.store(clock::refresh().mono_ms + PAUSE_MS, Ordering::Relaxed);
+    }
+
+    /// Makes a variant. Runs on the background thread, hence never twice at a time.
+    fn make(&self, source: &Source, coding: Coding) -> io::Result<()> {
+        let path = self.path(source, coding);
+        let Some(folder) = path.parent() else { return Ok(()) };
+        if path.exists() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        // What the file's former states left behind goes first.
+        drop_others(folder, &source.stem(), &source.name(Coding::Gzip))?;
+        if self.used.load(Ordering::Relaxed) >= self.bytes_max && !self.make_room()? {
+            self.pause();
+            return Ok(());
+        }
+        let Some(coded) = compress(source, coding)? else { return Ok(()) };
+        let temporary = folder.join(format!(".{}", path.file_name().unwrap_or_default().to_string_lossy()));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // A name must never lead to half a variant, whenever the power fails.
+        let written = file
+            .write_all(&coded)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| fs::rename(&temporary, &path));
+        match &written {
+            Ok(()) => self.used.store(
+                self.used.load(Ordering::Relaxed).saturating_add(room(coded.len() as u64)),
+                Ordering::Relaxed,
+            ),
+            Err(_) => {
+                let _ = fs::remove_file(&temporary);
+            }
+        }
+        written
+    }
+
+    /// Drops variants until there is room again; false if those that are left are too young to be dropped.
+    fn make_room(&self) -> io::Result<bool> {
+        let mut variants = Vec::new();
+        let mut sum = 0;
+        for folder in fs::read_dir(&self.folder)?.flatten() {
+            let Ok(files) = fs::read_dir(folder.path()) else { continue };
+            for file in files.flatten() {
+                let Ok(metadata) = file.metadata() else { continue };
+                let bytes = room(metadata.len());
+                sum += bytes;
+                variants.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), bytes, file.path()));
+            }
+        }
+        if sum >= self.bytes_max {
+            variants.sort_unstable();
+            let old = SystemTime::now().checked_sub(KEPT_FOR).unwrap_or(SystemTime::UNIX_EPOCH);
+            for (_, bytes, path) in variants.into_iter().take_while(|(made, ..)| *made < old) {
+                if sum < self.bytes_max / 10 * 9 {
+                    break;
+                }
+                fs::remove_file(path)?;
+                sum -= bytes;
+            }
+        }
+        self.used.store(sum, Ordering::Relaxed);
+        Ok(sum < self.bytes_max)
+    }
+}
+
+/// What a file takes; an empty one takes room too, if only in its folder.
+fn room(length: u64) -> u64 {
+    length.max(512)
+}
+
+/// Drops variants of a file's other states: same stem, another rest.
+fn drop_others(folder: &Path, stem: &str, name: &str) -> io::Result<()> {
+    let state = name.rsplit_once('.').map_or(name, |(state, _)| state);
+    for entry in fs::read_dir(folder)?.flatten() {
+        let have = entry.file_name();
+        let have = have.as_bytes();
+        let is_other = have.starts_with(stem.as_bytes()) && !have.starts_with(format!("{state}.").as_bytes());
+        // Left behind by a process that was killed; while one server follows another both may write.
+        let is_left = have.starts_with(b".")
+            && entry
+                .metadata()
+                .and_then(|m| m.modified())
+                .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > KEPT_FOR));
+        if is_other || is_left {
+            fs::remove_file(folder.join(OsStr::from_bytes(have)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The compressed file, empty if that is no gain. `None`: the file is no longer what it was.
+fn compress(source: &Source, coding: Coding) -> io::Result<Option<Vec<u8>>> {
+    let same = |info: Info| {
+        let Info { device, inode, mtime, mtime_nsec, ctime, ctime_nsec, size, .. } = source.info;
+        (info.device, info.inode, info.mtime, info.mtime_nsec) == (device, inode, mtime, mtime_nsec)
+            && (info.ctime, info.ctime_nsec, info.size) == (ctime, ctime_nsec, size)
+    };
+    // It may have gone, or be readable no longer: whoever asks for it will be told.
+    let Ok(fd) = file::open(&source.path) else { return Ok(None) };
+    if !same(file::info(&fd)?) {
+        return Ok(None);
+    }
+    let mut plain = Vec::with_capacity(source.info.size as usize);
+    let file = File::from(fd);
+    io::Read::read_to_end(&mut io::Read::take(&file, SOURCE_BYTES_MAX + 1), &mut plain)?;
+    let metadata = file.metadata()?;
+    let is_whole = plain.len() as u64 == source.info.size && metadata.len() == source.info.size;
+    if !is_whole
+        || (metadata.ctime(), metadata.ctime_nsec()) != (source.info.ctime, i64::from(source.info.ctime_nsec))
+    {
+        return Ok(None);
+    }
+    let mut encoder = Encoder::take(params(coding, source.info.size))?;
+    let mut coded = Vec::new();
+    encoder.encode(&plain, Op::Finish, &mut coded)?;
+    if coded.len() as u64 > source.info.size - source.info.size / GAIN {
+        coded.clear();
+    }
+    Ok(Some(coded))
+}
+
+fn params(coding: Coding, size: u64) -> Params {
+    let best = size <= BEST_LEVEL_BYTES_MAX;
+    let (level, window) = match coding {
+        Coding::Br => (if best { 11 } else { 9 }, 22),
+        Coding::Zstd => (if best { 19 } else { 12 }, 0),
+        Coding::Gzip => (9, 15),
+    };
+    Params { coding, level, window }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::encoder::tests::{decode, text};
+
+    /// A folder that goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("brisk-compress-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn write(&self, name: &str, content: &[u8]) -> Source {
+            let path = self.0.join(name);
+            fs::write(&path, content).unwrap();
+            Source::new(&path, &file::stat(&path).unwrap())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn files(store: &Store) -> usize {
+        let Ok(folders) = fs::read_dir(&store.folder) else { return 0 };
+        folders.flatten().map(|folder| fs::read_dir(folder.path()).unwrap().count()).sum()
+    }
+
+    #[test]
+    fn variants_are_the_file_compressed() {
+        let folder = Folder::new("variants");
+        let store = Store::new(folder.0.join("cache"), 1 << 20);
+        let text = text(20_000);
+        let source = folder.write("a.html", &text);
+        for coding in Coding::ALL {
+            store.make(&source, coding).unwrap();
+            let coded = fs::read(store.path(&source, coding)).unwrap();
+            assert!(decode(coding, &coded) == text, "{coding:?}");
+        }
+        assert_eq!(files(&store), 3);
+    }
+
+    #[test]
+    fn what_gains_nothing_is_remembered_as_empty() {
+        let folder = Folder::new("noise");
+        let store = Store::new(folder.0.join("cache"), 1 << 20);
+        let mut seed = 1u64;
+        let noise = std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 56) as u8
+        });
+        let source = folder.write("noise", &noise.take(5000).collect::<Vec<u8>>());
+        store.make(&source, Coding::Br).unwrap();
+        assert_eq!(fs::read(store.path(&source, Coding::Br)).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_changed_file_gets_another_variant_and_loses_the_old_one() {
+        let folder = Folder::new("changes");
+        let store = Store::new(folder.0.join("cache"), 1 << 20);
+        let before = folder.write("a.html", &text(9_000));
+        store.make(&before, Coding::Br).unwrap();
+        store.make(&before, Coding::Gzip).unwrap();
+        let after = folder.write("a.html", &text(10_000));
+        assert_ne!(store.path(&before, Coding::Br), store.path(&after, Coding::Br));
+        // What is asked for with an outdated idea of the file is not made.
+        fs::remove_file(store.path(&before, Coding::Br)).unwrap();
+        store.make(&before, Coding::Br).unwrap();
+        assert!(!store.path(&before, Coding::Br).exists());
+        store.make(&after, Coding::Br).unwrap();
+        assert_eq!(files(&store), 1);
+        // A file that is gone leaves all quiet.
+        fs::remove_file(&after.path).unwrap();
+        store.make(&after, Coding::Gzip).unwrap();
+        assert_eq!(files(&store), 1);
+    }
+
+    #[test]
+    fn a_full_folder_drops_the_oldest_but_nothing_young() {
+        let folder = Folder::new("full");
+        let store = Store::new(folder.0.join("cache"), 6000);
+        let sources: Vec<_> = (0..8).map(|n| folder.write(&format!("{n}"), &text(5000 + n))).collect();
+        let made = |source: &Source| store.path(source, Coding::Gzip).exists();
+        for source in &sources {
+            store.make(source, Coding::Gzip).unwrap();
+        }
+        let young = sources.iter().filter(|source| made(source)).count();
+        assert!((1..8).contains(&young), "{young}");
+        assert!(!made(&sources[7]));
+        let long_ago = SystemTime::now() - KEPT_FOR * 2;
+        File::options()
+            .write(true)
+            .open(store.path(&sources[0], Coding::Gzip))
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        store.make(&sources[7], Coding::Gzip).unwrap();
+        assert!(!made(&sources[0]) && made(&sources[7]));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_an_error() {
+        let store = Store::new("/proc/nowhere".into(), 1 << 20);
+        let folder = Folder::new("error");
+        assert!(store.make(&folder.write("a", &text(1000)), Coding::Gzip).is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! `log_format`: what a line says.
+
+use brisk_conf::{Diag, Directive, Token};
+use brisk_server::conf::Cx;
+use brisk_server::request::Request;
+use brisk_server::vars::{Part, Table, Template};
+use std::sync::Arc;
+
+const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+
+/// How values are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escape {
+    Default,
+    Json,
+    None,
+}
+
+/// A `log_format`.
+pub struct Format {
+    template: Template,
+    escape: Escape,
+}
+
+fn named(name: &str) -> (&'static str, String) {
+    ("log_format", name.to_string())
+}
+
+/// The setter of `log_format`.
+pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let name = d.arg(0).text().into_owned();
+    if name == "combined" || cx.global.named.contains_key(&named(&name)) {
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate \"log_format\" name \"{name}\"")));
+    }
+    let mut escape = Escape::Default;
+    let mut parts = &d.args[1..];
+    if let Some(text) = parts[0].str().strip_prefix("escape=") {
+        escape = match text {
+            "default" => Escape::Default,
+            "json" => Escape::Json,
+            "none" => Escape::None,
+            _ => {
+                return Err(Diag::emerg(parts[0].span, format!("unknown log format escaping \"{text}\""))
+                    .help("it is default, json or none"));
+            }
+        };
+        parts = &parts[1..];
+    }
+    let text: Vec<u8> = parts.iter().flat_map(|t| t.bytes().to_vec()).collect();
+    let template = Template::parse_bytes(&mut cx.global.vars, &text, d.arg(0))?;
+    cx.global.named.insert(named(&name), Box::new(Arc::new(Format { template, escape })));
+    Ok(())
+}
+
+/// The format of a name.
+pub fn find_format(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
+    if token.str() == "combined" {
+        return combined(cx, token);
+    }
+    let found = cx.global.named.get(&named(token.str())).and_then(|f| f.downcast_ref::<Arc<Format>>());
+    found.cloned().ok_or_else(|| {
+        Diag::emerg(token.span, format!("unknown log format \"{}\"", token.text()))
+            .help("define it with log_format further up in http")
+    })
+}
+
+/// The format that needs no definition.
+pub fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
+    let key = named("combined");
+    if let Some(found) = cx.global.named.get(&key).and_then(|f| f.downcast_ref::<Arc<Format>>()) {
+        return Ok(found.clone());
+    }
+    let vars: &mut Table = &mut cx.global.vars;
+    let template = Template::parse_bytes(vars, COMBINED.as_bytes(), token)?;
+    let format = Arc::new(Format { template, escape: Escape::Default });
+    cx.global.named.insert(key, Box::new(format.clone()));
+    Ok(format)
+}
+
+impl Format {
+    /// Whether a line needs what a regular expression found.
+    pub fn has_captures(&self) -> bool {
+        self.template.has_captures()
+    }
+
+    /// Appends a line.
+    pub fn line(&self, r: &Request, out: &mut Vec<u8>) {
+        for part in self.template.parts() {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Var(id) => {
+                    let start = out.len();
+                    let found = r.var(*id, out);
+                    self.escape(out, start, found);
+                }
+                Part::Capture(group) => {
+                    let start = out.len();
+                    r.captures.borrow().append(*group, out);
+                    self.escape(out, start, true);
+                }
+            }
+        }
+        out.push(b'\n');
+    }
+
+    /// Rewrites the value that begins at `start`: a stranger's bytes must not end the line or the quotes.
+    fn escape(&self, out: &mut Vec<u8>, start: usize, found: bool) {
+        let value = &out[start..];
+        match self.escape {
+            Escape::None => {}
+            Escape::Default => {
+                if !found {
+                    out.truncate(start);
+                    out.push(b'-');
+                } else if value.iter().any(|&b| !(b' '..0x7f).contains(&b) || b == b'"' || b == b'\\') {
+                    let raw = value.to_vec();
+                    out.truncate(start);
+                    brisk_http::uri::escape_log(&raw, out);
+                }
+            }
+            Escape::Json => {
+                if value.iter().any(|&b| b < b' ' || b == b'"' || b == b'\\') {
+                    let raw = value.to_vec();
+                    out.truncate(start);
+                    brisk_http::uri::escape_json(&raw, out);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `ngx_http_log_module`: the access log.
+
+mod format;
+mod target;
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
+use brisk_server::log::NamedCache;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{LogHandler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::vars::Template;
+use format::Format;
+use std::sync::Arc;
+use std::time::Duration;
+use target::{Keeping, To};
+
+pub static MODULE: Module = Module {
+    name: "log",
+    rows: ROWS,
+    conf: || Arc::new(Conf { logs: None, cache: None }),
+    finish: Some(finish),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "log_format",
+        Context::HTTP,
+        Arity::at_least(2),
+        D::Told(
+            "combined '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"'"
+        ),
+        Definition,
+        true,
+        "Names a format of log lines; escape=json or escape=none changes how values are written.",
+        Set::Simple(format::log_format)
+    ),
+    row!(
+        "access_log",
+        Context::HSLI.or(Context::LIMIT_EXCEPT),
+        Arity::SOME,
+        D::Told("logs/access.log combined"),
+        Replace,
+        true,
+        "A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.",
+        Set::Simple(access_log)
+    ),
+    row!(
+        "open_log_file_cache",
+        Context::HSL,
+        Arity::between(1, 4),
+        D::Value("off"),
+        Replace,
+        false,
+        "Keeps logs open whose names contain variables: max=N of them per thread that were used min_uses=1 times and not longer than inactive=10s ago; every valid=60s it is checked that an open one is still the file of its name.",
+        Set::Simple(open_log_file_cache)
+    ),
+];
+
+#[derive(Clone)]
+struct Conf {
+    /// `None`: nothing was said, so the default applies.
+    logs: Option<Arc<[Target]>>,
+    cache: Option<Arc<NamedCache>>,
+}
+
+#[derive(Clone)]
+struct Target {
+    to: To,
+    format: Arc<Format>,
+    condition: Option<Arc<Template>>,
+}
+
+impl Target {
+    fn has_captures(&self) -> bool {
+        self.format.has_captures()
+            || self.condition.as_ref().is_some_and(|condition| condition.has_captures())
+            || matches!(&self.to, To::Named(name) if name.has_captures())
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let mut logs = match &cx.conf::<Conf>().logs {
+        Some(logs) if !is_first => logs.to_vec(),
+        _ => Vec::new(),
+    };
+    let path = d.arg(0);
+    if path.str() == "off" {
+        if d.args.len() > 1 {
+            return Err(invalid_parameter(d.arg(1)));
+        }
+        cx.conf::<Conf>().logs = Some(Arc::new([]));
+        return Ok(());
+    }
+    let mut keeping = Keeping::default();
+    let mut condition = None;
+    let mut format_name = None;
+    for token in &d.args[1..] {
+        if let Some(rest) = token.str().strip_prefix("if=") {
+            condition = Some(Arc::new(Template::parse_bytes(&mut cx.global.vars, rest.as_bytes(), token)?));
+        } else if keeping.read(token)? {
+        } else if format_name.is_none() {
+            format_name = Some(token);
+        } else {
+            return Err(invalid_parameter(token));
+        }
+    }
+    let format = match format_name {
+        Some(token) => format::find_format(cx, token)?,
+        None => format::combined(cx, path)?,
+    };
+    let to = target::parse(cx, path, &keeping)?;
+    logs.push(Target { to, format, condition });
+    cx.conf::<Conf>().logs = Some(logs.into());
+    Ok(())
+}
+
+fn open_log_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let seconds = Duration::from_secs;
+    let mut cache = NamedCache { max: 0, inactive: seconds(10), valid: seconds(60), min_uses: 1 };
+    for token in &d.args {
+        let bad = |_| {
+            Diag::emerg(token.span, format!("invalid \"open_log_file_cache\" parameter \"{}\"", token.text()))
+        };
+        let value = |text: &str| Token { value: text.as_bytes().into(), span: token.span, quoted: false };
+        match token.str().split_once('=') {
+            Some(("max", text)) => cache.max = value::number(&value(text)).map_err(bad)? as usize,
+            Some(("min_uses", text)) => cache.min_uses = value::number(&value(text)).map_err(bad)?,
+            Some(("inactive", text)) => cache.inactive = seconds(value::seconds(&value(text)).map_err(bad)?),
+            Some(("valid", text)) => cache.valid = seconds(value::seconds(&value(text)).map_err(bad)?),
+            None if token.str() == "off" => {
+                cx.conf::<Conf>().cache = None;
+                return Ok(());
+            }
+            _ => return Err(bad(invalid_parameter(token))),
+        }
+    }
+    if cache.max == 0 {
+        return Err(Diag::emerg(d.span, "\"open_log_file_cache\" must have \"max\" parameter"));
+    }
+    cx.conf::<Conf>().cache = Some(Arc::new(cache));
+    Ok(())
+}
+
+/// A server that says nothing, in an `http` that says nothing, logs to the default file.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    if cx.block != Context::SERVER || cx.conf::<Conf>().logs.is_some() {
+        return Ok(());
+    }
+    let span = brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 };
+    let format = format::combined(cx, &Token { value: Box::default(), span, quoted: false })?;
+    let path = cx.full_path("logs/access.log");
+    let to = To::Log { log: cx.global.log(LogTarget::File(path)), buffering: None };
+    cx.conf::<Conf>().logs = Some(Arc::new([Target { to, format, condition: None }]));
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if let Some(logs) = conf.logs.clone().filter(|logs| !logs.is_empty()) {
+        // An answer that is given again runs no regular expression: there would be nothing to write.
+        if logs.iter().any(Target::has_captures) {
+            plan.note(Purity::Impure);
+        }
+        plan.log.push(Arc::new(AccessLog { logs, cache: conf.cache.clone() }));
+    }
+}
+
+struct AccessLog {
+    logs: Arc<[Target]>,
+    cache: Option<Arc<NamedCache>>,
+}
+
+impl LogHandler for AccessLog {
+    fn log(&self, r: &Request) {
+        for target in &*self.logs {
+            if let Some(condition) = &target.condition {
+                let value = condition.eval(r);
+                if value.is_empty() || value == b"0" {
+                    continue;
+                }
+            }
+            match &target.to {
+                To::Log { log, buffering } => {
+                    let log = &r.live.logs[log.0 as usize];
+                    r.thread.logs.append(log, buffering.as_ref(), |out| target.format.line(r, out));
+                }
+                To::Named(name) => {
+                    let mut line = Vec::new();
+                    target.format.line(r, &mut line);
+                    name.write(r, self.cache.as_deref(), &line);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{accepted, refused};
+
+    #[test]
+    fn parameters_are_checked() {
+        refused(&[
+            ("access_log a.log combined buffer=0;", "invalid buffer size \"0\""),
+            ("access_log a.log combined buffer=x;", "invalid buffer size \"x\""),
+            ("access_log a.log combined buffer=1k flush=0;", "invalid flush time \"0\""),
+            ("access_log a.log combined flush=1s;", "no buffer is defined for access_log \"a.log\""),
+            ("access_log a.log combined gzip=10;", "invalid compression level \"10\""),
+            ("access_log $uri combined buffer=1k;", "buffered logs cannot have variables in name"),
+            ("access_log syslog:server=1.2.3.4 combined gzip;", "logs to syslog cannot be buffered"),
+            (
+                "access_log a.log combined buffer=1k; server { access_log a.log combined buffer=2k; }",
+                "access_log \"a.log\" already defined with conflicting parameters",
+            ),
+            ("access_log off combined;", "invalid parameter \"combined\""),
+            ("access_log a.log nosuch;", "unknown log format \"nosuch\""),
+        ]);
+        refused(&[
+            ("access_log a.log combined b;", "invalid parameter \"b\""),
+            ("access_log syslog:tag=x;", "no syslog server specified"),
+            ("open_log_file_cache min_uses=1;", "\"open_log_file_cache\" must have \"max\" parameter"),
+            ("open_log_file_cache max=x;", "invalid \"open_log_file_cache\" parameter \"max=x\""),
+            ("open_log_file_cache size=1;", "invalid \"open_log_file_cache\" parameter \"size=1\""),
+        ]);
+        accepted(&[
+            "access_log a.log combined gzip=9 buffer=32k flush=1m if=$arg_a; access_log b.log combined gzip;",
+            "access_log a.log combined buffer=1k; server { access_log a.log combined buffer=1k; }",
+            "open_log_file_cache max=10 inactive=20s valid=1m min_uses=2; server { open_log_file_cache off; }",
+            "access_log logs/$host.log; access_log syslog:server=unix:/dev/log,nohostname combined;",
+        ]);
+    }
+}

@@ -1,0 +1,216 @@
+//! Where an `access_log` writes, and how long it keeps lines back.
+
+use brisk_conf::{Diag, Token, os_text, value};
+use brisk_net::file::Symlinks;
+use brisk_server::conf::{Cx, LogId, LogTarget};
+use brisk_server::files::{Deps, Found};
+use brisk_server::log::{Buffering, NamedCache, Pack, Syslog};
+use brisk_server::path;
+use brisk_server::request::Request;
+use brisk_server::vars::{Part, Template};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const GZIP_BUFFER_BYTES: u64 = 64 << 10;
+
+/// Where lines go.
+#[derive(Clone)]
+pub enum To {
+    Log { log: LogId, buffering: Option<Arc<Buffering>> },
+    Named(Arc<NamedLog>),
+}
+
+/// `buffer=`, `flush=`, `gzip=`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Keeping {
+    bytes: u64,
+    flush: Duration,
+    level: Option<u32>,
+}
+
+impl Keeping {
+    /// Takes a parameter; false if it is about something else.
+    pub fn read(&mut self, token: &Token) -> Result<bool, Diag> {
+        let bad = |what: &str, text: &str| Diag::emerg(token.span, format!("invalid {what} \"{text}\""));
+        let part = |text: &str| Token { value: text.as_bytes().into(), span: token.span, quoted: false };
+        match token.str().split_once('=') {
+            Some(("buffer", text)) => {
+                let bytes = value::size(&part(text)).ok().filter(|&bytes| bytes > 0);
+                self.bytes = bytes.ok_or_else(|| bad("buffer size", text))?;
+            }
+            Some(("flush", text)) => {
+                let time = value::msec(&part(text)).ok().filter(|time| !time.is_zero());
+                self.flush = time.ok_or_else(|| bad("flush time", text))?;
+            }
+            Some(("gzip", text)) => {
+                let level = value::number(&part(text)).ok().filter(|level| (1..=9).contains(level));
+                self.level = Some(level.ok_or_else(|| bad("compression level", text))? as u32);
+            }
+            None if token.str() == "gzip" => self.level = Some(1),
+            _ => return Ok(false),
+        }
+        if self.level.is_some() && self.bytes == 0 {
+            self.bytes = GZIP_BUFFER_BYTES;
+        }
+        Ok(true)
+    }
+
+    fn buffering(&self) -> Buffering {
+        let pack = self.level.map(|level| -> Box<Pack> { Box::new(move |lines| gzip(lines, level)) });
+        Buffering { bytes: usize::try_from(self.bytes).unwrap_or(usize::MAX), flush: self.flush, pack }
+    }
+}
+
+/// A gzip member of its own: files of several are files as well (RFC 1952 §2.2).
+fn gzip(lines: &[u8], level: u32) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(lines.len() / 4), Compression::new(level));
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(lines);
+    encoder.finish().unwrap_or_default()
+}
+
+/// Reads the place where an access log is to go.
+pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To, Diag> {
+    let text = token.str();
+    let bad = |text: &str| Diag::emerg(token.span, text);
+    if keeping.bytes == 0 && !keeping.flush.is_zero() {
+        return Err(bad(&format!("no buffer is defined for access_log \"{text}\"")).help("add buffer=SIZE"));
+    }
+    let target = if text == "stderr" {
+        LogTarget::Stderr
+    } else if let Some(text) = text.strip_prefix("syslog:") {
+        if keeping.bytes > 0 {
+            return Err(bad("logs to syslog cannot be buffered"));
+        }
+        LogTarget::Syslog(Syslog::parse(text, &cx.global.env.hostname, token)?)
+    } else if text.contains('$') {
+        if keeping.bytes > 0 {
+            return Err(bad("buffered logs cannot have variables in name"));
+        }
+        let full = cx.full_path(text);
+        let path = Template::parse_bytes(&mut cx.global.vars, full.as_bytes(), token)?;
+        return Ok(To::Named(Arc::new(NamedLog { path })));
+    } else {
+        LogTarget::File(cx.full_path(text))
+    };
+    let log = cx.global.log(target);
+    Ok(To::Log { log, buffering: buffering(cx, token, log, keeping)? })
+}
+
+/// How lines to this log are kept back: wherever it is named, the same.
+fn buffering(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    log: LogId,
+    keeping: &Keeping,
+) -> Result<Option<Arc<Buffering>>, Diag> {
+    if keeping.bytes == 0 {
+        return Ok(None);
+    }
+    let key = ("log_buffer", log.0.to_string());
+    let have = cx.global.named.get(&key).and_then(|have| have.downcast_ref::<(Keeping, Arc<Buffering>)>());
+    match have {
+        Some((others, _)) if others != keeping => {
+            let text = format!("access_log \"{}\" already defined with conflicting parameters", token.text());
+            Err(Diag::emerg(token.span, text))
+        }
+        Some((_, buffering)) => Ok(Some(buffering.clone())),
+        None => {
+            let buffering = Arc::new(keeping.buffering());
+            cx.global.named.insert(key, Box::new((keeping.clone(), buffering.clone())));
+            Ok(Some(buffering))
+        }
+    }
+}
+
+/// A log whose name depends on the request.
+pub struct NamedLog {
+    path: Template,
+}
+
+impl NamedLog {
+    /// Whether the name needs what a regular expression found.
+    pub fn has_captures(&self) -> bool {
+        self.path.has_captures()
+    }
+
+    /// Writes a line, if the request's root folder exists: names of hosts that there are none of make no files.
+    pub fn write(&self, r: &Request, cache: Option<&NamedCache>, line: &[u8]) {
+        let path = self.path.eval(r);
+        let Ok(text) = std::str::from_utf8(&path) else { return };
+        if climbs(&self.path, &path) {
+            brisk_server::rlog!(r, Error, "the name of a log, \"{text}\", leads out of its folder");
+            return;
+        }
+        if !has_root(r) {
+            return;
+        }
+        if let Err(error) = r.thread.logs.write_named(text, cache, line) {
+            brisk_server::rlog!(r, Crit, "open() \"{text}\" failed ({})", os_text(&error));
+        }
+    }
+}
+
+/// Whether values of variables have brought `..` into a path.
+fn climbs(template: &Template, path: &[u8]) -> bool {
+    let ups = |path: &[u8]| path.split(|&b| b == b'/').filter(|part| *part == b"..").count();
+    let text = |part: &Part| if let Part::Text(text) = part { text.to_vec() } else { b"x".to_vec() };
+    let own: Vec<u8> = template.parts().iter().flat_map(text).collect();
+    path.contains(&0) || ups(path) > ups(&own)
+}
+
+fn has_root(r: &Request) -> bool {
+    let mut root = Vec::new();
+    path::document_root(r, &mut root);
+    let mut watches = Vec::new();
+    let mut deps = Deps { watches: &mut watches, fetched: &[], pure: true };
+    match r.thread.files.stat(Path::new(OsStr::from_bytes(&root)), Symlinks::Follow, &mut deps) {
+        Ok(Found::Missing(error)) => {
+            let root = String::from_utf8_lossy(&root);
+            brisk_server::rlog!(r, Error, "testing \"{root}\" existence failed ({})", os_text(&error));
+            false
+        }
+        // What must come from the disk is there.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_conf::{FileId, Span};
+    use brisk_server::vars::Table;
+    use std::io::Read as _;
+
+    #[test]
+    fn members_of_gzip_make_one_file() {
+        let mut file = gzip(b"first\n", 1);
+        file.extend(gzip(b"second\n", 9));
+        let mut text = String::new();
+        flate2::read::MultiGzDecoder::new(&file[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "first\nsecond\n");
+    }
+
+    #[test]
+    fn strangers_do_not_choose_the_folder() {
+        let check = |template: &str, path: &str, want| {
+            let span = Span { file: FileId(0), start: 0, end: 0 };
+            let token = Token { value: template.as_bytes().into(), span, quoted: false };
+            let template = Template::parse(&mut Table::default(), &token).unwrap();
+            assert_eq!(climbs(&template, path.as_bytes()), want, "{path}");
+        };
+        check("/l/$host.log", "/l/a.log", false);
+        check("/l/../$host.log", "/l/../a.log", false);
+        check("/l/$arg_a", "/l/../etc", true);
+        check("/l/$arg_a/x", "/l/a/../../x", true);
+        check("/l/.$arg_a", "/l/..", true);
+        check("/l/$arg_a", "/l/a\0", true);
+        check("/l/$arg_a", "/l/a..b", false);
+    }
+}
