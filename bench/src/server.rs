@@ -266,6 +266,9 @@ fn present(binary: &Path) -> io::Result<PathBuf> {
             "h2o" => "apt-get install -y h2o",
             _ => "cargo build --release -p brisk",
         };
-        io::Error::other(format!("{} is missing: run \"{remedy}\" (or scripts/setup.sh bench)", binary.display()))
+        io::Error::other(format!(
+            "{} is missing: run \"{remedy}\" (or scripts/setup.sh bench)",
+            binary.display()
+        ))
     })
 }

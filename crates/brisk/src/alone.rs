@@ -38,7 +38,13 @@ pub fn run(paths: &Paths, snap: Snapshot, logs: Vec<Arc<LogFile>>, sockets: Sock
         Ok(copies) => copies,
         Err(error) => return fail(&format!("dup() failed ({error})")),
     };
-    let start = Start { paths: paths.clone(), snap: snap.clone(), logs: logs.clone(), sockets: copies, generation: 1 };
+    let start = Start {
+        paths: paths.clone(),
+        snap: snap.clone(),
+        logs: logs.clone(),
+        sockets: copies,
+        generation: 1,
+    };
     let worker = match process::start(start) {
         Ok(worker) => worker,
         Err(message) => return fail(&message),
@@ -54,8 +60,10 @@ impl Alone {
     fn obey(mut self, signals: &OwnedFd) -> i32 {
         let mut drain: Option<Drain> = None;
         while !drain.as_mut().is_some_and(|drain| drain.is_over(&self.worker)) {
-            let mut waits =
-                [PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(self.worker.empty(), PollFlags::IN)];
+            let mut waits = [
+                PollFd::new(signals, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.worker.empty(), PollFlags::IN),
+            ];
             let timeout = drain.as_ref().and_then(Drain::timeout);
             if poll(&mut waits, timeout.as_ref()).is_err() {
                 continue;
@@ -73,7 +81,9 @@ impl Alone {
                 Some(libc::SIGHUP) if drain.is_none() => {
                     systemd::reloading();
                     if let Err(message) = self.reload() {
-                        config::headlines(&message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));
+                        config::headlines(&message)
+                            .into_iter()
+                            .for_each(|line| self.log(LogLevel::Emerg, line));
                     }
                     systemd::ready(self.worker.generation());
                 }
@@ -96,7 +106,8 @@ impl Alone {
         let Loaded { snap, .. } = config::reload(&self.paths, |level, message| self.log(level, message))?;
         let files = logs_of(&snap)?;
         let fresh = self.sockets.prepare(&snap)?;
-        let copy = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"));
+        let copy =
+            |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"));
         let files = files.iter().map(|log| copy(log.fd())).collect::<Result<Vec<_>, _>>()?;
         let copies = fresh.iter().map(|(address, fd)| Ok((address.clone(), copy(fd)?)));
         let copies = copies.collect::<Result<Vec<_>, String>>()?;

@@ -141,7 +141,9 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 /// The folder of a file, with its slash.
 pub fn folder(path: &str) -> String {
     match Path::new(path).parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => format!("{}/", parent.display().to_string().trim_end_matches('/')),
+        Some(parent) if !parent.as_os_str().is_empty() => {
+            format!("{}/", parent.display().to_string().trim_end_matches('/'))
+        }
         _ => "./".to_string(),
     }
 }

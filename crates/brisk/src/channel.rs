@@ -132,7 +132,10 @@ impl Channel {
             b'c' => Message::Configure { generation: value, payload, fds },
             b'r' => {
                 let (places, _) = payload.as_chunks::<4>();
-                Message::Reopen { which: places.iter().map(|place| u32::from_le_bytes(*place)).collect(), fds }
+                Message::Reopen {
+                    which: places.iter().map(|place| u32::from_le_bytes(*place)).collect(),
+                    fds,
+                }
             }
             b'q' => Message::Quit,
             b's' => Message::Stop,
@@ -174,7 +177,9 @@ mod tests {
         let fds: Vec<OwnedFd> = (0..450).map(|_| memory_file(b"x").unwrap()).collect();
         let payload = vec![7u8; 3 << 20];
         a.send(&Message::Configure { generation: 9, payload: payload.clone(), fds }).unwrap();
-        let Some(Message::Configure { generation: 9, payload: got, fds }) = b.receive().unwrap() else { panic!() };
+        let Some(Message::Configure { generation: 9, payload: got, fds }) = b.receive().unwrap() else {
+            panic!()
+        };
         assert!(got == payload && fds.len() == 450);
         drop(a);
         assert!(b.receive().unwrap().is_none());

@@ -29,7 +29,8 @@ impl Paths {
     pub fn new(options: &Options) -> Paths {
         let with_slash = |text: &str| format!("{}/", text.trim_end_matches('/'));
         let prefix = with_slash(options.prefix.as_deref().unwrap_or(PREFIX));
-        let full = |path: &str| if path.starts_with('/') { path.to_string() } else { format!("{prefix}{path}") };
+        let full =
+            |path: &str| if path.starts_with('/') { path.to_string() } else { format!("{prefix}{path}") };
         let conf = match &options.conf {
             Some(conf) => full(conf),
             None => {
@@ -151,11 +152,11 @@ fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, So
     let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
     let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
     if let Some(snap) = &mut snap
-        && !snap.main.has_events && paths.inline.is_none() {
-            diags.push(
-                Diag::global("no \"events\" section in configuration").help("add: events { }"),
-            );
-        }
+        && !snap.main.has_events
+        && paths.inline.is_none()
+    {
+        diags.push(Diag::global("no \"events\" section in configuration").help("add: events { }"));
+    }
     let snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
     diags.sort_by_key(|d| d.span.map_or((u32::MAX, 0), |s| (s.file.0, s.start)));
     (snap, diags, sources)

@@ -118,7 +118,8 @@ fn broken_pid_file(paths: &Paths) -> Option<String> {
 
 fn ask(mut stream: UnixStream, order: &str) -> i32 {
     let mut answer = String::new();
-    let done = stream.write_all(format!("{order}\n").as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    let done =
+        stream.write_all(format!("{order}\n").as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     if let Err(error) = done {
         eprintln!("brisk: [error] no answer from the master ({error})");
         return 1;

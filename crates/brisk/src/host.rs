@@ -50,7 +50,8 @@ fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), 
             continue;
         }
         let parents = folder.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let created = parents.and_then(|()| DirBuilder::new().mode(0o700).create(folder)).and_then(|()| own(folder));
+        let created =
+            parents.and_then(|()| DirBuilder::new().mode(0o700).create(folder)).and_then(|()| own(folder));
         created.map_err(|error| {
             format!("mkdir() \"{}\" failed ({})", folder.display(), brisk_conf::os_text(&error))
         })?;

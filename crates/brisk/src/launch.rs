@@ -69,8 +69,9 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let Loaded { snap, bundle } = loaded;
     // nginx has this file from the start, whatever the configuration names.
     if let target @ brisk_server::conf::LogTarget::File(_) = paths.error_target() {
-        LogFile::open(&target)
-            .map_err(|e| format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e)))?;
+        LogFile::open(&target).map_err(|e| {
+            format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e))
+        })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
         eprintln!(

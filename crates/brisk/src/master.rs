@@ -22,7 +22,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SIGNALS: &[i32] = &[
-    libc::SIGHUP, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
     libc::SIGCHLD,
 ];
 
@@ -194,7 +200,10 @@ impl Master {
         // A socket that is closed later must not stay open in a corner of this process.
         self.sockets.close(false);
         let Fresh { snap, logs, sockets, generation } = fresh;
-        process::main(Start { paths: self.paths.clone(), snap: Arc::new(snap), logs, sockets, generation }, channel)
+        process::main(
+            Start { paths: self.paths.clone(), snap: Arc::new(snap), logs, sockets, generation },
+            channel,
+        )
     }
 
     /// Waits until the newest worker serves. One that does not is given up.
@@ -300,7 +309,10 @@ impl Master {
 
     fn kill_all(&mut self) {
         for worker in &self.workers {
-            self.log(LogLevel::Alert, &format!("worker process {} does not stop and is killed", worker.pid.as_raw_nonzero()));
+            self.log(
+                LogLevel::Alert,
+                &format!("worker process {} does not stop and is killed", worker.pid.as_raw_nonzero()),
+            );
             let _ = kill_process(worker.pid, Signal::KILL);
         }
     }
@@ -379,7 +391,9 @@ impl Master {
         sys::release_free_memory();
         systemd::ready(self.generation);
         match &result {
-            Ok(()) => self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation)),
+            Ok(()) => {
+                self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation))
+            }
             Err(message) => {
                 config::headlines(message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));
                 self.log(LogLevel::Error, "the new configuration is refused; the old one stays live");
@@ -441,7 +455,8 @@ impl Master {
     /// Threads, user or limits differ: another process takes over, and what the present one has begun is finished
     /// by it.
     fn replace_worker(&mut self, snap: Snapshot, next: &Current, fresh: &[Socket]) -> Result<(), String> {
-        let sockets = self.sockets.copies(&next.addresses, fresh).map_err(|e| format!("dup() failed ({e})"))?;
+        let sockets =
+            self.sockets.copies(&next.addresses, fresh).map_err(|e| format!("dup() failed ({e})"))?;
         let old: Vec<Pid> = self.workers.iter().map(|w| w.pid).collect();
         let fresh = Fresh { snap, logs: next.logs.clone(), sockets, generation: self.generation + 1 };
         self.start_worker(Some(fresh))?;

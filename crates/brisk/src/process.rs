@@ -65,7 +65,16 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
         return fail(&message);
     }
     // A worker gets its orders from the master; what a terminal sends to the whole group is for the master to hear.
-    let Ok(signals) = sys::signal_fd(&[libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH, libc::SIGCHLD]) else {
+    let Ok(signals) = sys::signal_fd(&[
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGHUP,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGWINCH,
+        libc::SIGCHLD,
+    ]) else {
         return fail("signalfd() failed");
     };
     let generation = initial.generation;
@@ -182,8 +191,14 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
 type Received = io::Result<Option<Message>>;
 
 /// Waits for a signal, a message, the end of the last connection or the drain's time.
-fn wait(worker: &Worker, channel: Option<&Channel>, signals: &OwnedFd, drain: Option<&Drain>) -> (Option<i32>, Option<Received>) {
-    let mut waits = vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.empty(), PollFlags::IN)];
+fn wait(
+    worker: &Worker,
+    channel: Option<&Channel>,
+    signals: &OwnedFd,
+    drain: Option<&Drain>,
+) -> (Option<i32>, Option<Received>) {
+    let mut waits =
+        vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.empty(), PollFlags::IN)];
     if let Some(channel) = channel {
         waits.push(PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN));
     }
@@ -202,7 +217,13 @@ fn stop(worker: &Worker) -> i32 {
 }
 
 /// Builds the configuration from the bundle and switches to it.
-fn configure(worker: &mut Worker, paths: &Paths, generation: u64, payload: &[u8], fds: Vec<OwnedFd>) -> Result<(), String> {
+fn configure(
+    worker: &mut Worker,
+    paths: &Paths,
+    generation: u64,
+    payload: &[u8],
+    fds: Vec<OwnedFd>,
+) -> Result<(), String> {
     let bundle = Bundle::decode(payload).ok_or("malformed bundle")?;
     let snap = config::load_bundle(paths, &bundle).ok_or("the worker refuses the configuration")?;
     let have: Vec<Address> = worker.snapshot().listens.iter().map(|l| l.address.clone()).collect();
@@ -225,14 +246,15 @@ pub fn adopt_logs(
     snap: &Snapshot,
     fds: impl Iterator<Item = OwnedFd>,
 ) -> Vec<Arc<LogFile>> {
-    let one = |(target, fd): (&brisk_server::conf::LogTarget, OwnedFd)| {
-        match have.iter().find(|log| log.target == *target) {
-            Some(log) => {
-                let _ = log.replace(&fd);
-                log.clone()
-            }
-            None => Arc::new(LogFile::new(target.clone(), fd)),
+    let one = |(target, fd): (&brisk_server::conf::LogTarget, OwnedFd)| match have
+        .iter()
+        .find(|log| log.target == *target)
+    {
+        Some(log) => {
+            let _ = log.replace(&fd);
+            log.clone()
         }
+        None => Arc::new(LogFile::new(target.clone(), fd)),
     };
     snap.logs.iter().zip(fds).map(one).collect()
 }

@@ -44,7 +44,8 @@ pub fn main(args: &[String]) -> i32 {
     let mut paths = Paths::new(&Options { prefix: Some(path.to_string()), ..Options::default() });
     paths.conf = "brisk serve".into();
     paths.inline = Some(configuration(path, &listen));
-    let shown = if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
+    let shown =
+        if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
     eprintln!("serving {path} on http://{shown} (Ctrl-C ends)");
     launch::run(&paths)
 }

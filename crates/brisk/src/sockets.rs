@@ -46,7 +46,8 @@ impl Sockets {
     /// Adopts prepared sockets and closes those that are not wanted any more.
     pub fn commit(&mut self, wanted: &[Address], fresh: Vec<Socket>) {
         self.open.extend(fresh);
-        let gone: Vec<Address> = self.open.keys().filter(|address| !wanted.contains(address)).cloned().collect();
+        let gone: Vec<Address> =
+            self.open.keys().filter(|address| !wanted.contains(address)).cloned().collect();
         for address in gone {
             self.open.remove(&address);
             if let Address::Unix(path) = &address {

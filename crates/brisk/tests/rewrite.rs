@@ -15,6 +15,14 @@ fn rewriting() {
         .start();
     scenario::run(&server, include_str!("rewrite/cases.txt"));
     server.end(Signal::QUIT);
-    assert_eq!(server.read("uris.log"), "/logged?a=1|?a=1\n".repeat(3), "a prepared answer is logged like the first");
-    assert_eq!(server.read("captured.log"), "part OK\n".repeat(3), "an answer whose line needs captures is not prepared");
+    assert_eq!(
+        server.read("uris.log"),
+        "/logged?a=1|?a=1\n".repeat(3),
+        "a prepared answer is logged like the first"
+    );
+    assert_eq!(
+        server.read("captured.log"),
+        "part OK\n".repeat(3),
+        "an answer whose line needs captures is not prepared"
+    );
 }

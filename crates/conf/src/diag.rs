@@ -44,7 +44,14 @@ pub struct Diag {
 impl Diag {
     /// An error that refuses the configuration.
     pub fn emerg(span: Span, message: impl Into<String>) -> Diag {
-        Diag { level: Level::Emerg, message: message.into(), span: Some(span), help: None, bare: false, reason: false }
+        Diag {
+            level: Level::Emerg,
+            message: message.into(),
+            span: Some(span),
+            help: None,
+            bare: false,
+            reason: false,
+        }
     }
 
     /// A reason why a value is refused: nginx's generic setters give one (`invalid number`), and the headline is
@@ -64,7 +71,14 @@ impl Diag {
 
     /// An error that belongs to no place in a file.
     pub fn global(message: impl Into<String>) -> Diag {
-        Diag { level: Level::Emerg, message: message.into(), span: None, help: None, bare: true, reason: false }
+        Diag {
+            level: Level::Emerg,
+            message: message.into(),
+            span: None,
+            help: None,
+            bare: true,
+            reason: false,
+        }
     }
 
     /// Something that works but is probably not meant.
@@ -176,7 +190,8 @@ mod tests {
     fn the_caret_stands_under_the_token() {
         let mut sources = SourceMap::default();
         let file = sources.add("/etc/x.conf", b"http {\n\tfoo on;\n}\n".to_vec());
-        let diag = Diag::emerg(Span { file, start: 8, end: 11 }, "unknown directive \"foo\"").help("remove it");
+        let diag =
+            Diag::emerg(Span { file, start: 8, end: 11 }, "unknown directive \"foo\"").help("remove it");
         assert_eq!(
             diag.render(&sources),
             "[emerg] unknown directive \"foo\" in /etc/x.conf:2\n  --> /etc/x.conf:2:2\n 2 | \tfoo on;\n   | \t^^^\n   = help: remove it"

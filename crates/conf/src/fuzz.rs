@@ -18,7 +18,9 @@ fn walk(block: &[Directive], len: u32) {
     for directive in block {
         assert!(directive.span.start <= directive.span.end && directive.span.end <= len);
         for arg in &directive.args {
-            assert!(arg.span.end <= len && arg.value.len() <= arg.span.end as usize - arg.span.start as usize);
+            assert!(
+                arg.span.end <= len && arg.value.len() <= arg.span.end as usize - arg.span.start as usize
+            );
         }
         walk(directive.block.as_deref().unwrap_or_default(), len);
     }
@@ -28,7 +30,8 @@ fn walk(block: &[Directive], len: u32) {
 mod tests {
     #[test]
     fn every_prefix_of_a_configuration() {
-        let text = b"http { server { listen 80; location ~ \"^/x{2}\" { return 200 'a\\n$b${c}d'; } } } # end\n";
+        let text =
+            b"http { server { listen 80; location ~ \"^/x{2}\" { return 200 'a\\n$b${c}d'; } } } # end\n";
         for end in 0..=text.len() {
             super::fuzz_conf(&text[..end]);
         }

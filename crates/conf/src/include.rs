@@ -56,7 +56,8 @@ pub(crate) fn expand(
         match loader.glob(&path) {
             Ok(paths) => paths,
             Err(error) => {
-                diags.push(Diag::emerg(token.span, format!("glob() \"{path}\" failed ({})", os_text(&error))));
+                diags
+                    .push(Diag::emerg(token.span, format!("glob() \"{path}\" failed ({})", os_text(&error))));
                 return;
             }
         }

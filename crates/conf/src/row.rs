@@ -169,7 +169,9 @@ pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str>) 
     let modules = nginx::modules_with(name);
     if !modules.is_empty() {
         let modules = modules.join(", ");
-        return diag.help(format!("nginx has it in {modules}; Brisk does not support it (yet): see `brisk coverage`"));
+        return diag.help(format!(
+            "nginx has it in {modules}; Brisk does not support it (yet): see `brisk coverage`"
+        ));
     }
     match did_you_mean(name, names) {
         Some(near) => diag.help(format!("did you mean \"{near}\"?")),
@@ -211,7 +213,9 @@ mod tests {
             message("root /x index;", Context::HTTP),
             "invalid number of arguments in \"root\" directive / it takes 1 parameter, 2 given; is the \";\" missing at the end of this line?"
         );
-        assert!(message("root /x {}", Context::HTTP).starts_with("directive \"root\" is not terminated by \";\""));
+        assert!(
+            message("root /x {}", Context::HTTP).starts_with("directive \"root\" is not terminated by \";\"")
+        );
     }
 
     #[test]

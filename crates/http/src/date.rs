@@ -51,7 +51,8 @@ impl Civil {
 
     /// `Monday` …
     pub fn weekday_long_name(&self) -> &'static str {
-        const NAMES: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+        const NAMES: [&str; 7] =
+            ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
         NAMES[usize::from(self.weekday)]
     }
 

@@ -6,8 +6,8 @@ use crate::chunked::{
     ChunkError, ChunkEvent, ChunkLimits, ChunkedDecoder, write_chunk_head, write_last_chunk,
 };
 use crate::framing::{BodyFraming, request_framing, validate_host};
-use crate::proxy_protocol::{self, Progress, V2_BYTES_MAX};
 use crate::head::{HeadError, HeadOptions, HeaderId, Parsed, RequestHead, Version, parse_request};
+use crate::proxy_protocol::{self, Progress, V2_BYTES_MAX};
 use crate::response::{RequestKind, ResponseError, ResponseHead, parse_response, response_framing};
 use crate::uri::{
     Escape, Target, TargetForm, Unescape, UriOptions, escape, parse_target, unescape, unsafe_uri,

@@ -48,7 +48,8 @@ impl Preference {
         for item in value.split(|&b| b == b',') {
             let mut parts = item.split(|&b| b == b';').map(<[u8]>::trim_ascii);
             let name = parts.next().unwrap_or_default();
-            let known = Coding::ALL.iter().position(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()));
+            let known =
+                Coding::ALL.iter().position(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()));
             if let Some(at) = known
                 && weights[at].is_none()
             {
@@ -76,7 +77,10 @@ impl Preference {
 
     /// Of the codings offered the one that the client likes best; among equals the first.
     pub fn choose(self, offered: impl Iterator<Item = Coding>) -> Option<Coding> {
-        offered.filter_map(|coding| Some((self.rank(coding)?, coding))).min_by_key(|(rank, _)| *rank).map(|(_, c)| c)
+        offered
+            .filter_map(|coding| Some((self.rank(coding)?, coding)))
+            .min_by_key(|(rank, _)| *rank)
+            .map(|(_, c)| c)
     }
 }
 

@@ -100,7 +100,8 @@ pub fn forwarded<'f>(
     for field in fields.rev() {
         let mut rest = field;
         loop {
-            let is_trusted = address.map_or(is_start_trusted, |a| proxies.iter().any(|proxy| proxy.contains(a.ip())));
+            let is_trusted =
+                address.map_or(is_start_trusted, |a| proxies.iter().any(|proxy| proxy.contains(a.ip())));
             if !is_trusted {
                 return address;
             }
@@ -147,7 +148,18 @@ mod tests {
         check("2001:db8::/32", Some(("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", false)));
         check("::1", Some(("::1", "::1", false)));
         check("::1/0", Some(("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", true)));
-        for bad in ["", "/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "10.0.0.256", "10.0.0.0/-1", "a", "1.2.3.4.5"] {
+        for bad in [
+            "",
+            "/8",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0/",
+            "10.0.0/8",
+            "10.0.0.256",
+            "10.0.0.0/-1",
+            "a",
+            "1.2.3.4.5",
+        ] {
             check(bad, None);
         }
     }
@@ -190,7 +202,8 @@ mod tests {
             let proxies: Vec<_> =
                 ["127.0.0.1", "10.0.0.0/8"].iter().map(|t| Cidr::parse(t.as_bytes()).unwrap().0).collect();
             let fields = fields.iter().map(|f| f.as_bytes());
-            let got = forwarded(true, fields, &proxies, recursive).map_or("none".into(), |a| a.ip().to_string());
+            let got =
+                forwarded(true, fields, &proxies, recursive).map_or("none".into(), |a| a.ip().to_string());
             assert_eq!(got, want);
         };
         check(&[], true, "none");

@@ -21,7 +21,12 @@ pub fn taken(token: &Token, name: &str) -> Diag {
 }
 
 /// Defines the variable that `token` names.
-pub fn define(cx: &mut Cx<'_, '_>, token: &Token, eval: Arc<dyn Eval>, volatile: bool) -> Result<VarId, Diag> {
+pub fn define(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    eval: Arc<dyn Eval>,
+    volatile: bool,
+) -> Result<VarId, Diag> {
     let name = variable_name(token)?;
     cx.global.vars.define_eval(name, eval, volatile).ok_or_else(|| taken(token, name))
 }

@@ -24,7 +24,12 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[row!(
-    "index", Context::HSL, Arity::SOME, D::Value("index.html"), Replace, true,
+    "index",
+    Context::HSL,
+    Arity::SOME,
+    D::Value("index.html"),
+    Replace,
+    true,
     "Files that stand for a directory, in the order in which they are looked for. The last may be an absolute URI.",
     Set::Simple(set)
 )];
@@ -44,8 +49,9 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut files = if cx.first { Vec::new() } else { cx.conf::<Conf>().files.to_vec() };
     for (at, token) in d.args.iter().enumerate() {
         if token.bytes().is_empty() {
-            return Err(Diag::emerg(token.span, "index \"\" in \"index\" directive is invalid")
-                .help("name a file"));
+            return Err(
+                Diag::emerg(token.span, "index \"\" in \"index\" directive is invalid").help("name a file")
+            );
         }
         if token.bytes().starts_with(b"/") && at + 1 < d.args.len() {
             cx.warn(Diag::warn(token.span, "only the last index in \"index\" directive should be absolute"));
@@ -112,7 +118,11 @@ impl Index {
                 Some(36) => None,
                 _ => {
                     brisk_server::rlog!(
-                        r, Crit, "open() \"{}\" failed ({})", mapped.path().display(), reason(&error)
+                        r,
+                        Crit,
+                        "open() \"{}\" failed ({})",
+                        mapped.path().display(),
+                        reason(&error)
                     );
                     Some(Flow::Status(500))
                 }

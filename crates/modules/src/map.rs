@@ -16,12 +16,29 @@ pub static MODULE: Module = Module { name: "map", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
     row!(
-        "map", Context::HTTP, Arity::TWO.block(), D::Nothing, Definition, true,
+        "map",
+        Context::HTTP,
+        Arity::TWO.block(),
+        D::Nothing,
+        Definition,
+        true,
         "Defines a variable by a table: the first value is looked up, without regard to case, among strings, then (with hostnames) wildcard names, then regular expressions in their order, then default. volatile: look again at each use.",
         Set::Simple(map)
     ),
-    ignored!("map_hash_max_size", Context::HTTP, Arity::ONE, "The size of nginx's hash tables.", "tables size themselves"),
-    ignored!("map_hash_bucket_size", Context::HTTP, Arity::ONE, "The size of nginx's hash buckets.", "tables size themselves"),
+    ignored!(
+        "map_hash_max_size",
+        Context::HTTP,
+        Arity::ONE,
+        "The size of nginx's hash tables.",
+        "tables size themselves"
+    ),
+    ignored!(
+        "map_hash_bucket_size",
+        Context::HTTP,
+        Arity::ONE,
+        "The size of nginx's hash buckets.",
+        "tables size themselves"
+    ),
 ];
 
 /// Index of a value in [`Map::values`]. Many keys share few values.
@@ -158,7 +175,8 @@ impl Eval for Map {
 impl Map {
     fn find(&self, r: &Request, mut key: Vec<u8>) -> Option<ValueId> {
         // Regular expressions see the case, strings do not.
-        let original = (!self.regexes.is_empty() && key.iter().any(u8::is_ascii_uppercase)).then(|| key.clone());
+        let original =
+            (!self.regexes.is_empty() && key.iter().any(u8::is_ascii_uppercase)).then(|| key.clone());
         key.make_ascii_lowercase();
         if let Some(id) = self.names.find(&key) {
             return Some(id);

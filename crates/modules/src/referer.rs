@@ -26,12 +26,29 @@ const SERVER_LOCATION: Context = Context::SERVER.or(Context::LOCATION);
 
 static ROWS: &[Row] = &[
     row!(
-        "valid_referers", SERVER_LOCATION, Arity::SOME, D::Nothing, Replace, true,
+        "valid_referers",
+        SERVER_LOCATION,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        true,
         "Pages from which requests may come: host names, with wildcards or the beginning of a path; ~regex; server_names; none, if there need be no Referer; blocked, if it may be something without http://.",
         Set::Simple(valid_referers)
     ),
-    ignored!("referer_hash_max_size", SERVER_LOCATION, Arity::ONE, "The size of nginx's hash tables.", "tables size themselves"),
-    ignored!("referer_hash_bucket_size", SERVER_LOCATION, Arity::ONE, "The size of nginx's hash buckets.", "tables size themselves"),
+    ignored!(
+        "referer_hash_max_size",
+        SERVER_LOCATION,
+        Arity::ONE,
+        "The size of nginx's hash tables.",
+        "tables size themselves"
+    ),
+    ignored!(
+        "referer_hash_bucket_size",
+        SERVER_LOCATION,
+        Arity::ONE,
+        "The size of nginx's hash buckets.",
+        "tables size themselves"
+    ),
 ];
 
 static VARIABLES: &[Variable] = &[Variable {
@@ -221,7 +238,8 @@ mod tests {
 
     /// Whether referers are valid by the parameters of `valid_referers`.
     fn check(parameters: &str, cases: &[(Option<&str>, bool)]) {
-        let text = format!("server {{ server_name a.name *.head.name ~^re\\d$; valid_referers {parameters}; }}");
+        let text =
+            format!("server {{ server_name a.name *.head.name ~^re\\d$; valid_referers {parameters}; }}");
         let snap = http(&text).unwrap();
         let root = snap.location(snap.servers[0].root);
         let valid = root.plan.data::<super::Referers>().unwrap();
@@ -282,6 +300,8 @@ mod tests {
                 "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive without any valid referer",
             ),
         ]);
-        accepted(&["server { valid_referers none server_names; referer_hash_max_size 9; location / { if ($invalid_referer) { return 403; } } }"]);
+        accepted(&[
+            "server { valid_referers none server_names; referer_hash_max_size 9; location / { if ($invalid_referer) { return 403; } } }",
+        ]);
     }
 }

@@ -25,7 +25,12 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "secure_link", Context::HSL, Arity::ONE, D::Nothing, Replace, false,
+        "secure_link",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "Where the link's MD5 (base64url) is and, after a comma, the time in seconds since 1970 until which it holds.",
         Set::Simple(|cx, d| {
             let template = Arc::new(cx.template(d.arg(0))?);
@@ -34,7 +39,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "secure_link_md5", Context::HSL, Arity::ONE, D::Nothing, Replace, false,
+        "secure_link_md5",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "The text whose MD5 the link must carry; it should contain a secret, the URI and the time.",
         Set::Simple(|cx, d| {
             let template = Arc::new(cx.template(d.arg(0))?);
@@ -43,7 +53,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "secure_link_secret", Context::HSL, Arity::ONE, D::Nothing, Replace, false,
+        "secure_link_secret",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "A secret for links of the form /prefix/MD5/path, where the MD5 (hexadecimal) is of path and secret. Old: prefer secure_link.",
         Set::Simple(|cx, d| {
             let secret = d.arg(0).bytes().into();
@@ -259,6 +274,8 @@ mod tests {
             ("server { secure_link $arg_a; secure_link_secret x; }", mixed),
             ("server { secure_link_secret x; secure_link_md5 y; }", mixed),
         ]);
-        accepted(&["secure_link_secret x; server { secure_link $arg_a; secure_link_md5 y$uri; location / { secure_link_secret z; } }"]);
+        accepted(&[
+            "secure_link_secret x; server { secure_link $arg_a; secure_link_md5 y$uri; location / { secure_link_secret z; } }",
+        ]);
     }
 }

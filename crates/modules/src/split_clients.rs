@@ -12,7 +12,12 @@ use std::sync::Arc;
 pub static MODULE: Module = Module { name: "split_clients", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[row!(
-    "split_clients", Context::HTTP, Arity::TWO.block(), D::Nothing, Definition, true,
+    "split_clients",
+    Context::HTTP,
+    Arity::TWO.block(),
+    D::Nothing,
+    Definition,
+    true,
     "Defines a variable for tests with parts of all clients: a value (MurmurHash2 of it, as in nginx) is always in the same part. Percentages have up to two decimals; * is the rest.",
     Set::Simple(split_clients)
 )];
@@ -155,6 +160,8 @@ mod tests {
             ("split_clients $uri $x { * a; 1% b; }", "percent total is greater than 100%"),
             ("split_clients $uri $x { 1%; }", "invalid number of the split_clients parameters"),
         ]);
-        accepted(&["split_clients $remote_addr$uri $x { 0.01% a; 99.99% b; } split_clients a $y { 5% b; * ''; }"]);
+        accepted(&[
+            "split_clients $remote_addr$uri $x { 0.01% a; 99.99% b; } split_clients a $y { 5% b; * ''; }",
+        ]);
     }
 }

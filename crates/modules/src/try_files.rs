@@ -90,9 +90,7 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let fallback = match last.bytes() {
         [b'=', ..] => Fallback::Status(status(last)?),
-        _ => {
-            Fallback::Uri(cx.template(last)?)
-        }
+        _ => Fallback::Uri(cx.template(last)?),
     };
     cx.conf::<Conf>().tries = Some(Arc::new(TryFiles { tries: tries.into(), fallback }));
     Ok(())
@@ -139,9 +137,7 @@ impl Handler for TryFiles {
         }
         match &self.fallback {
             Fallback::Status(code) => Flow::Status(*code),
-            Fallback::Uri(uri) => {
-                redirect(name(r, uri))
-            }
+            Fallback::Uri(uri) => redirect(name(r, uri)),
         }
     }
 }

@@ -172,8 +172,8 @@ impl Loop {
         } else {
             self.timers.next_ms().map(|at| at.saturating_sub(clock::refresh().mono_ms))
         };
-        let timeout =
-            timeout.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        let timeout = timeout
+            .map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
         events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -98,9 +98,13 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 pub enum Symlinks {
     Follow,
     /// No component after the first `from` bytes of the path may be a link.
-    Refuse { from: usize },
+    Refuse {
+        from: usize,
+    },
     /// A link is followed if it and its target have the same owner.
-    SameOwner { from: usize },
+    SameOwner {
+        from: usize,
+    },
 }
 
 /// Opens component by component, refusing links as told. Error `ELOOP` (or `EMLINK`-like refusals) for a link.
@@ -113,7 +117,8 @@ pub fn open_guarded(path: &Path, symlinks: Symlinks) -> io::Result<OwnedFd> {
     };
     let bytes = path.as_os_str().as_bytes();
     let from = from.min(bytes.len());
-    let start = if from == 0 { Path::new("/") } else { Path::new(std::ffi::OsStr::from_bytes(&bytes[..from])) };
+    let start =
+        if from == 0 { Path::new("/") } else { Path::new(std::ffi::OsStr::from_bytes(&bytes[..from])) };
     let search = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let mut at = rustix::fs::open(start, search, Mode::empty())?;
     // A path with a final slash names a directory: it is opened once more as itself.

@@ -22,4 +22,4 @@ pub use event_loop::{Driver, Loop};
 pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
 pub use task::{TaskId, spawn};
-pub use timer::{Sleep, Timeout, TimedOut, sleep, sleep_until, timeout};
+pub use timer::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};

@@ -66,8 +66,7 @@ impl Tasks {
         let slot = &mut slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         let id = TaskId(u64::from(slot.generation) << 32 | u64::from(index));
-        let inner =
-            Arc::new(TaskWaker { id, queued: AtomicBool::new(false), mailbox: self.mailbox.clone() });
+        let inner = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), mailbox: self.mailbox.clone() });
         slot.waker = Some((Waker::from(inner.clone()), inner));
         slot.future = Some(future);
         id

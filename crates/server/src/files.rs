@@ -271,9 +271,8 @@ pub async fn fetch(path: PathBuf, symlinks: Symlinks) -> Found {
     let job = blocking::run(move || {
         let opened = file::open_guarded(&path, symlinks);
         let found = match opened {
-            Ok(fd) => examine(Look::Open, fd, false).unwrap_or_else(|Cold| {
-                Found::Missing(Rc::new(io::Error::from(io::ErrorKind::WouldBlock)))
-            }),
+            Ok(fd) => examine(Look::Open, fd, false)
+                .unwrap_or_else(|Cold| Found::Missing(Rc::new(io::Error::from(io::ErrorKind::WouldBlock)))),
             Err(error) => Found::Missing(Rc::new(error)),
         };
         match found {

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-pub mod common;
 pub mod body;
+pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;

@@ -179,7 +179,10 @@ impl Scope {
     }
 
     /// The finished tree and the named locations.
-    pub(crate) fn finish(self, global: &crate::conf::Global<'_>) -> (Option<Box<LocationTree>>, NamedLocations) {
+    pub(crate) fn finish(
+        self,
+        global: &crate::conf::Global<'_>,
+    ) -> (Option<Box<LocationTree>>, NamedLocations) {
         let mut named = HashMap::new();
         let mut regexes = Vec::new();
         let mut texts: std::collections::BTreeMap<Box<[u8]>, PrefixEntry> = std::collections::BTreeMap::new();

@@ -470,7 +470,9 @@ fn absolute_location(r: &mut Request) {
         out.extend_from_slice(&r.host);
     } else {
         match r.conn().local() {
-            Some(std::net::SocketAddr::V6(addr)) => out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes()),
+            Some(std::net::SocketAddr::V6(addr)) => {
+                out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes())
+            }
             Some(addr) => out.extend_from_slice(addr.ip().to_string().as_bytes()),
             None => out.extend_from_slice(b"localhost"),
         }

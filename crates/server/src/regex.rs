@@ -102,16 +102,10 @@ impl Captures {
 
 impl Regex {
     /// Compiles `pattern`, found in `token`. Named groups become variables.
-    pub fn compile(
-        vars: &mut Table,
-        pattern: &str,
-        caseless: bool,
-        token: &Token,
-    ) -> Result<Regex, Diag> {
+    pub fn compile(vars: &mut Table, pattern: &str, caseless: bool, token: &Token) -> Result<Regex, Diag> {
         let (engine, names) = compile(pattern, caseless).map_err(|(message, at)| {
-            let place = at.map_or(String::new(), |at| {
-                format!(" at \"{}\"", pattern.get(at..).unwrap_or_default())
-            });
+            let place =
+                at.map_or(String::new(), |at| format!(" at \"{}\"", pattern.get(at..).unwrap_or_default()));
             Diag::emerg(token.span, format!("pcre2_compile() failed: {message} in \"{pattern}\"{place}"))
                 .help("the pattern is not a valid regular expression; quote it if it holds \"{\" or \";\"")
         })?;
@@ -248,7 +242,8 @@ fn linear_means_the_same(pattern: &str) -> bool {
     // and there the difference is a newline that a file name hardly has: still PCRE's reading is the contract.
     // Classes: `[[`, `&&`, `--`, `~~` are set operations here and plain characters there.
     // `\<`, `\>`, `\z` and friends differ as well, and an unescaped `{` that is no counter is an error only here.
-    let differs = ["[[", "&&", "--", "~~", "\\<", "\\>", "\\h", "\\R", "\\K", "\\Z", "\\N", "(?#", "\\e", "\\G", "\\Q"];
+    let differs =
+        ["[[", "&&", "--", "~~", "\\<", "\\>", "\\h", "\\R", "\\K", "\\Z", "\\N", "(?#", "\\e", "\\G", "\\Q"];
     pattern.is_ascii() && !differs.iter().any(|d| pattern.contains(d))
 }
 

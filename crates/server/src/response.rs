@@ -32,9 +32,10 @@ impl Piece {
     pub fn in_memory(&self) -> Option<&[u8]> {
         match self {
             Piece::Bytes(text) => Some(text),
-            Piece::File { file, range } => {
-                file.content.as_ref()?.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
-            }
+            Piece::File { file, range } => file
+                .content
+                .as_ref()?
+                .get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?),
         }
     }
 }

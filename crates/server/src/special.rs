@@ -54,7 +54,9 @@ fn clear(r: &mut Request) {
         .resp
         .headers
         .drain(..)
-        .filter(|(name, _)| name.eq_ignore_ascii_case(b"WWW-Authenticate") || name.eq_ignore_ascii_case(b"Retry-After"))
+        .filter(|(name, _)| {
+            name.eq_ignore_ascii_case(b"WWW-Authenticate") || name.eq_ignore_ascii_case(b"Retry-After")
+        })
         .collect();
     r.resp = Response { location, headers: kept, ..Response::default() };
 }
@@ -122,7 +124,8 @@ fn builtin(r: &mut Request, status: u16) {
     };
     let server = server_token(&r.core().server_tokens);
     let heading = http_status::error_heading(status).unwrap_or(title);
-    let note = http_status::error_note(status).map_or(String::new(), |note| format!("<center>{note}</center>\r\n"));
+    let note =
+        http_status::error_note(status).map_or(String::new(), |note| format!("<center>{note}</center>\r\n"));
     let body = format!(
         "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n\
          {note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"

@@ -1,9 +1,9 @@
 //! One event-loop thread: its connections, caches and present configuration.
 
-use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 pub use crate::accept::Listener;
-use crate::counters::Counters;
+use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 use crate::connection::{Connection, Cut};
+use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1;
 use crate::limits::ARENA_BYTES;
@@ -296,7 +296,8 @@ impl Thread {
         let tasks: Vec<Rc<Cut>> = {
             let slots = self.slots.borrow();
             let busy = slots.iter().filter_map(|(_, slot)| slot.as_ref()).filter(|slot| is_old(&slot.conn));
-            busy.filter_map(|slot| if let State::Busy(cut) = &slot.state { Some(cut.clone()) } else { None }).collect()
+            busy.filter_map(|slot| if let State::Busy(cut) = &slot.state { Some(cut.clone()) } else { None })
+                .collect()
         };
         tasks.iter().for_each(|cut| cut.order());
     }
@@ -305,7 +306,8 @@ impl Thread {
         let idle: Vec<u32> = {
             let slots = self.slots.borrow();
             let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
-            let keys = slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
+            let keys =
+                slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
             keys.filter(|(_, s)| is_idle(s) && which(&s.conn)).map(|(i, _)| i).collect()
         };
         for index in idle {

@@ -50,7 +50,8 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("rand_core", PWHASH),
 ];
 
-const PWHASH: &str = "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
+const PWHASH: &str =
+    "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()

@@ -27,9 +27,15 @@ pub struct Builder {
 
 /// What the entries are; the first line decides.
 enum Kind {
-    Networks { v4: Nets<u32>, v6: Nets<u128> },
+    Networks {
+        v4: Nets<u32>,
+        v6: Nets<u128>,
+    },
     /// Disjoint ranges by first address, cut at multiples of 65536 as nginx does: by this it decides what overlaps.
-    Ranges { ranges: BTreeMap<u32, (u32, ValueId)>, default: Option<ValueId> },
+    Ranges {
+        ranges: BTreeMap<u32, (u32, ValueId)>,
+        default: Option<ValueId>,
+    },
 }
 
 impl Builder {
@@ -157,7 +163,10 @@ impl Builder {
         let nets = |(&(first, Reverse(last)), &id): (&(u32, Reverse<u32>), &ValueId)| (first, last, id);
         let nets6 = |(&(first, Reverse(last)), &id): (&(u128, Reverse<u128>), &ValueId)| (first, last, id);
         let table = match &self.kind {
-            None => Table::networks(Intervals::lay_out([].into_iter(), EMPTY), Intervals::lay_out([].into_iter(), EMPTY)),
+            None => Table::networks(
+                Intervals::lay_out([].into_iter(), EMPTY),
+                Intervals::lay_out([].into_iter(), EMPTY),
+            ),
             Some(Kind::Networks { v4, v6 }) => Table::networks(
                 Intervals::lay_out(v4.iter().map(nets), EMPTY),
                 Intervals::lay_out(v6.iter().map(nets6), EMPTY),
@@ -250,7 +259,9 @@ fn insert_piece(
     id: ValueId,
 ) -> Result<Option<ValueId>, (u32, u32)> {
     // The last one that begins at or before our end is the only one that can hold us.
-    let Some((&start, &(end, old))) = ranges.range(..=last).next_back().filter(|&(_, &(end, _))| end >= first) else {
+    let Some((&start, &(end, old))) =
+        ranges.range(..=last).next_back().filter(|&(_, &(end, _))| end >= first)
+    else {
         ranges.insert(first, (last, id));
         return Ok(None);
     };

@@ -20,7 +20,12 @@ use std::sync::Arc;
 pub static MODULE: Module = Module { name: "geo", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[row!(
-    "geo", Context::HTTP, Arity::between(1, 2).block(), D::Nothing, Definition, true,
+    "geo",
+    Context::HTTP,
+    Arity::between(1, 2).block(),
+    D::Nothing,
+    Definition,
+    true,
     "Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.",
     Set::Simple(geo)
 )];

@@ -13,7 +13,16 @@ thread_local! {
 /// The module, with a directive that keeps what it builds.
 static SPY: Module = Module {
     name: "spy",
-    rows: &[row!("spy", Context::HTTP, Arity::NONE.block(), D::Nothing, Definition, true, "", Set::Simple(spy))],
+    rows: &[row!(
+        "spy",
+        Context::HTTP,
+        Arity::NONE.block(),
+        D::Nothing,
+        Definition,
+        true,
+        "",
+        Set::Simple(spy)
+    )],
     ..Module::EMPTY
 };
 
@@ -119,7 +128,10 @@ fn lines_are_checked_in_nginxs_words() {
         ("geo $x { 10.0.0.0/8; }", "invalid number of the geo parameters"),
         ("geo $x { 10.0.0.0/99 a; }", "invalid network \"10.0.0.0/99\""),
         ("geo $x { proxy a; }", "invalid network \"a\""),
-        ("geo $x { default a; ranges; }", "the \"ranges\" directive must be the first directive inside \"geo\" block"),
+        (
+            "geo $x { default a; ranges; }",
+            "the \"ranges\" directive must be the first directive inside \"geo\" block",
+        ),
         ("geo $x { ranges; 10.0.0.0/8 a; }", "invalid range \"10.0.0.0/8\""),
         ("geo $x { ranges; 10.0.0.2-10.0.0.1 a; }", "invalid range \"10.0.0.2-10.0.0.1\""),
         (
@@ -128,5 +140,7 @@ fn lines_are_checked_in_nginxs_words() {
         ),
         ("geo $nobody $x { }", "unknown \"nobody\" variable"),
     ]);
-    accepted(&["geo $x { volatile; proxy_recursive; proxy 10.0.0.0/8; default $no_variable; } geo $arg_a $y { ranges; }"]);
+    accepted(&[
+        "geo $x { volatile; proxy_recursive; proxy 10.0.0.0/8; default $no_variable; } geo $arg_a $y { ranges; }",
+    ]);
 }

@@ -20,7 +20,9 @@ fn is_url(text: &[u8]) -> bool {
 pub fn rewrite(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (pattern, token) = (d.arg(0), d.arg(1));
     if token.bytes().is_empty() {
-        return Err(Diag::emerg(token.span, "empty replacement").help("write the new URI, for example /index.html"));
+        return Err(
+            Diag::emerg(token.span, "empty replacement").help("write the new URI, for example /index.html")
+        );
     }
     let regex = Arc::new(cx.regex(pattern, pattern.bytes(), false)?);
     // A final "?" drops the request's own arguments.
@@ -73,8 +75,9 @@ pub fn answer(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Ok(status @ 0..=999) if is_number => (status, d.args.get(1)),
         _ if d.args.len() == 1 && is_url(code.bytes()) => (302, Some(code)),
         _ => {
-            return Err(Diag::emerg(code.span, format!("invalid return code \"{}\"", code.text()))
-                .help("write a status from 0 to 999, or a URL that begins with http://, https:// or $scheme"));
+            return Err(Diag::emerg(code.span, format!("invalid return code \"{}\"", code.text())).help(
+                "write a status from 0 to 999, or a URL that begins with http://, https:// or $scheme",
+            ));
         }
     };
     let text = text.map(|token| cx.template(token)).transpose()?.unwrap_or_default();

@@ -30,28 +30,62 @@ const SCRIPT: Context = SERVER_LOCATION.or(Context::SERVER_IF).or(Context::LOCAT
 
 static ROWS: &[Row] = &[
     row!(
-        "rewrite", SCRIPT, Arity::between(2, 3), D::Nothing, No, true,
+        "rewrite",
+        SCRIPT,
+        Arity::between(2, 3),
+        D::Nothing,
+        No,
+        true,
         "Replaces the URI where it matches a regular expression: last finds a new location, break stays, redirect (302) and permanent (301) tell the client. A final ? drops the request's own arguments.",
         Set::Simple(compile::rewrite)
     ),
     row!(
-        "return", SCRIPT, Arity::between(1, 2), D::Nothing, No, true,
+        "return",
+        SCRIPT,
+        Arity::between(1, 2),
+        D::Nothing,
+        No,
+        true,
         "Answers with a status and a text, or with a redirect to a URL. 444 closes the connection without an answer.",
         Set::Simple(compile::answer)
     ),
     row!(
-        "set", SCRIPT, Arity::TWO, D::Nothing, No, true,
+        "set",
+        SCRIPT,
+        Arity::TWO,
+        D::Nothing,
+        No,
+        true,
         "Gives a variable a value, which may contain other variables.",
         Set::Simple(compile::set)
     ),
     row!(
-        "if", SERVER_LOCATION, Arity::SOME.block(), D::Nothing, No, true,
+        "if",
+        SERVER_LOCATION,
+        Arity::SOME.block(),
+        D::Nothing,
+        No,
+        true,
         "Runs its block's rewrite directives, and in a location applies its other directives, if a condition holds: a variable, =, !=, ~, ~*, !~, !~*, -f, -d, -e, -x and their negations.",
         Set::Both(condition::open, condition::fill)
     ),
-    row!("break", SCRIPT, Arity::NONE, D::Nothing, No, true, "Ends the script and keeps the location.", Set::Simple(compile::stop)),
     row!(
-        "rewrite_log", Context::HTTP.or(SCRIPT), Arity::ONE, D::Value("off"), Replace, false,
+        "break",
+        SCRIPT,
+        Arity::NONE,
+        D::Nothing,
+        No,
+        true,
+        "Ends the script and keeps the location.",
+        Set::Simple(compile::stop)
+    ),
+    row!(
+        "rewrite_log",
+        Context::HTTP.or(SCRIPT),
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "Writes what rewrite directives do to the error log at level notice.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().log = brisk_conf::value::flag("rewrite_log", d.arg(0))?;
@@ -59,7 +93,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "uninitialized_variable_warn", Context::HTTP.or(SCRIPT), Arity::ONE, D::Value("on"), Replace, false,
+        "uninitialized_variable_warn",
+        Context::HTTP.or(SCRIPT),
+        Arity::ONE,
+        D::Value("on"),
+        Replace,
+        false,
         "Warns in the error log when a variable is read that set has not assigned yet.",
         Set::Simple(|cx, d| {
             let warn = brisk_conf::value::flag("uninitialized_variable_warn", d.arg(0))?;

@@ -26,10 +26,16 @@ pub struct Script {
 pub enum Op {
     Rewrite(Arc<Rewrite>),
     Return(Arc<Answer>),
-    Set { var: VarId, value: Arc<Template> },
+    Set {
+        var: VarId,
+        value: Arc<Template>,
+    },
     Break,
     /// `if`: goes on at `to` unless the test holds.
-    Unless { test: Test, to: usize },
+    Unless {
+        test: Test,
+        to: usize,
+    },
     /// The request is served by the block of an `if` from here on.
     Enter(LocationId),
 }
@@ -72,9 +78,21 @@ pub struct Answer {
 pub enum Test {
     /// Neither empty nor `0`.
     IsSet(VarId),
-    Equal { var: VarId, value: Arc<Template>, negate: bool },
-    Match { var: VarId, regex: Arc<Regex>, negate: bool },
-    File { kind: FileKind, path: Arc<Template>, negate: bool },
+    Equal {
+        var: VarId,
+        value: Arc<Template>,
+        negate: bool,
+    },
+    Match {
+        var: VarId,
+        regex: Arc<Regex>,
+        negate: bool,
+    },
+    File {
+        kind: FileKind,
+        path: Arc<Template>,
+        negate: bool,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

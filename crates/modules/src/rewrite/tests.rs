@@ -36,19 +36,18 @@ static SPY: Module = Module {
 
 fn items(text: &str) -> Vec<Item> {
     SEEN.take();
-    crate::check::build_with(
-        &[&brisk_server::core::MAIN, &brisk_server::core::HTTP, &MODULE, &SPY],
-        text,
-    )
-    .0
-    .expect("the configuration is valid");
+    crate::check::build_with(&[&brisk_server::core::MAIN, &brisk_server::core::HTTP, &MODULE, &SPY], text)
+        .0
+        .expect("the configuration is valid");
     SEEN.take()
 }
 
 #[test]
 fn an_if_is_a_jump_over_its_body() {
     assert_eq!(
-        scripts("server { location / { set $a 1; if ($a) { set $b 2; break; } if ($b = 2) { } return 200 x; } }"),
+        scripts(
+            "server { location / { set $a 1; if ($a) { set $b 2; break; } if ($b = 2) { } return 200 x; } }"
+        ),
         ["set", "unless>5", "enter", "set", "break", "unless>7", "enter", "return"]
     );
 }

@@ -21,12 +21,22 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     row!(
-        "userid", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "userid",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "on or v1 (an older form) gives clients a cookie; log only reads it.",
         Set::Simple(userid)
     ),
     row!(
-        "userid_domain", Context::HSL, Arity::ONE, D::Value("none"), Replace, false,
+        "userid_domain",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("none"),
+        Replace,
+        false,
         "The cookie's domain, or none.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().domain = not_none(d);
@@ -34,7 +44,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "userid_expires", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "userid_expires",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "How long browsers keep the cookie: a time, max (until 2037), or off for as long as they run.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().expires = match d.arg(0).bytes() {
@@ -49,17 +64,32 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "userid_flags", Context::HSL, Arity::between(1, 3), D::Value("off"), Replace, true,
+        "userid_flags",
+        Context::HSL,
+        Arity::between(1, 3),
+        D::Value("off"),
+        Replace,
+        true,
         "Attributes of the cookie: secure, httponly, samesite=strict, samesite=lax, samesite=none; or off.",
         Set::Simple(userid_flags)
     ),
     row!(
-        "userid_mark", Context::HSL, Arity::ONE, D::Value("off"), Replace, false,
+        "userid_mark",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "A letter, digit or = at the end of the cookie; a client whose cookie has another one gets it anew with the same identifier.",
         Set::Simple(userid_mark)
     ),
     row!(
-        "userid_name", Context::HSL, Arity::ONE, D::Value("uid"), Replace, false,
+        "userid_name",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("uid"),
+        Replace,
+        false,
         "The cookie's name.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().name = d.arg(0).bytes().into();
@@ -67,7 +97,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "userid_p3p", Context::HSL, Arity::ONE, D::Value("none"), Replace, false,
+        "userid_p3p",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("none"),
+        Replace,
+        false,
         "The P3P header that goes with the cookie, or none.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().p3p = not_none(d);
@@ -75,7 +110,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "userid_path", Context::HSL, Arity::ONE, D::Value("/"), Replace, false,
+        "userid_path",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("/"),
+        Replace,
+        false,
         "The cookie's path.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().path = d.arg(0).bytes().into();
@@ -83,7 +123,12 @@ static ROWS: &[Row] = &[
         })
     ),
     row!(
-        "userid_service", Context::HSL, Arity::ONE, D::Told("with v1 0, else the last four bytes of the server's address"), Replace, false,
+        "userid_service",
+        Context::HSL,
+        Arity::ONE,
+        D::Told("with v1 0, else the last four bytes of the server's address"),
+        Replace,
+        false,
         "A number that is part of identifiers: give each server another one, so that they never give the same.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().service = Some(value::number(d.arg(0))? as u32);
@@ -190,8 +235,9 @@ fn userid_flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             b"samesite=lax" => flags.samesite = Some("lax"),
             b"samesite=none" => flags.samesite = Some("none"),
             _ => {
-                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-                    .help("the flags are secure, httponly, samesite=strict, samesite=lax, samesite=none and off"));
+                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text())).help(
+                    "the flags are secure, httponly, samesite=strict, samesite=lax, samesite=none and off",
+                ));
             }
         }
     }

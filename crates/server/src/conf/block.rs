@@ -134,8 +134,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
         let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
         global.sources.pop();
         let mut scope = Scope::default();
-        let mut cx =
-            Cx { global, confs, block: Context::MAIN, scope: &mut scope, first: true, module };
+        let mut cx = Cx { global, confs, block: Context::MAIN, scope: &mut scope, first: true, module };
         if let Err(diag) = set(&mut cx, &parsed[0]) {
             unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
         }
@@ -266,7 +265,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     for (name, span) in undefined {
         let text = format!("unknown \"{name}\" variable");
-        let diag = span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
+        let diag =
+            span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
         let help = unknown_variable(&name, &global.vars);
         global.diags.push(diag.help(help));
     }

@@ -10,7 +10,9 @@ mod snapshot;
 
 pub use block::{Confs, build};
 pub use cx::{Cx, Global, invalid_parameter, invalid_value};
-pub use snapshot::{Listen, LocalListen, Location, ListenId, LocationId, LogId, LogTarget, Prefix, Server, ServerId, Snapshot};
+pub use snapshot::{
+    Listen, ListenId, LocalListen, Location, LocationId, LogId, LogTarget, Prefix, Server, ServerId, Snapshot,
+};
 
 use crate::module::Module;
 

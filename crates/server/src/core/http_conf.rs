@@ -22,14 +22,15 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    pub const NAMES: [&'static str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+    pub const NAMES: [&'static str; 8] =
+        ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
 
     pub fn as_str(self) -> &'static str {
         Self::NAMES[self as usize - 1]
     }
 
     pub fn parse(text: &str) -> Option<LogLevel> {
-        use LogLevel::{Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug};
+        use LogLevel::{Alert, Crit, Debug, Emerg, Error, Info, Notice, Warn};
         let all = [Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug];
         all.into_iter().find(|l| l.as_str() == text)
     }

@@ -93,7 +93,10 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
         ("fastopen", Some(n)) => spec.options.fastopen = Some(n.parse().map_err(|_| bad())?),
         ("ipv6only", Some(value)) => {
             if !matches!(spec.address, Address::Ip(SocketAddr::V6(_))) {
-                return Err(Diag::emerg(token.span, format!("ipv6only is not supported on addr \"{}\"", shown(&spec.address))));
+                return Err(Diag::emerg(
+                    token.span,
+                    format!("ipv6only is not supported on addr \"{}\"", shown(&spec.address)),
+                ));
             }
             spec.options.ipv6only = match value {
                 "on" => true,
@@ -140,7 +143,9 @@ fn keepalive(text: &str) -> Option<KeepAlive> {
     let [idle, interval, count] = parts.as_slice() else { return None };
     let time = |text: &str| match text {
         "" => Some(None),
-        text => value::parse_time(text.as_bytes(), true).filter(|&n| n > 0).map(|n| Some(Duration::from_secs(n))),
+        text => {
+            value::parse_time(text.as_bytes(), true).filter(|&n| n > 0).map(|n| Some(Duration::from_secs(n)))
+        }
     };
     let count = if count.is_empty() { None } else { Some(count.parse().ok().filter(|&n| n > 0)?) };
     let (idle, interval) = (time(idle)?, time(interval)?);
@@ -351,4 +356,3 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
         by_local: Vec::new(),
     }
 }
-

@@ -176,8 +176,21 @@ fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token)
 
 pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     const METHODS: [&str; 15] = [
-        "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
-        "UNLOCK", "PATCH", "TRACE",
+        "GET",
+        "HEAD",
+        "POST",
+        "PUT",
+        "DELETE",
+        "MKCOL",
+        "COPY",
+        "MOVE",
+        "OPTIONS",
+        "PROPFIND",
+        "PROPPATCH",
+        "LOCK",
+        "UNLOCK",
+        "PATCH",
+        "TRACE",
     ];
     let mut methods: Vec<Box<[u8]>> = Vec::new();
     for token in &d.args {
@@ -193,7 +206,8 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let block = cx.global.reserve_location();
     let name: Box<[u8]> = cx.conf_of::<CoreConf>().location_text[..].into();
     cx.child(block, d, Context::LIMIT_EXCEPT, &name, |_| {});
-    cx.conf_of_mut::<CoreConf>().limit_except = Some(Arc::new(LimitExcept { methods: methods.into(), block }));
+    cx.conf_of_mut::<CoreConf>().limit_except =
+        Some(Arc::new(LimitExcept { methods: methods.into(), block }));
     Ok(())
 }
 
@@ -243,7 +257,8 @@ pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(d.span, "the \"alias\" directive cannot be used inside the named location")
             .help("use root there"));
     }
-    let alias = if conf.location_is_regex { AliasOf::Whole } else { AliasOf::Prefix(conf.location_text.len()) };
+    let alias =
+        if conf.location_is_regex { AliasOf::Whole } else { AliasOf::Prefix(conf.location_text.len()) };
     let path = path_template(cx, d.arg(0))?;
     cx.conf::<CoreConf>().root = Arc::new(Root { path, alias: Some(alias) });
     Ok(())
@@ -252,9 +267,7 @@ pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (target, rest) = d.args.split_last().expect("the row's arity was checked");
     let (overwrite, codes) = match rest.last() {
-        Some(token) if token.bytes().starts_with(b"=") => {
-            (Some(overwrite(token)?), &rest[..rest.len() - 1])
-        }
+        Some(token) if token.bytes().starts_with(b"=") => (Some(overwrite(token)?), &rest[..rest.len() - 1]),
         _ => (None, rest),
     };
     if codes.is_empty() {

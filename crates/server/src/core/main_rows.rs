@@ -10,30 +10,77 @@ const MAIN: Context = Context::MAIN;
 const EVENTS: Context = Context::EVENTS;
 
 pub static ROWS: &[Row] = &[
-    row!("include", Context(u32::MAX), Arity::ONE, D::Nothing, Definition, true,
+    row!(
+        "include",
+        Context(u32::MAX),
+        Arity::ONE,
+        D::Nothing,
+        Definition,
+        true,
         "Inserts a file, or all files that match a pattern, in its place. A relative path starts at the folder of the main file.",
-        Set::Simple(|_, _| Ok(()))),
-    simple!(MainConf, flag, "daemon", daemon, MAIN, "on",
-        "Whether to go into the background."),
-    simple!(MainConf, flag, "master_process", master_process, MAIN, "on",
-        "Whether a master supervises the worker; off runs everything in one process, for debugging."),
-    row!("pid", MAIN, Arity::ONE, D::Told("logs/brisk.pid"), Replace, false,
+        Set::Simple(|_, _| Ok(()))
+    ),
+    simple!(MainConf, flag, "daemon", daemon, MAIN, "on", "Whether to go into the background."),
+    simple!(
+        MainConf,
+        flag,
+        "master_process",
+        master_process,
+        MAIN,
+        "on",
+        "Whether a master supervises the worker; off runs everything in one process, for debugging."
+    ),
+    row!(
+        "pid",
+        MAIN,
+        Arity::ONE,
+        D::Told("logs/brisk.pid"),
+        Replace,
+        false,
         "The file that holds the master's process id.",
         Set::Simple(|cx, d| {
             let path = cx.full_path(d.arg(0).str());
             cx.conf::<MainConf>().pid = path;
             Ok(())
-        })),
-    row!("user", MAIN, Arity::between(1, 2), D::Told("nobody nobody"), Replace, false,
+        })
+    ),
+    row!(
+        "user",
+        MAIN,
+        Arity::between(1, 2),
+        D::Told("nobody nobody"),
+        Replace,
+        false,
         "User and group of the worker. The group defaults to one of the user's name. Without root's rights it is ignored with a warning.",
-        Set::Simple(user)),
-    row!("worker_processes", MAIN, Arity::ONE, D::Value("1"), Replace, false,
+        Set::Simple(user)
+    ),
+    row!(
+        "worker_processes",
+        MAIN,
+        Arity::ONE,
+        D::Value("1"),
+        Replace,
+        false,
         "Number of event-loop threads in the worker process; auto is the smaller of the CPU affinity and the cgroup's quota.",
-        Set::Simple(worker_processes)),
-    row!("worker_cpu_affinity", MAIN, Arity::SOME, D::Nothing, Replace, false,
+        Set::Simple(worker_processes)
+    ),
+    row!(
+        "worker_cpu_affinity",
+        MAIN,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        false,
         "Binds thread after thread to sets of cores given as bit masks, or each to one core (auto [mask]).",
-        Set::Simple(worker_cpu_affinity)),
-    row!("worker_priority", MAIN, Arity::ONE, D::Value("0"), Replace, false,
+        Set::Simple(worker_cpu_affinity)
+    ),
+    row!(
+        "worker_priority",
+        MAIN,
+        Arity::ONE,
+        D::Value("0"),
+        Replace,
+        false,
         "Scheduling priority of the worker as nice(1) counts it, -20 to 20.",
         Set::Simple(|cx, d| {
             let parsed = d.arg(0).str().parse::<i32>().ok().filter(|n| (-20..=20).contains(n));
@@ -42,28 +89,63 @@ pub static ROWS: &[Row] = &[
             })?;
             cx.conf::<MainConf>().priority = value;
             Ok(())
-        })),
-    row!("worker_rlimit_nofile", MAIN, Arity::ONE, D::Nothing, Replace, false,
+        })
+    ),
+    row!(
+        "worker_rlimit_nofile",
+        MAIN,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "Open files per event-loop thread; the worker's limit is this times the number of threads, so that a file written for many processes keeps its capacity.",
         Set::Simple(|cx, d| {
             cx.conf::<MainConf>().rlimit_nofile = Some(value::number(d.arg(0))?);
             Ok(())
-        })),
-    row!("worker_rlimit_core", MAIN, Arity::ONE, D::Nothing, Replace, false,
+        })
+    ),
+    row!(
+        "worker_rlimit_core",
+        MAIN,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "Largest core file of the worker, in bytes.",
         Set::Simple(|cx, d| {
             cx.conf::<MainConf>().rlimit_core = Some(value::offset(d.arg(0))?);
             Ok(())
-        })),
-    simple!(MainConf, msec, "worker_shutdown_timeout", shutdown_timeout, MAIN, "0",
-        "How long requests may take to finish after a graceful stop, and on an old configuration after a reload; 0 is without limit."),
-    row!("working_directory", MAIN, Arity::ONE, D::Nothing, Replace, false,
+        })
+    ),
+    simple!(
+        MainConf,
+        msec,
+        "worker_shutdown_timeout",
+        shutdown_timeout,
+        MAIN,
+        "0",
+        "How long requests may take to finish after a graceful stop, and on an old configuration after a reload; 0 is without limit."
+    ),
+    row!(
+        "working_directory",
+        MAIN,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
         "The worker's current folder; core files go there.",
         Set::Simple(|cx, d| {
             cx.conf::<MainConf>().working_directory = Some(d.arg(0).str().to_string());
             Ok(())
-        })),
-    row!("env", MAIN, Arity::ONE, D::Told("TZ"), Replace, true,
+        })
+    ),
+    row!(
+        "env",
+        MAIN,
+        Arity::ONE,
+        D::Told("TZ"),
+        Replace,
+        true,
         "Keeps an environment variable for the worker, or sets it (NAME=value). All others are removed; TZ is always kept.",
         Set::Simple(|cx, d| {
             let text = d.arg(0).str();
@@ -73,20 +155,48 @@ pub static ROWS: &[Row] = &[
             };
             cx.conf::<MainConf>().env.push((name.to_string(), value));
             Ok(())
-        })),
-    row!("pcre_jit", MAIN, Arity::ONE, D::Value("off"), Replace, false,
+        })
+    ),
+    row!(
+        "pcre_jit",
+        MAIN,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
         "Accepted: patterns that need PCRE are always compiled with its JIT where the machine has one; others run on a linear-time engine.",
         Set::Simple(|cx, d| {
             cx.conf::<MainConf>().pcre_jit = value::flag("pcre_jit", d.arg(0))?;
             Ok(())
-        })),
-    row!("thread_pool", MAIN, Arity::between(2, 3), D::Told("default threads=32 max_queue=65536"), Definition, true,
+        })
+    ),
+    row!(
+        "thread_pool",
+        MAIN,
+        Arity::between(2, 3),
+        D::Told("default threads=32 max_queue=65536"),
+        Definition,
+        true,
         "Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.",
-        Set::Simple(thread_pool)),
-    row!("events", MAIN, Arity::NONE.block(), D::Nothing, Definition, false,
+        Set::Simple(thread_pool)
+    ),
+    row!(
+        "events",
+        MAIN,
+        Arity::NONE.block(),
+        D::Nothing,
+        Definition,
+        false,
         "Holds the directives about connections.",
-        Set::Block(events)),
-    row!("worker_connections", EVENTS, Arity::ONE, D::Value("512"), Replace, false,
+        Set::Block(events)
+    ),
+    row!(
+        "worker_connections",
+        EVENTS,
+        Arity::ONE,
+        D::Value("512"),
+        Replace,
+        false,
         "Connections per event-loop thread, connections to back ends included.",
         Set::Simple(|cx, d| {
             let count = value::number(d.arg(0))?;
@@ -95,23 +205,73 @@ pub static ROWS: &[Row] = &[
             }
             cx.conf::<MainConf>().connections = count;
             Ok(())
-        })),
-    simple!(MainConf, flag, "multi_accept", multi_accept, EVENTS, "off",
-        "Takes all waiting connections at a wake-up instead of a few."),
-    ignored!("debug_connection", EVENTS, Arity::ONE, "Addresses whose connections are logged at debug level.",
-        "error_log with level debug logs those of a location"),
+        })
+    ),
+    simple!(
+        MainConf,
+        flag,
+        "multi_accept",
+        multi_accept,
+        EVENTS,
+        "off",
+        "Takes all waiting connections at a wake-up instead of a few."
+    ),
+    ignored!(
+        "debug_connection",
+        EVENTS,
+        Arity::ONE,
+        "Addresses whose connections are logged at debug level.",
+        "error_log with level debug logs those of a location"
+    ),
     ignored!("use", EVENTS, Arity::ONE, "The connection processing method.", "Brisk always uses epoll"),
-    ignored!("accept_mutex", EVENTS, Arity::ONE, "Whether workers take turns in accepting.", "threads share connections evenly by themselves"),
-    ignored!("accept_mutex_delay", EVENTS, Arity::ONE, "How long to wait for the accept mutex.", "there is no accept mutex"),
-    ignored!("worker_aio_requests", EVENTS, Arity::ONE, "Outstanding AIO requests of a worker.", "files are read by a pool of threads"),
+    ignored!(
+        "accept_mutex",
+        EVENTS,
+        Arity::ONE,
+        "Whether workers take turns in accepting.",
+        "threads share connections evenly by themselves"
+    ),
+    ignored!(
+        "accept_mutex_delay",
+        EVENTS,
+        Arity::ONE,
+        "How long to wait for the accept mutex.",
+        "there is no accept mutex"
+    ),
+    ignored!(
+        "worker_aio_requests",
+        EVENTS,
+        Arity::ONE,
+        "Outstanding AIO requests of a worker.",
+        "files are read by a pool of threads"
+    ),
     ignored!("epoll_events", EVENTS, Arity::ONE, "Events per wake-up.", "the number is fixed"),
     ignored!("lock_file", MAIN, Arity::ONE, "The lock file of the accept mutex.", "there is no accept mutex"),
-    ignored!("timer_resolution", MAIN, Arity::ONE, "How often the time is read.", "it is read once per wake-up, which costs next to nothing"),
-    ignored!("debug_points", MAIN, Arity::ONE, "What to do on an internal inconsistency.", "those end the connection concerned and are logged as [alert]"),
+    ignored!(
+        "timer_resolution",
+        MAIN,
+        Arity::ONE,
+        "How often the time is read.",
+        "it is read once per wake-up, which costs next to nothing"
+    ),
+    ignored!(
+        "debug_points",
+        MAIN,
+        Arity::ONE,
+        "What to do on an internal inconsistency.",
+        "those end the connection concerned and are logged as [alert]"
+    ),
     ignored!("ssl_engine", MAIN, Arity::ONE, "An OpenSSL engine.", "TLS is done without OpenSSL"),
-    row!("load_module", MAIN, Arity::ONE, D::Nothing, Definition, true,
+    row!(
+        "load_module",
+        MAIN,
+        Arity::ONE,
+        D::Nothing,
+        Definition,
+        true,
         "Accepted with a notice where the module is built in; an error for any other, because binary modules of nginx cannot be loaded.",
-        Set::Simple(load_module)),
+        Set::Simple(load_module)
+    ),
 ];
 
 fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
@@ -134,7 +294,9 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Processes::Auto
     } else {
         let count = value::number(d.arg(0));
-        match count.map_err(|_| Diag::reason(d.arg(0).span, "invalid value").help("write a number, or auto"))? {
+        match count
+            .map_err(|_| Diag::reason(d.arg(0).span, "invalid value").help("write a number, or auto"))?
+        {
             0 => return Err(invalid_value(d, d.arg(0), "at least 1")),
             // More threads than this are a slip of the keyboard.
             count => Processes::Count(count.min(512) as usize),
@@ -148,8 +310,11 @@ fn worker_cpu_affinity(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mask = |token: &brisk_conf::Token| {
         let bits = token.bytes();
         if let Some(other) = token.text().chars().find(|c| !matches!(c, '0' | '1')) {
-            return Err(Diag::emerg(token.span, format!("invalid character \"{other}\" in \"worker_cpu_affinity\""))
-                .help("a mask has one 0 or 1 per core, the last for core 0"));
+            return Err(Diag::emerg(
+                token.span,
+                format!("invalid character \"{other}\" in \"worker_cpu_affinity\""),
+            )
+            .help("a mask has one 0 or 1 per core, the last for core 0"));
         }
         let cores = bits.iter().rev().enumerate().filter(|(_, b)| **b == b'1').map(|(i, _)| i).collect();
         Ok::<Vec<usize>, Diag>(cores)
@@ -175,8 +340,9 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             return Err(crate::conf::invalid_parameter(token));
         }
     }
-    let threads = threads
-        .ok_or_else(|| Diag::emerg(d.span, "missing \"threads\" parameter").help("thread_pool NAME threads=N"))?;
+    let threads = threads.ok_or_else(|| {
+        Diag::emerg(d.span, "missing \"threads\" parameter").help("thread_pool NAME threads=N")
+    })?;
     let name = d.arg(0).str().to_string();
     cx.conf::<MainConf>().thread_pools.push((name, threads, queue));
     Ok(())
@@ -191,6 +357,7 @@ fn load_module(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         cx.warn(Diag::notice(d.span, text));
         return Ok(());
     }
-    Err(Diag::emerg(d.arg(0).span, format!("module \"{path}\" cannot be loaded"))
-        .help("modules compiled for nginx do not run in Brisk; remove the line and the directives that need it"))
+    Err(Diag::emerg(d.arg(0).span, format!("module \"{path}\" cannot be loaded")).help(
+        "modules compiled for nginx do not run in Brisk; remove the line and the directives that need it",
+    ))
 }

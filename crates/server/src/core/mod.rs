@@ -10,8 +10,8 @@ mod simple;
 mod types;
 
 pub use http_conf::{
-    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept, LingeringClose, LogLevel,
-    LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
+    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
+    LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
 pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;

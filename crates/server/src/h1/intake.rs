@@ -65,7 +65,8 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
 fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     let options = &r.live.head_options[listen.0 as usize];
     let core = &r.live.snap.location(r.loc).core;
-    let (ignore_invalid_headers, underscores_in_headers) = (core.ignore_invalid_headers, core.underscores_in_headers);
+    let (ignore_invalid_headers, underscores_in_headers) =
+        (core.ignore_invalid_headers, core.underscores_in_headers);
     if (ignore_invalid_headers, underscores_in_headers)
         == (options.ignore_invalid_headers, options.underscores_in_headers)
     {

@@ -171,7 +171,8 @@ impl Sender {
             Piece::Bytes(text) => self.bytes(lead, text).await?,
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
-                    let bytes = content.get(range.start as usize..range.end as usize).ok_or(SendError::Truncated)?;
+                    let bytes =
+                        content.get(range.start as usize..range.end as usize).ok_or(SendError::Truncated)?;
                     self.bytes(lead, bytes).await?;
                 }
                 None => self.file(lead, file, range.clone()).await?,
@@ -214,7 +215,12 @@ impl Sender {
         }
     }
 
-    async fn by_sendfile(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
+    async fn by_sendfile(
+        &mut self,
+        lead: &[u8],
+        file: &Rc<OpenFile>,
+        range: Range<u64>,
+    ) -> Result<(), SendError> {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
         // MSG_MORE keeps the head back, so that it leaves in one packet with the start of the file.
         self.more(lead).await?;
@@ -282,7 +288,12 @@ impl Sender {
         Ok(())
     }
 
-    async fn by_copy(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
+    async fn by_copy(
+        &mut self,
+        lead: &[u8],
+        file: &Rc<OpenFile>,
+        range: Range<u64>,
+    ) -> Result<(), SendError> {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
         let mut buf = vec![0; COPY_CHUNK_BYTES];
         let mut at = range.start;

@@ -416,7 +416,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // The body failed, not the client: a file or coded data that is not what it was said to be.
-        send::SendError::Io(error) if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero => {
+        send::SendError::Io(error)
+            if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
+        {
             crate::rlog!(r, Error, "{error} while sending response to client");
         }
         send::SendError::Io(error) => {

@@ -18,7 +18,11 @@ const fn fixed(name: &'static str, get: fn(&Request, &mut Out) -> bool, doc: &'s
     Variable { name, get: VariableGet::Fixed(get), set: None, doc }
 }
 
-const fn family(name: &'static str, get: fn(&Request, &str, &mut Out) -> bool, doc: &'static str) -> Variable {
+const fn family(
+    name: &'static str,
+    get: fn(&Request, &str, &mut Out) -> bool,
+    doc: &'static str,
+) -> Variable {
     Variable { name, get: VariableGet::Family(get), set: None, doc }
 }
 
@@ -36,20 +40,56 @@ pub static VARIABLES: &[Variable] = &[
     },
     fixed("query_string", args, "Same as $args."),
     fixed("is_args", |r, out| r.args.is_empty() || put(out, b"?"), "? if there are arguments, else empty."),
-    fixed("binary_remote_addr", transport::binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
+    fixed(
+        "binary_remote_addr",
+        transport::binary_remote_addr,
+        "The client's address in binary form: 4 or 16 bytes.",
+    ),
     fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
-    fixed("bytes_sent", |r, out| number(out, r.sent.head_bytes + r.sent.body_bytes), "Bytes sent to the client."),
+    fixed(
+        "bytes_sent",
+        |r, out| number(out, r.sent.head_bytes + r.sent.body_bytes),
+        "Bytes sent to the client.",
+    ),
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
-    fixed("connection_requests", |r, out| number(out, r.conn().requests.get()), "Requests on the connection so far."),
+    fixed(
+        "connection_requests",
+        |r, out| number(out, r.conn().requests.get()),
+        "Requests on the connection so far.",
+    ),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
-    fixed("connections_active", |r, out| number(out, r.thread.shared.totals().active), "Connections of the process."),
-    fixed("connections_reading", |r, out| number(out, r.thread.shared.totals().reading), "Connections whose request's head is being read."),
-    fixed("connections_waiting", |r, out| number(out, r.thread.shared.totals().waiting()), "Connections between requests."),
-    fixed("connections_writing", |r, out| number(out, r.thread.shared.totals().writing), "Requests that are being answered."),
-    fixed("content_length", content_length, "Content-Length of the request, or the length of its body once that was read."),
+    fixed(
+        "connections_active",
+        |r, out| number(out, r.thread.shared.totals().active),
+        "Connections of the process.",
+    ),
+    fixed(
+        "connections_reading",
+        |r, out| number(out, r.thread.shared.totals().reading),
+        "Connections whose request's head is being read.",
+    ),
+    fixed(
+        "connections_waiting",
+        |r, out| number(out, r.thread.shared.totals().waiting()),
+        "Connections between requests.",
+    ),
+    fixed(
+        "connections_writing",
+        |r, out| number(out, r.thread.shared.totals().writing),
+        "Requests that are being answered.",
+    ),
+    fixed(
+        "content_length",
+        content_length,
+        "Content-Length of the request, or the length of its body once that was read.",
+    ),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
-    fixed("date_gmt", |_, out| local_or_gmt(out, true), "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT."),
+    fixed(
+        "date_gmt",
+        |_, out| local_or_gmt(out, true),
+        "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT.",
+    ),
     fixed("date_local", |_, out| local_or_gmt(out, false), "The same in the local zone."),
     fixed("document_root", document_root, "The root or alias of the request."),
     fixed("document_uri", |r, out| some(out, &r.uri), "Same as $uri."),
@@ -68,41 +108,101 @@ pub static VARIABLES: &[Variable] = &[
         doc: "Assigning to it limits the rate of the response, in bytes per second.",
     },
     fixed("msec", msec, "The present time in seconds with milliseconds."),
-    fixed("nginx_version", |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()), "The version of this server."),
-    fixed("pid", |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64), "The worker's process id."),
-    fixed("pipe", |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }), "p if the request was pipelined, else a dot."),
+    fixed(
+        "nginx_version",
+        |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()),
+        "The version of this server.",
+    ),
+    fixed(
+        "pid",
+        |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64),
+        "The worker's process id.",
+    ),
+    fixed(
+        "pipe",
+        |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }),
+        "p if the request was pipelined, else a dot.",
+    ),
     fixed("proxy_protocol_addr", transport::proxy_addr, "The client's address as the PROXY header tells it."),
     fixed("proxy_protocol_port", transport::proxy_port, "The client's port as the PROXY header tells it."),
-    fixed("proxy_protocol_server_addr", transport::proxy_server_addr, "The address that the client connected to, as the PROXY header tells it."),
-    fixed("proxy_protocol_server_port", transport::proxy_server_port, "The port that the client connected to, as the PROXY header tells it."),
-    family("proxy_protocol_tlv_*", transport::proxy_tlv, "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN."),
+    fixed(
+        "proxy_protocol_server_addr",
+        transport::proxy_server_addr,
+        "The address that the client connected to, as the PROXY header tells it.",
+    ),
+    fixed(
+        "proxy_protocol_server_port",
+        transport::proxy_server_port,
+        "The port that the client connected to, as the PROXY header tells it.",
+    ),
+    family(
+        "proxy_protocol_tlv_*",
+        transport::proxy_tlv,
+        "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN.",
+    ),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
     fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address."),
     fixed("remote_port", transport::remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
     fixed("request", request_line, "The request line as sent."),
     fixed("request_body", request_body, "The body of the request, if it was read and is in memory."),
-    fixed("request_body_file", request_body_file, "The temporary file with the body of the request, if it was read and is in one."),
-    fixed("request_completion", |r, out| !r.completed || put(out, b"OK"), "OK if the whole response was sent, else empty."),
+    fixed(
+        "request_body_file",
+        request_body_file,
+        "The temporary file with the body of the request, if it was read and is in one.",
+    ),
+    fixed(
+        "request_completion",
+        |r, out| !r.completed || put(out, b"OK"),
+        "OK if the whole response was sent, else empty.",
+    ),
     fixed("request_filename", request_filename, "The path of the file for the request."),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
-    fixed("request_length", |r, out| number(out, r.buf.len() as u64 + r.body_received.get()), "Bytes of the request, body included."),
+    fixed(
+        "request_length",
+        |r, out| number(out, r.buf.len() as u64 + r.body_received.get()),
+        "Bytes of the request, body included.",
+    ),
     fixed("request_method", |r, out| some(out, r.head.method_name.of(&r.buf)), "The method."),
     fixed("request_port", request_port, "The port that the client named, if any."),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
-    fixed("request_uri", |r, out| r.head.has_request_line() && put(out, r.unparsed_uri()), "The URI with arguments as sent."),
+    fixed(
+        "request_uri",
+        |r, out| r.head.has_request_line() && put(out, r.unparsed_uri()),
+        "The URI with arguments as sent.",
+    ),
     fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
     family("sent_http_*", sent_http, "The response header of this name."),
     family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
     fixed("server_addr", transport::server_addr, "The address that took the request."),
     fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
     fixed("server_port", transport::server_port, "The port that took the request."),
-    fixed("server_protocol", |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()), "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0."),
+    fixed(
+        "server_protocol",
+        |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()),
+        "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0.",
+    ),
     fixed("status", response_status, "The status of the response."),
-    fixed("tcpinfo_rcv_space", |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes), "Receive buffer of the connection in bytes, as the kernel sizes it."),
-    fixed("tcpinfo_rtt", |r, out| transport::tcp_info(r, out, |i| i.rtt_us), "Round-trip time of the connection in microseconds."),
-    fixed("tcpinfo_rttvar", |r, out| transport::tcp_info(r, out, |i| i.rtt_variation_us), "Its variation in microseconds."),
-    fixed("tcpinfo_snd_cwnd", |r, out| transport::tcp_info(r, out, |i| i.send_window_segments), "Congestion window of the connection in segments."),
+    fixed(
+        "tcpinfo_rcv_space",
+        |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes),
+        "Receive buffer of the connection in bytes, as the kernel sizes it.",
+    ),
+    fixed(
+        "tcpinfo_rtt",
+        |r, out| transport::tcp_info(r, out, |i| i.rtt_us),
+        "Round-trip time of the connection in microseconds.",
+    ),
+    fixed(
+        "tcpinfo_rttvar",
+        |r, out| transport::tcp_info(r, out, |i| i.rtt_variation_us),
+        "Its variation in microseconds.",
+    ),
+    fixed(
+        "tcpinfo_snd_cwnd",
+        |r, out| transport::tcp_info(r, out, |i| i.send_window_segments),
+        "Congestion window of the connection in segments.",
+    ),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
     fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
@@ -111,9 +211,25 @@ pub static VARIABLES: &[Variable] = &[
 /// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
 /// whatever a request can bring along.
 const OF_TARGET: &[&str] = &[
-    "args", "query_string", "is_args", "document_uri", "uri", "request_uri", "host", "http_host", "request_port",
-    "is_request_port", "request_method", "server_protocol", "server_name", "server_port", "scheme", "https", "hostname",
-    "nginx_version", "pid",
+    "args",
+    "query_string",
+    "is_args",
+    "document_uri",
+    "uri",
+    "request_uri",
+    "host",
+    "http_host",
+    "request_port",
+    "is_request_port",
+    "request_method",
+    "server_protocol",
+    "server_name",
+    "server_port",
+    "scheme",
+    "https",
+    "hostname",
+    "nginx_version",
+    "pid",
 ];
 
 /// What the built-in variable `name` follows from.
@@ -245,7 +361,16 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
         "etag" => resp.etag.as_deref().is_some_and(|value| put(out, value)),
         "connection" => {
             let keep = r.persistence == crate::request::Persistence::KeepAlive;
-            put(out, if resp.status == 101 { b"upgrade" } else if keep { b"keep-alive" } else { b"close" })
+            put(
+                out,
+                if resp.status == 101 {
+                    b"upgrade"
+                } else if keep {
+                    b"keep-alive"
+                } else {
+                    b"close"
+                },
+            )
         }
         "keep_alive" => r.core().keepalive_header.is_some_and(|secs| {
             put(out, b"timeout=");
@@ -281,7 +406,12 @@ fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
 fn seconds(out: &mut Out, ms: u64) -> bool {
     write_number(ms / 1000, out);
     let rest = ms % 1000;
-    out.extend_from_slice(&[b'.', b'0' + (rest / 100) as u8, b'0' + (rest / 10 % 10) as u8, b'0' + (rest % 10) as u8]);
+    out.extend_from_slice(&[
+        b'.',
+        b'0' + (rest / 100) as u8,
+        b'0' + (rest / 10 % 10) as u8,
+        b'0' + (rest % 10) as u8,
+    ]);
     true
 }
 
@@ -352,7 +482,8 @@ fn request_filename(r: &Request, out: &mut Out) -> bool {
 /// The name and password of `Authorization: Basic …`.
 pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     let value = r.header(HeaderId::Authorization)?;
-    let coded = value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
+    let coded =
+        value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
     let plain = decode_base64(coded)?;
     let at = plain.iter().position(|&b| b == b':')?;
     Some((plain[..at].to_vec(), plain[at + 1..].to_vec()))

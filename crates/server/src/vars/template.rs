@@ -119,10 +119,7 @@ fn variable(vars: &mut Table, rest: &[u8], token: &Token) -> Result<(Part, usize
         Some(b'{') => {
             let end = rest.iter().position(|&b| b == b'}').ok_or_else(|| {
                 let start = String::from_utf8_lossy(&rest[1..]).into_owned();
-                Diag::emerg(
-                    token.span,
-                    format!("the closing bracket in \"{start}\" variable is missing"),
-                )
+                Diag::emerg(token.span, format!("the closing bracket in \"{start}\" variable is missing"))
             })?;
             (&rest[1..end], end + 1)
         }

@@ -40,7 +40,13 @@ impl Eval for Other {
 static KINDS: Module = Module {
     name: "kinds",
     rows: &[crate::row!(
-        "kinds", brisk_conf::Context::HTTP, brisk_conf::Arity::NONE, brisk_conf::Default::Nothing, Definition, false, "",
+        "kinds",
+        brisk_conf::Context::HTTP,
+        brisk_conf::Arity::NONE,
+        brisk_conf::Default::Nothing,
+        Definition,
+        false,
+        "",
         Set::Simple(|cx, d| {
             let span = d.span;
             let mut other = |text: &str| {
