@@ -124,6 +124,7 @@ impl Alone {
     }
 
     fn reopen(&self) {
+        self.log(LogLevel::Notice, "reopening logs");
         for log in self.worker.logs().iter() {
             match LogFile::open(&log.target) {
                 Ok(fd) => {

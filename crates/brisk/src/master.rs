@@ -485,6 +485,7 @@ impl Master {
 
     /// Opens all logs again by name. When it returns nothing is written to the old files any more.
     fn reopen(&mut self) -> Result<(), String> {
+        self.log(LogLevel::Notice, "reopening logs");
         let mut problem = None;
         let mut opened: Vec<(LogTarget, OwnedFd)> = Vec::new();
         let wanted = self.current.logs.iter().map(|log| &log.target);

@@ -145,12 +145,13 @@ fn a_refused_client_that_still_sends_gets_the_answer() {
             "too long header line",
         ),
     ];
+    let piece = vec![b'x'; 20_000];
     for (head, status, log) in cases {
         let mut client = server.client();
         client.send(head);
         server.wait_for_log(log);
         for _ in 0..100 {
-            client.send([b'x'; 20_000]);
+            client.send(&piece);
         }
         let response = client.try_response("POST").unwrap_or_else(|f| panic!("{status}: {f}"));
         assert_eq!(response.status, status);
@@ -303,6 +304,31 @@ fn listening() {
     let seen = ask(&mut unix, "x");
     assert!(seen.starts_with(&format!("unix: unix:{}/http.sock  unix:", server.dir().display())), "{seen:?}");
     assert_eq!(ask(&mut connect("127.0.0.1", 4), "x"), "by name");
+}
+
+#[test]
+fn a_range_of_ports() {
+    let mut builder = plain("");
+    // Two that lie side by side.
+    let mut ports = (1..=16).map(|n| {
+        let name = if n == 1 { "{{PORT}}".to_string() } else { format!("{{{{PORT{n}}}}}") };
+        (n, builder.fill(&name).parse::<u16>().unwrap())
+    });
+    let mut last = ports.next().unwrap();
+    let (first, second) = loop {
+        let next = ports.next().expect("neighbours among sixteen ports");
+        if next.1 == last.1 + 1 {
+            break (last.1, next.1);
+        }
+        last = next;
+    };
+    drop(ports);
+    let conf = format!("server {{ listen 127.0.0.1:{first}-{second}; return 200 $server_port; }}");
+    let server = builder.http(&conf).start();
+    for port in [first, second] {
+        assert_eq!(Client::connect(port).get("/").text(), port.to_string());
+    }
+    drop(server);
 }
 
 #[test]

@@ -165,7 +165,6 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         &[
             "open_file_cache_events on;",
             "aio_write on;",
-            "open_log_file_cache off;",
             "output_buffers 4 64k;",
             "directio_alignment 512;",
             "read_ahead 32k;",

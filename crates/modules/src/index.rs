@@ -115,7 +115,8 @@ impl Index {
                     }
                     None
                 }
-                Some(36) => None,
+                // ENAMETOOLONG
+                Some(36) => Some(Flow::Status(404)),
                 _ => {
                     brisk_server::rlog!(
                         r,

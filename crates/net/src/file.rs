@@ -1,5 +1,6 @@
 //! Files that are served: opened without blocking the loop, regular files only.
 
+use crate::fault;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io;
@@ -63,6 +64,7 @@ fn flags() -> OFlags {
 
 /// Opens if that needs no disk access; `WouldBlock` otherwise. Where the kernel cannot tell, just opens.
 pub fn open_warm(path: &Path) -> io::Result<OwnedFd> {
+    fault::warm_path(path)?;
     if NO_OPENAT2.load(Ordering::Relaxed) {
         return open(path);
     }
@@ -78,6 +80,7 @@ pub fn open_warm(path: &Path) -> io::Result<OwnedFd> {
 
 /// Finds what is at a path without opening it for reading (`O_PATH`), if that needs no disk access.
 pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
+    fault::warm_path(path)?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     if !NO_OPENAT2.load(Ordering::Relaxed) {
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
@@ -85,11 +88,17 @@ pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
             done => return Ok(done?),
         }
     }
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    locate(path)
+}
+
+/// Finds what is at a path, waiting for the disk if need be: call it on the pool.
+pub fn locate(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens, waiting for the disk if need be: call it on the pool.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
+    fault::cold_path(path);
     Ok(rustix::fs::open(path, flags(), Mode::empty())?)
 }
 
@@ -115,6 +124,7 @@ pub fn open_guarded(path: &Path, symlinks: Symlinks) -> io::Result<OwnedFd> {
         Symlinks::Refuse { from } => (from, false),
         Symlinks::SameOwner { from } => (from, true),
     };
+    fault::cold_path(path);
     let bytes = path.as_os_str().as_bytes();
     let from = from.min(bytes.len());
     let start =
@@ -161,6 +171,7 @@ pub fn stat(path: &Path) -> io::Result<Info> {
 
 /// Reads at an offset if the pages are in memory; `WouldBlock` otherwise.
 pub fn read_warm(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    fault::warm_read(&fd)?;
     match rustix::io::preadv2(&fd, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
         Ok(count) => Ok(count),
         // Some file systems do not know the flag; then reading is all one can do.
@@ -171,6 +182,7 @@ pub fn read_warm(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize
 
 /// Reads at an offset, waiting for the disk if need be: call it on the pool.
 pub fn read_cold(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    fault::cold_read(&fd);
     Ok(rustix::io::pread(fd, buf, offset)?)
 }
 

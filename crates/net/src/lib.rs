@@ -8,6 +8,7 @@ pub mod background;
 pub mod blocking;
 pub mod clock;
 mod event_loop;
+mod fault;
 pub mod file;
 mod io;
 pub mod listen;

@@ -7,10 +7,12 @@
 //! Each component of a path is watched in its directory, symbolic links included, and the watch is set *before*
 //! the component is looked at, so that no change falls between. What inotify cannot see is refused
 //! ([`Unwatchable`]) and must be revalidated by the caller: network file systems, FUSE, overlays, directories that
-//! may be searched but not read. Writes through a shared memory map, through a hard link from elsewhere, and a
-//! mount over a watched directory are not seen; the documentation says so.
+//! may be searched but not read. A file that has several names, or is a mount itself, is watched itself too: its
+//! directory hears nothing of what is done to it elsewhere. Writes through a shared memory map, through a hard link
+//! that is made later, and a mount over a watched path are not seen; the documentation says so.
 
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -20,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Symbolic links followed in one path, as the kernel's own limit.
 const LINKS_MAX: usize = 40;
@@ -90,8 +92,9 @@ struct Directory {
 struct State {
     /// By the path asked for.
     directories: HashMap<PathBuf, Directory>,
-    /// By watch descriptor, then by name within the directory.
-    names: HashMap<i32, HashMap<OsString, Vec<Arc<Flag>>>>,
+    /// By watch descriptor, then by name within the directory (empty: the watched file itself). Flags that nobody
+    /// else holds are of no use.
+    names: HashMap<i32, HashMap<OsString, Vec<Weak<Flag>>>>,
     registrations: usize,
 }
 
@@ -131,6 +134,11 @@ impl Watcher {
         }
     }
 
+    /// Takes everything for changed: something may have happened that the kernel does not report, such as a mount.
+    pub fn distrust(&self) {
+        self.lock().distrust();
+    }
+
     /// Watches the way to `path` (absolute) and the entry itself, which need not exist.
     ///
     /// Call this first and look at the file afterwards. Events that are still queued can only lower the new flags
@@ -156,9 +164,13 @@ impl Watcher {
         };
         let entry = Flag::raised();
         state.note(directory.wd, name, &entry);
-        let full = directory.real.join(name);
-        if let Ok(target) = std::fs::read_link(&full) {
-            self.walk(&mut state, &directory.real, &target, &entry, false)?;
+        let mut last = directory.real.join(name);
+        if let Ok(target) = std::fs::read_link(&last) {
+            last = self.walk(&mut state, &directory.real, &target, &entry, false)?.1;
+        }
+        if is_reached_elsewhere(&last) {
+            let wd = self.add_file(&last)?;
+            state.note(wd, OsStr::new(""), &entry);
         }
         Ok(Watch { directory: directory.flag, entry })
     }
@@ -214,11 +226,20 @@ impl Watcher {
             | WatchFlags::MODIFY
             | WatchFlags::MASK_ADD
             | WatchFlags::ONLYDIR;
-        let found = rustix::fs::statfs(directory).map_err(|e| Unwatchable(Some(e.into())))?;
+        self.add_mask(directory, mask)
+    }
+
+    /// Watches a file itself, by whatever name it is changed.
+    fn add_file(&self, file: &Path) -> Result<i32, Unwatchable> {
+        self.add_mask(file, WatchFlags::ATTRIB | WatchFlags::MODIFY | WatchFlags::MASK_ADD)
+    }
+
+    fn add_mask(&self, path: &Path, mask: WatchFlags) -> Result<i32, Unwatchable> {
+        let found = rustix::fs::statfs(path).map_err(|e| Unwatchable(Some(e.into())))?;
         if !COHERENT.contains(&(found.f_type as u64 & 0xffff_ffff)) {
             return Err(Unwatchable(None));
         }
-        inotify::add_watch(&self.fd, directory, mask).map_err(|e| Unwatchable(Some(e.into())))
+        inotify::add_watch(&self.fd, path, mask).map_err(|e| Unwatchable(Some(e.into())))
     }
 
     /// Forgets flags that only this registry holds, and watches without any.
@@ -227,7 +248,7 @@ impl Watcher {
         let mut empty = Vec::new();
         for (&wd, names) in &mut state.names {
             names.retain(|_, flags| {
-                flags.retain(|flag| Arc::strong_count(flag) > 1);
+                flags.retain(|flag| flag.strong_count() > 0);
                 !flags.is_empty()
             });
             if names.is_empty() {
@@ -240,6 +261,29 @@ impl Watcher {
             let _ = inotify::remove_watch(&self.fd, wd);
         }
     }
+}
+
+fn lower(flag: &Weak<Flag>) {
+    if let Some(flag) = flag.upgrade() {
+        flag.lower();
+    }
+}
+
+/// Whether the file at a path (no link) can be changed without its directory hearing of it: it has another name, or
+/// is mounted there.
+fn is_reached_elsewhere(path: &Path) -> bool {
+    let look = |path| {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)
+    };
+    let Ok(file) = look(path) else { return false };
+    if FileType::from_raw_mode(file.stx_mode.into()) != FileType::RegularFile {
+        return false;
+    }
+    let of = |stat: &Statx| (stat.stx_mnt_id, stat.stx_dev_major, stat.stx_dev_minor);
+    let is_mount =
+        path.parent().and_then(|parent| look(parent).ok()).is_none_or(|parent| of(&parent) != of(&file));
+    file.stx_nlink > 1 || is_mount
 }
 
 /// The steps of a path from `at`, which becomes `/` for an absolute one.
@@ -260,26 +304,34 @@ impl State {
     fn note(&mut self, wd: i32, name: &OsStr, flag: &Arc<Flag>) {
         let names = self.names.entry(wd).or_default();
         match names.get_mut(name) {
-            Some(flags) => flags.push(flag.clone()),
+            Some(flags) => flags.push(Arc::downgrade(flag)),
             None => {
-                names.insert(name.to_owned(), vec![flag.clone()]);
+                names.insert(name.to_owned(), vec![Arc::downgrade(flag)]);
             }
         }
     }
 
+    /// Lowers all flags.
+    fn distrust(&mut self) {
+        for flags in self.names.values().flat_map(HashMap::values) {
+            flags.iter().for_each(lower);
+        }
+        self.names.values_mut().for_each(HashMap::clear);
+    }
+
     fn apply(&mut self, wd: i32, events: ReadFlags, name: Option<&OsStr>) {
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            for flags in self.names.values().flat_map(HashMap::values) {
-                flags.iter().for_each(|flag| flag.lower());
-            }
-            self.names.values_mut().for_each(HashMap::clear);
+            self.distrust();
             return;
         }
         if events.contains(ReadFlags::IGNORED) {
             // The watch is gone and its number may come back for another directory.
-            for flag in self.names.remove(&wd).into_iter().flat_map(HashMap::into_values).flatten() {
-                flag.lower();
-            }
+            self.names
+                .remove(&wd)
+                .into_iter()
+                .flat_map(HashMap::into_values)
+                .flatten()
+                .for_each(|f| lower(&f));
             for directory in self.directories.values().filter(|d| d.wd == wd) {
                 directory.flag.lower();
             }
@@ -287,8 +339,8 @@ impl State {
         }
         let Some(names) = self.names.get_mut(&wd) else { return };
         match name {
-            Some(name) => names.remove(name).into_iter().flatten().for_each(|flag| flag.lower()),
-            None => std::mem::take(names).into_values().flatten().for_each(|flag| flag.lower()),
+            Some(name) => names.remove(name).into_iter().flatten().for_each(|flag| lower(&flag)),
+            None => std::mem::take(names).into_values().flatten().for_each(|flag| lower(&flag)),
         }
     }
 }
@@ -372,6 +424,55 @@ mod tests {
             },
             &|r| fs::write(r.join("a/target"), "5").unwrap(),
         );
+    }
+
+    #[test]
+    fn a_file_with_two_names_is_watched_itself() {
+        let folder = Folder::new("names");
+        let watcher = Watcher::new().unwrap();
+        fs::create_dir(folder.0.join("other")).unwrap();
+        fs::write(folder.0.join("file"), "1").unwrap();
+        fs::hard_link(folder.0.join("file"), folder.0.join("other/name")).unwrap();
+        for _ in 0..3 {
+            let watch = watcher.watch(&folder.0.join("file")).unwrap();
+            watcher.sync();
+            assert!(watch.is_up());
+            fs::write(folder.0.join("other/name"), "2").unwrap();
+            watcher.sync();
+            assert!(!watch.is_up());
+        }
+    }
+
+    /// What is asked for once must not be watched for ever: watches are memory of the kernel, and counted.
+    #[test]
+    fn watches_that_nobody_holds_are_given_back() {
+        let folder = Folder::new("sweep");
+        let watcher = Watcher::new().unwrap();
+        for number in 0..100 {
+            fs::create_dir(folder.0.join(number.to_string())).unwrap();
+            fs::write(folder.0.join(format!("{number}/file")), "1").unwrap();
+        }
+        let watch = |number: u32| watcher.watch(&folder.0.join(format!("{number}/file"))).unwrap();
+        let kept = watch(7);
+        (0..100).for_each(|number| drop(watch(number)));
+        let mut state = watcher.lock();
+        assert!(state.names.len() > 100);
+        watcher.sweep(&mut state);
+        // The way to the one that is kept.
+        assert_eq!(state.names.len(), folder.0.components().count() + 1);
+        assert_eq!(state.directories.len(), 1);
+        drop(state);
+        watcher.sync();
+        assert!(kept.is_up());
+        fs::write(folder.0.join("7/file"), "2").unwrap();
+        watcher.sync();
+        assert!(!kept.is_up());
+        let again = watch(8);
+        watcher.sync();
+        assert!(again.is_up());
+        fs::write(folder.0.join("8/file"), "2").unwrap();
+        watcher.sync();
+        assert!(!again.is_up());
     }
 
     #[test]

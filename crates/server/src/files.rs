@@ -10,10 +10,11 @@ use brisk_net::file::{self, Info, Kind, Symlinks};
 use brisk_net::watch::{Watch, Watcher};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
+use std::ffi::OsString;
 use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -61,9 +62,20 @@ enum Look {
     Stat,
 }
 
+/// What is asked for. The path as it is written: `PathBuf` would take `/file/` for `/file`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    look: Look,
+    symlinks: Symlinks,
+    path: OsString,
+}
+
 /// The answer is not in memory: fetch it on the pool ([`fetch`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cold;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cold(pub Wanted);
+
+/// It could not be told without waiting for the disk.
+struct MustWait;
 
 struct Entry {
     found: Found,
@@ -74,7 +86,7 @@ struct Entry {
 /// See the module's head.
 pub struct Files {
     watcher: Option<Arc<Watcher>>,
-    entries: RefCell<HashMap<(Look, Symlinks, PathBuf), Entry>>,
+    entries: RefCell<HashMap<Wanted, Entry>>,
     /// Asked for once: only what is asked for again is worth a watch.
     once: RefCell<HashSet<u64>>,
     bytes: Cell<usize>,
@@ -122,12 +134,12 @@ impl Files {
     }
 
     fn look(&self, look: Look, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
-        if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| have == path) {
+        let key = Wanted { look, symlinks, path: path.as_os_str().to_owned() };
+        if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| *have == key) {
             deps.pure = false;
             return Ok(found.clone());
         }
         self.sync();
-        let key = (look, symlinks, path.to_owned());
         if let Some(entry) = self.entries.borrow().get(&key)
             && entry.watch.is_up()
         {
@@ -136,7 +148,7 @@ impl Files {
         }
         self.drop_entry(&key);
         // Whether everything is in the kernel's caches, before anything that could block.
-        let found = look_warm(look, path, symlinks)?;
+        let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         if !found.is_lasting() || !self.worth_watching(&key) {
             deps.pure = false;
             return Ok(found);
@@ -146,13 +158,13 @@ impl Files {
             return Ok(found);
         };
         // Looked at again, now that changes are noticed.
-        let found = look_warm(look, path, symlinks)?;
+        let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         deps.watches.push(watch.clone());
         self.keep(key, found.clone(), watch);
         Ok(found)
     }
 
-    fn worth_watching(&self, key: &(Look, Symlinks, PathBuf)) -> bool {
+    fn worth_watching(&self, key: &Wanted) -> bool {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
         if once.remove(&hash) {
@@ -165,7 +177,7 @@ impl Files {
         false
     }
 
-    fn keep(&self, key: (Look, Symlinks, PathBuf), found: Found, watch: Watch) {
+    fn keep(&self, key: Wanted, found: Found, watch: Watch) {
         let bytes = match &found {
             Found::File(file) => file.content.as_ref().map_or(0, |c| c.len()),
             _ => 0,
@@ -202,7 +214,7 @@ impl Files {
         }
     }
 
-    fn drop_entry(&self, key: &(Look, Symlinks, PathBuf)) {
+    fn drop_entry(&self, key: &Wanted) {
         if let Some(entry) = self.entries.borrow_mut().remove(key) {
             self.forget(&entry);
             // It was in use until it changed: watch it again at once.
@@ -214,26 +226,30 @@ impl Files {
 /// What looking at files leaves behind in a request.
 pub struct Deps<'a> {
     pub watches: &'a mut Vec<Watch>,
-    pub fetched: &'a [(PathBuf, Found)],
+    pub fetched: &'a [(Wanted, Found)],
     /// Set to false if the answer cannot be kept.
     pub pure: bool,
 }
 
-fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, Cold> {
+fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, MustWait> {
     let opened = match (look, symlinks) {
         (Look::Open, Symlinks::Follow) => file::open_warm(path),
         (Look::Stat, Symlinks::Follow) => file::locate_warm(path),
-        _ => file::open_guarded(path, symlinks),
+        // Going through the path step by step could wait at each: only if the whole is known to be in memory.
+        _ => match file::locate_warm(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            _ => file::open_guarded(path, symlinks),
+        },
     };
     match opened {
         Ok(fd) => examine(look, fd, true),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Cold),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(MustWait),
         Err(error) => Ok(Found::Missing(Rc::new(error))),
     }
 }
 
 /// What an open descriptor is; reads a small file's content.
-fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, Cold> {
+fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, MustWait> {
     let info = match file::info(&fd) {
         Ok(info) => info,
         Err(error) => return Ok(Found::Missing(Rc::new(error))),
@@ -251,7 +267,7 @@ fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, Cold> {
         match read(&fd, &mut content[filled..], filled as u64) {
             Ok(0) => break,
             Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(Cold),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(MustWait),
             Err(error) => return Ok(Found::Missing(Rc::new(error))),
         }
     }
@@ -261,18 +277,23 @@ fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, Cold> {
     Ok(Found::File(Rc::new(OpenFile { info, fd: None, content: Some(content.into()) })))
 }
 
-/// Fetches on the pool what was [`Cold`]. Both looks are tried in one: what can be opened is opened.
-pub async fn fetch(path: PathBuf, symlinks: Symlinks) -> Found {
+/// Fetches on the pool what was [`Cold`].
+pub async fn fetch(wanted: Wanted) -> Found {
     enum Sendable {
         File(Info, Option<OwnedFd>, Option<Arc<[u8]>>),
         Other(Info),
         Missing(io::Error),
     }
     let job = blocking::run(move || {
-        let opened = file::open_guarded(&path, symlinks);
+        let Wanted { look, symlinks, path } = wanted;
+        let opened = match (look, symlinks) {
+            (Look::Stat, Symlinks::Follow) => file::locate(Path::new(&path)),
+            _ => file::open_guarded(Path::new(&path), symlinks),
+        };
         let found = match opened {
-            Ok(fd) => examine(Look::Open, fd, false)
-                .unwrap_or_else(|Cold| Found::Missing(Rc::new(io::Error::from(io::ErrorKind::WouldBlock)))),
+            Ok(fd) => examine(look, fd, false).unwrap_or_else(|MustWait| {
+                Found::Missing(Rc::new(io::Error::from(io::ErrorKind::WouldBlock)))
+            }),
             Err(error) => Found::Missing(Rc::new(error)),
         };
         match found {
@@ -302,4 +323,34 @@ pub async fn fetch(path: PathBuf, symlinks: Symlinks) -> Found {
 /// nginx's form of the reason why a file could not be opened.
 pub fn reason(error: &io::Error) -> String {
     os_text(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::task::{Context, Poll, Waker};
+
+    /// What is cold must give the same answer as what is warm: looking needs no right to read.
+    #[test]
+    fn what_is_fetched_is_not_opened_for_a_look() {
+        let path = std::env::temp_dir().join(format!("brisk-fetch-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let _socket = UnixListener::bind(&path).unwrap();
+        let fetch = |look| {
+            let wanted = Wanted { look, symlinks: Symlinks::Follow, path: path.clone().into() };
+            let mut fetching = std::pin::pin!(fetch(wanted));
+            let mut cx = Context::from_waker(Waker::noop());
+            loop {
+                match fetching.as_mut().poll(&mut cx) {
+                    Poll::Ready(found) => return found,
+                    Poll::Pending => std::thread::yield_now(),
+                }
+            }
+        };
+        // ENXIO: a socket cannot be opened.
+        assert!(matches!(fetch(Look::Open), Found::Missing(error) if error.raw_os_error() == Some(6)));
+        assert!(matches!(fetch(Look::Stat), Found::Other(info) if info.kind == Kind::Other));
+        std::fs::remove_file(&path).unwrap();
+    }
 }

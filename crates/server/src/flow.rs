@@ -1,9 +1,8 @@
 //! What a handler decides.
 
+use crate::files::Wanted;
 use crate::request::Request;
-use brisk_net::file::Symlinks;
 use std::future::Future;
-use std::path::PathBuf;
 use std::pin::Pin;
 
 /// A future that works on a request; it lives on one thread.
@@ -27,7 +26,7 @@ pub enum Flow {
     /// Go on in a named location.
     Named(Vec<u8>),
     /// This file is not in memory: fetch it on the pool, then ask the same handler again.
-    Disk(PathBuf, Symlinks),
+    Disk(Wanted),
     /// Await the future, then act on what it returns.
     Wait(Waiter),
     /// Close the connection without an answer (`return 444`).

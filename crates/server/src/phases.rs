@@ -3,7 +3,7 @@
 use crate::body;
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
-use crate::files;
+use crate::files::{self, Wanted};
 use crate::flow::{Flow, Waiter};
 use crate::location::{self, Found};
 use crate::plan::{Handler, Purity, Stage};
@@ -11,8 +11,6 @@ use crate::request::Request;
 use crate::special;
 use crate::text::Text;
 use brisk_http::Method;
-use brisk_net::file::Symlinks;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
@@ -52,7 +50,7 @@ pub enum Run {
     /// [`Request::resp`] is complete and filtered.
     Respond,
     /// A file must be fetched; then [`run`] again.
-    Disk(PathBuf, Symlinks),
+    Disk(Wanted),
     /// A future must be awaited; then [`resume`] with what it gave.
     Wait(Waiter),
     /// Close without an answer.
@@ -82,9 +80,9 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
     loop {
         match run {
             Run::Respond | Run::Close => return run,
-            Run::Disk(path, symlinks) => {
-                let found = files::fetch(path.clone(), symlinks).await;
-                r.fetched.push((path, found));
+            Run::Disk(wanted) => {
+                let found = files::fetch(wanted.clone()).await;
+                r.fetched.push((wanted, found));
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
@@ -164,7 +162,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 return refuse(r, 500);
             }
         }
-        Flow::Disk(path, symlinks) => return Some(Run::Disk(path, symlinks)),
+        Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
             r.purity = Purity::Impure;
             return Some(Run::Wait(waiter));

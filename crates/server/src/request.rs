@@ -6,7 +6,7 @@ use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
-use crate::files::{Cold, Deps, Files, Found};
+use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::phases::Cursor;
 use crate::plan::Purity;
@@ -24,7 +24,7 @@ use brisk_net::watch::Watch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
@@ -105,7 +105,7 @@ pub struct Request {
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
-    pub fetched: Vec<(PathBuf, Found)>,
+    pub fetched: Vec<(Wanted, Found)>,
     pub started: Now,
     pub sent: Sent,
     /// The whole response has been sent.
@@ -333,7 +333,7 @@ impl Request {
         if !deps.pure {
             self.purity = Purity::Impure;
         }
-        found.map_err(|Cold| Flow::Disk(path.to_owned(), symlinks))
+        found.map_err(|Cold(wanted)| Flow::Disk(wanted))
     }
 
     /// Whether messages of this level are wanted.

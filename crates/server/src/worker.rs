@@ -117,6 +117,9 @@ impl Worker {
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         self.snap = snap.clone();
         self.logs = Arc::new(logs);
+        if let Some(watcher) = &self.shared.watcher {
+            watcher.distrust();
+        }
         let mut copies = Vec::new();
         for _ in &self.shared.mailboxes {
             copies.push(duplicate(sockets)?);

@@ -118,6 +118,23 @@ pub fn threads(pid: u32) -> Vec<ThreadTime> {
     tasks.filter_map(|task| read(task.path())).collect()
 }
 
+/// How many descriptors each event loop of a process watches, the smallest first.
+pub fn watched(pid: u32) -> Vec<usize> {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let texts = infos.filter_map(|info| fs::read_to_string(info.path()).ok());
+    let counts = texts.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count());
+    let mut counts: Vec<usize> = counts.filter(|&count| count > 0).collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// Lets this process open as many files as it may.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
 /// Open descriptors of a process.
 pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)

@@ -12,6 +12,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
+/// Of a log, when a test fails.
+const LINES_SHOWN: usize = 40;
+
 /// What a configuration is made from.
 enum Conf {
     /// Inside `http`, with the usual rest around it.
@@ -259,7 +262,12 @@ impl Server {
     }
 
     fn outputs(&self) -> String {
-        format!("--- terminal\n{}--- error.log\n{}", self.read("terminal.log"), self.error_log())
+        let tail = |name: &str| {
+            let text = self.read(name);
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+        };
+        format!("--- terminal\n{}\n--- error.log\n{}", tail("terminal.log"), tail("error.log"))
     }
 
     fn pid_in_file(&self) -> Option<u32> {

@@ -254,7 +254,7 @@ mod tests {
     fn parameters_are_checked() {
         messages_in_location("gzip_disable msie6 'MSIE [1-3]\\.'; gzip_disable a; gzip_vary on;", &[]);
         messages_in_location("gzip_proxied expired no-cache no-store private; gzip_http_version 1.0;", &[]);
-        messages_in_location("gzip_proxied all;", &["invalid value \"all\" in \"gzip_proxied\" directive"]);
+        messages_in_location("gzip_proxied all;", &["invalid value \"all\""]);
         messages_in_location("gzip_http_version 2;", &["invalid value \"2\""]);
         messages_in_location(
             "gzip_vary maybe;",

@@ -26,6 +26,8 @@ pub struct Sender {
     rate_after: u64,
     started_ms: u64,
     sent: u64,
+    /// Bytes of chunked framing and trailers: `$body_bytes_sent` counts them, a rate limit does not.
+    framing: u64,
 }
 
 /// Why sending ended early.
@@ -67,12 +69,13 @@ impl Sender {
             rate_after: rate(&core.limit_rate_after),
             started_ms: clock::mono_ms(),
             sent: 0,
+            framing: 0,
         }
     }
 
-    /// Bytes of body that have left.
+    /// Bytes that have left behind the head.
     pub fn sent(&self) -> u64 {
-        self.sent
+        self.sent + self.framing
     }
 
     /// Writes bytes that are no body: heads, chunk framing.
@@ -151,6 +154,7 @@ impl Sender {
             let trailers = r.resp.sent_trailers.get_mut();
             write_last_chunk(trailers.iter().map(|(n, v)| (&**n, &**v)), &mut end);
             self.raw(&end).await?;
+            self.framing += end.len() as u64;
         }
         Ok(())
     }
@@ -160,10 +164,12 @@ impl Sender {
             return self.raw(head).await;
         }
         let framed;
+        let mut framing = 0;
         let mut lead = head;
         if chunked {
             let mut bytes = head.to_vec();
             write_chunk_head(piece.len(), &mut bytes);
+            framing = bytes.len() - head.len();
             framed = bytes;
             lead = &framed;
         }
@@ -180,6 +186,7 @@ impl Sender {
         }
         if chunked {
             self.raw(CHUNK_END).await?;
+            self.framing += (framing + CHUNK_END.len()) as u64;
         }
         Ok(())
     }

@@ -164,7 +164,7 @@ impl ErrorLogs {
         clock::refresh();
         let line = line(level, None, message);
         for (_, log) in self.0.iter().filter(|(wanted, _)| *wanted >= level) {
-            log.write(line.as_bytes());
+            log.message(level, &line);
         }
     }
 }

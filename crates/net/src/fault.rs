@@ -1,0 +1,103 @@
+//! Faults to order, for tests: a disk that stalls, code that panics. Builds without debug assertions have none of it.
+//!
+//! `BRISK_FAULTS` holds `KIND=PATH` pairs with `;` between them; a path stands for all that begins with it. With
+//! `stall:MS` nothing there is ever in memory, and each access takes that many milliseconds. With `panic` whoever
+//! opens something there panics, with `panic-read` whoever reads from an open file, with `panic-pool` whoever
+//! accesses it on the pool. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
+
+use rustix::fd::{AsFd, AsRawFd as _};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Stall(Duration),
+    Panic,
+    PanicRead,
+    PanicPool,
+}
+
+static FAULTS: OnceLock<Vec<(Kind, PathBuf)>> = OnceLock::new();
+
+fn parse(text: &str) -> Option<(Kind, PathBuf)> {
+    let (kind, path) = text.split_once('=')?;
+    let kind = match kind.split_once(':') {
+        Some(("stall", ms)) => Kind::Stall(Duration::from_millis(ms.parse().ok()?)),
+        Some(_) => return None,
+        None if kind == "panic" => Kind::Panic,
+        None if kind == "panic-read" => Kind::PanicRead,
+        None if kind == "panic-pool" => Kind::PanicPool,
+        None => return None,
+    };
+    Some((kind, path.into()))
+}
+
+fn ordered(path: &Path) -> Option<Kind> {
+    let read = || std::env::var("BRISK_FAULTS").unwrap_or_default().split(';').filter_map(parse).collect();
+    let faults = FAULTS.get_or_init(read);
+    faults
+        .iter()
+        .find(|(_, prefix)| {
+            path.as_os_str().as_encoded_bytes().starts_with(prefix.as_os_str().as_encoded_bytes())
+        })
+        .map(|(kind, _)| *kind)
+}
+
+fn ordered_of(fd: impl AsFd) -> Option<Kind> {
+    if FAULTS.get().is_some_and(Vec::is_empty) {
+        return None;
+    }
+    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    ordered(&std::fs::read_link(link).ok()?)
+}
+
+/// Before a path is looked at on an event loop.
+pub(crate) fn warm_path(path: &Path) -> io::Result<()> {
+    match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
+        Some(Kind::Stall(_) | Kind::PanicPool) => Err(io::ErrorKind::WouldBlock.into()),
+        Some(Kind::Panic) => panic!("{} was to panic", path.display()),
+        Some(Kind::PanicRead) | None => Ok(()),
+    }
+}
+
+/// Before a path is looked at on the pool.
+pub(crate) fn cold_path(path: &Path) {
+    match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
+        Some(Kind::Stall(time)) => std::thread::sleep(time),
+        Some(Kind::PanicPool) => panic!("{} was to panic on the pool", path.display()),
+        Some(Kind::Panic | Kind::PanicRead) | None => {}
+    }
+}
+
+/// Before a file is read on an event loop.
+pub(crate) fn warm_read(fd: impl AsFd) -> io::Result<()> {
+    match cfg!(debug_assertions).then(|| ordered_of(fd)).flatten() {
+        Some(Kind::Stall(_)) => Err(io::ErrorKind::WouldBlock.into()),
+        Some(Kind::PanicRead) => panic!("this read was to panic"),
+        _ => Ok(()),
+    }
+}
+
+/// Before a file is read on the pool.
+pub(crate) fn cold_read(fd: impl AsFd) {
+    if let Some(Kind::Stall(time)) = cfg!(debug_assertions).then(|| ordered_of(fd)).flatten() {
+        std::thread::sleep(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read() {
+        assert_eq!(parse("stall:2000=/srv/a"), Some((Kind::Stall(Duration::from_secs(2)), "/srv/a".into())));
+        assert_eq!(parse("panic=/srv/b"), Some((Kind::Panic, "/srv/b".into())));
+        assert_eq!(parse("panic-read=/c"), Some((Kind::PanicRead, "/c".into())));
+        for bad in ["", "stall=/a", "stall:x=/a", "melt=/a"] {
+            assert_eq!(parse(bad), None);
+        }
+    }
+}
