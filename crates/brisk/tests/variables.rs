@@ -62,7 +62,7 @@ const IN_THE_RESPONSE: &[(&str, &str)] = &[
 
 /// The same for the log line of a response with 5 bytes and a trailer.
 const IN_THE_LOG: &[(&str, &str)] = &[
-    ("$body_bytes_sent", "5"),
+    ("$body_bytes_sent", "28"),
     ("$bytes_sent", r"\d{3}"),
     ("$limit_rate", "0"),
     ("$request_completion", "OK"),

@@ -75,7 +75,8 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
         return Err(QueueFull);
     }
     state.jobs.push_back(job);
-    if state.idle == 0 && state.threads < THREADS_MAX.load(Ordering::Relaxed) {
+    // A thread that was notified counts as idle until it runs: as many jobs as idle threads are taken care of.
+    if state.jobs.len() > state.idle && state.threads < THREADS_MAX.load(Ordering::Relaxed) {
         state.threads += 1;
         drop(state);
         let started = std::thread::Builder::new().name("brisk-pool".into()).stack_size(512 << 10).spawn(work);
