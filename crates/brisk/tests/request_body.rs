@@ -5,7 +5,7 @@ use brisk_testkit::{Builder, Client, Server, scenario, wait};
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -294,6 +294,49 @@ fn no_place_for_the_file() {
         "\\[crit\\] .* (open|mkdir)\\(\\) \"[^\"]*/spool/[^\"]*\" failed \\(20: Not a directory\\), client: ",
     );
     assert_eq!(server.request(early("/", "small")).text(), "[small][] 5\n");
+}
+
+/// A spool whose disk misbehaves as ordered.
+#[cfg(debug_assertions)]
+fn faulty(kind: &str) -> Server {
+    let builder = Builder::new(BIN).http(CONF);
+    let order = format!("{kind}={}/spool", builder.dir().display());
+    builder.main("worker_processes 1; env BRISK_FAULTS;").env("BRISK_FAULTS", &order).start()
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_full_disk() {
+    let server = faulty("full");
+    for request in [early("/", &digits(50_000)), early_chunked("/", &chunks(&digits(50_000), 3000))] {
+        let mut client = server.client();
+        let response = client.request(request);
+        assert_eq!((response.status, response.header("Connection")), (500, Some("close")));
+    }
+    server.wait_for_log(
+        "\\[crit\\] .* pwrite\\(\\) \"[^\"]*/spool/[^\"]*\" failed \\(28: No space left on device\\), client: ",
+    );
+    assert_eq!(server.request(early("/", "small")).text(), "[small][] 5\n");
+    assert_eq!(files(&server), Vec::<PathBuf>::new());
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_disk_that_stalls_delays_its_own_body_only() {
+    let server = faulty("stall:1500");
+    let (mut slow, mut other) = (server.client(), server.client());
+    let begin = Instant::now();
+    slow.send(early("/", &digits(5000)));
+    let mut longest = Duration::ZERO;
+    while begin.elapsed() < Duration::from_millis(1200) {
+        let start = Instant::now();
+        assert_eq!(other.request(early("/", "small")).text(), "[small][] 5\n");
+        longest = longest.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(longest < Duration::from_secs(1), "one waited {longest:?}");
+    assert!(slow.response().text().starts_with("[]["));
+    assert!(begin.elapsed() >= Duration::from_millis(1500));
 }
 
 #[test]

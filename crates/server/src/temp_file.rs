@@ -74,7 +74,7 @@ impl TempFile {
     pub async fn append(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>, TempError> {
         let (fd, at) = (self.shared(), self.len);
         let job = move || {
-            let result = write_all(&fd, &bytes, at);
+            let result = file::write_cold(&*fd, &bytes, at);
             (bytes, result)
         };
         let result;
@@ -214,21 +214,6 @@ fn next_number() -> u32 {
         u32::from_ne_bytes(bytes)
     });
     start.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed))
-}
-
-fn write_all(fd: &OwnedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(fd, bytes, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                bytes = &bytes[count..];
-                at += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
