@@ -36,7 +36,7 @@ const SIGNALS: &[i32] = &[
 const HEALTHY_AFTER: Duration = Duration::from_secs(1);
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// A worker that was told to stop and has not ended by then is killed.
-const STOP_TIME: Duration = Duration::from_secs(2);
+const STOP_TIME: Duration = Duration::from_secs(10);
 /// How long the master waits for a worker to carry out an order.
 const ORDER_TIMEOUT: Duration = Duration::from_mins(1);
 
