@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 minutes=${1:-1}
+[ "$minutes" -gt 0 ] || { echo "usage: $0 MINUTES [TARGET ...]" >&2; exit 1; }
 shift || true
 targets=${*:-conf config head chunked uri proxy_protocol}
 

@@ -392,7 +392,7 @@ impl Master {
         systemd::ready(self.generation);
         match &result {
             Ok(()) => {
-                self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation))
+                self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation));
             }
             Err(message) => {
                 config::headlines(message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));

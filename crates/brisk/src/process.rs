@@ -95,6 +95,9 @@ pub struct Drain {
     is_cut: bool,
 }
 
+/// How long a worker that has drained waits for its pool.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// What was cut off gets this long to write its log lines.
 const CUT_TIME: Duration = Duration::from_secs(1);
 
@@ -137,6 +140,8 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
     let mut has_master = true;
     loop {
         if drain.as_mut().is_some_and(|drain| drain.is_over(&worker)) {
+            // Temporary files of the last requests are removed by the pool.
+            brisk_net::blocking::settle(SETTLE_TIME_MAX);
             return 0;
         }
         let (signal, message) = wait(&worker, has_master.then_some(channel), signals, drain.as_ref());

@@ -34,11 +34,9 @@ fn what_only_root_may_touch_is_handed_over() {
     // 127/8 is ours alone to divide: port 80 of an address that no other test has.
     let pid = std::process::id();
     let address = format!("127.{}.{}.1", 64 + (pid >> 8) % 128, pid % 256);
-    let conf = format!(
-        "daemon off; user nobody; pid {{{{DIR}}}}/brisk.pid; error_log {{{{DIR}}}}/secret/error.log info;\n\
-         events {{ }} http {{ include {{{{DIR}}}}/secret/site.conf; }}"
-    );
-    let builder = Builder::new(BIN).conf(&conf).allow_alerts("exited on signal 9|unexpected end of file");
+    let conf = "daemon off; user nobody; pid {{DIR}}/brisk.pid; error_log {{DIR}}/secret/error.log info;\n\
+         events { } http { include {{DIR}}/secret/site.conf; }";
+    let builder = Builder::new(BIN).conf(conf).allow_alerts("exited on signal 9|unexpected end of file");
     let dir = builder.dir().display().to_string();
     let include = format!(
         "access_log {dir}/secret/access.log; root {dir}/html;\n\
@@ -253,7 +251,8 @@ fn logs_to_standard_output_of_every_kind() {
     const CONF: &str = "daemon off; worker_processes 2; pid {{DIR}}/brisk.pid; error_log /dev/stderr info; events { }\n\
         http { access_log /dev/stdout; root {{DIR}}/html; server { listen 127.0.0.1:{{PORT}}; } }";
     type Reader = Box<dyn FnMut() -> String>;
-    let kinds: [(&str, fn(&std::path::Path) -> (OwnedFd, Reader)); 3] = [
+    type Open = fn(&std::path::Path) -> (OwnedFd, Reader);
+    let kinds: [(&str, Open); 3] = [
         ("pipe", |_| {
             let (mut reader, writer) = std::io::pipe().unwrap();
             let mut buf = [0u8; 4096];

@@ -16,9 +16,10 @@ fn repository() -> PathBuf {
 fn files_below(folder: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        match entry.file_type().unwrap().is_dir() {
-            true => files_below(&entry.path(), &format!("{name}/"), found),
-            false => found.push((name, fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            files_below(&entry.path(), &format!("{name}/"), found);
+        } else {
+            found.push((name, fs::read(entry.path()).unwrap()));
         }
     }
 }

@@ -191,7 +191,7 @@ impl Target {
             let path = root.join(seed);
             match std::fs::read_dir(&path) {
                 Ok(entries) => {
-                    paths.extend(entries.map(|entry| entry.expect("the folder can be read").path()))
+                    paths.extend(entries.map(|entry| entry.expect("the folder can be read").path()));
                 }
                 Err(_) => paths.push(path),
             }

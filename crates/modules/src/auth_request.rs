@@ -100,7 +100,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         None => (&*uri, &b""[..]),
     };
     // Only the head of the answer counts: its body is never pulled.
-    let answer = Parent::of(r).run(Method::Get, path, args).await;
+    let answer = Parent::without_body(r).run(Method::Get, path, args).await;
     let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
     if let Some(answer) = &answer {
         // All values first: none is to see what another has set.

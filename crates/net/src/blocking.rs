@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// nginx's `thread_pool default threads=32 max_queue=65536`.
 static THREADS_MAX: AtomicUsize = AtomicUsize::new(32);
@@ -88,6 +89,18 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
         WORK.notify_one();
     }
     Ok(Job1(cell))
+}
+
+/// Waits until no job is waiting or running, but not longer than `limit`: for a process that is about to end.
+pub fn settle(limit: Duration) {
+    let end = Instant::now() + limit;
+    let is_busy = || {
+        let state = lock(&STATE);
+        !state.jobs.is_empty() || state.idle < state.threads
+    };
+    while is_busy() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn work() {

@@ -3,7 +3,7 @@
 //! `BRISK_FAULTS` holds `KIND=PATH` pairs with `;` between them; a path stands for all that begins with it. With
 //! `stall:MS` nothing there is ever in memory, and each access takes that many milliseconds. With `panic` whoever
 //! opens something there panics, with `panic-read` whoever reads from an open file, with `panic-pool` whoever
-//! accesses it on the pool. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
+//! accesses it on the pool. With `full` there is no room for what is written there. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
 
 use rustix::fd::{AsFd, AsRawFd as _};
 use std::io;
@@ -17,6 +17,7 @@ enum Kind {
     Panic,
     PanicRead,
     PanicPool,
+    Full,
 }
 
 static FAULTS: OnceLock<Vec<(Kind, PathBuf)>> = OnceLock::new();
@@ -29,6 +30,7 @@ fn parse(text: &str) -> Option<(Kind, PathBuf)> {
         None if kind == "panic" => Kind::Panic,
         None if kind == "panic-read" => Kind::PanicRead,
         None if kind == "panic-pool" => Kind::PanicPool,
+        None if kind == "full" => Kind::Full,
         None => return None,
     };
     Some((kind, path.into()))
@@ -58,7 +60,7 @@ pub(crate) fn warm_path(path: &Path) -> io::Result<()> {
     match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
         Some(Kind::Stall(_) | Kind::PanicPool) => Err(io::ErrorKind::WouldBlock.into()),
         Some(Kind::Panic) => panic!("{} was to panic", path.display()),
-        Some(Kind::PanicRead) | None => Ok(()),
+        Some(Kind::PanicRead | Kind::Full) | None => Ok(()),
     }
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn cold_path(path: &Path) {
     match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
         Some(Kind::Stall(time)) => std::thread::sleep(time),
         Some(Kind::PanicPool) => panic!("{} was to panic on the pool", path.display()),
-        Some(Kind::Panic | Kind::PanicRead) | None => {}
+        Some(Kind::Panic | Kind::PanicRead | Kind::Full) | None => {}
     }
 }
 
@@ -87,6 +89,16 @@ pub(crate) fn cold_read(fd: impl AsFd) {
     }
 }
 
+/// Before a file is written to on the pool.
+pub(crate) fn cold_write(fd: impl AsFd) -> io::Result<()> {
+    match cfg!(debug_assertions).then(|| ordered_of(fd)).flatten() {
+        Some(Kind::Stall(time)) => std::thread::sleep(time),
+        Some(Kind::Full) => return Err(rustix::io::Errno::NOSPC.into()),
+        _ => {}
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +106,7 @@ mod tests {
     #[test]
     fn orders_are_read() {
         assert_eq!(parse("stall:2000=/srv/a"), Some((Kind::Stall(Duration::from_secs(2)), "/srv/a".into())));
+        assert_eq!(parse("full=/srv"), Some((Kind::Full, "/srv".into())));
         assert_eq!(parse("panic=/srv/b"), Some((Kind::Panic, "/srv/b".into())));
         assert_eq!(parse("panic-read=/c"), Some((Kind::PanicRead, "/c".into())));
         for bad in ["", "stall=/a", "stall:x=/a", "melt=/a"] {

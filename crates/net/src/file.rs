@@ -193,6 +193,23 @@ pub fn read_cold(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize
     Ok(rustix::io::pread(fd, buf, offset)?)
 }
 
+/// Writes everything at an offset, waiting for the disk if need be: call it on the pool.
+pub fn write_cold(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    fault::cold_write(&fd)?;
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(&fd, bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,8 +108,8 @@ impl Files {
         }
     }
 
-    /// A request was read: what is known of files must be confirmed before it is used.
-    pub fn request_read(&self) {
+    /// A request was read, or the disk was asked: what is known of files must be confirmed before it is used.
+    pub fn must_confirm(&self) {
         self.synced.set(false);
     }
 
@@ -147,6 +147,9 @@ impl Files {
             return Ok(entry.found.clone());
         }
         self.drop_entry(&key);
+        // What the disk says now must not be mixed with what was known before: an index file that has just gone, and
+        // the old text of the one that took its place. Whatever is taken from the cache next is confirmed anew.
+        self.must_confirm();
         // Whether everything is in the kernel's caches, before anything that could block.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         if !found.is_lasting() || !self.worth_watching(&key) {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod body;
 pub mod common;
 pub mod conf;
 pub mod connection;
@@ -28,6 +29,7 @@ pub mod response;
 pub mod server_name;
 pub mod special;
 pub mod subrequest;
+pub mod temp_file;
 pub mod text;
 pub mod thread;
 pub mod vars;

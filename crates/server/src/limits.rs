@@ -30,6 +30,8 @@ pub const SENDFILE_CHUNK_BYTES: usize = 2 * 1024 * 1024;
 pub const COPY_CHUNK_BYTES: usize = 64 * 1024;
 /// Response heads; more headers than that are a broken configuration.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a request body read at a time.
+pub const BODY_PIECE_BYTES: usize = 32 * 1024;
 /// Connections taken from one listening socket per wake-up.
 pub const ACCEPT_BATCH_MAX: usize = 64;
 /// The same with `multi_accept on`.

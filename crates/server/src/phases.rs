@@ -1,5 +1,6 @@
 //! The order in which a request's handlers run: nginx's phases, as a table walked by [`run`].
 
+use crate::body;
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
 use crate::files::{self, Wanted};
@@ -15,7 +16,9 @@ use std::sync::Arc;
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Phase {
+    /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
     #[default]
+    EarlyBody,
     PostRead,
     ServerRewrite,
     FindConfig,
@@ -80,10 +83,12 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             Run::Disk(wanted) => {
                 let found = files::fetch(wanted.clone()).await;
                 r.fetched.push((wanted, found));
+                r.thread.files.must_confirm();
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
                 let flow = waiter(r).await;
+                r.thread.files.must_confirm();
                 run = resume(r, flow);
             }
         }
@@ -117,6 +122,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
     match r.cursor.phase {
+        Phase::EarlyBody => early_body(r),
         Phase::PostRead => listed(r, |p| &p.post_read),
         Phase::ServerRewrite => rewrite(r),
         Phase::FindConfig => find_config(r),
@@ -195,6 +201,14 @@ fn advance(r: &mut Request) {
     r.cursor.handler += 1;
 }
 
+fn early_body(r: &mut Request) -> Flow {
+    if r.cursor.handler == 0 && body::is_wanted_early(r) {
+        return body::read_early(r);
+    }
+    enter(r, Phase::PostRead);
+    listed(r, |p| &p.post_read)
+}
+
 /// The rewrite handler of the present location (the server's root in the server phase).
 fn rewrite(r: &mut Request) -> Flow {
     let server_phase = r.cursor.phase == Phase::ServerRewrite;
@@ -267,13 +281,8 @@ fn find_config(r: &mut Request) -> Flow {
     if core.internal && !r.internal {
         return Flow::Status(404);
     }
-    if let brisk_http::framing::BodyFraming::Length(length) = r.framing
-        && core.client_max_body_size > 0
-        && length > core.client_max_body_size
-        && !r.error_page
-    {
-        crate::rlog!(r, Error, "client intended to send too large body: {length} bytes");
-        return Flow::Status(413);
+    if let Err(flow) = body::check_length(r) {
+        return flow;
     }
     enter(r, Phase::Rewrite);
     rewrite(r)
@@ -462,7 +471,7 @@ fn absolute_location(r: &mut Request) {
     } else {
         match r.conn().local() {
             Some(std::net::SocketAddr::V6(addr)) => {
-                out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes())
+                out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes());
             }
             Some(addr) => out.extend_from_slice(addr.ip().to_string().as_bytes()),
             None => out.extend_from_slice(b"localhost"),

@@ -66,7 +66,7 @@ pub async fn wait(thread: &Rc<Thread>, conn: &Rc<Connection>) -> bool {
         match timeout(left, conn.io.read(&mut buf)).await {
             Ok(Ok(count)) if count > 0 => {
                 conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-                thread.files.request_read();
+                thread.files.must_confirm();
             }
             Ok(_) => {
                 closed(&live, conn);

@@ -1,5 +1,6 @@
 //! A request on its way through the phases.
 
+use crate::body::RequestBody;
 use crate::common::Common;
 use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
@@ -7,7 +8,6 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
-use crate::h1::RequestBody;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -110,9 +110,9 @@ pub struct Request {
     pub sent: Sent,
     /// The whole response has been sent.
     pub completed: bool,
-    /// The body, from its first read on: where in it the connection is must outlive internal redirects.
-    pub(crate) body: Option<RequestBody>,
-    /// Bytes of body that were received.
+    /// What has become of the body.
+    pub body: RequestBody,
+    /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
     pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
@@ -162,7 +162,7 @@ impl Request {
             started: Now::default(),
             sent: Sent::default(),
             completed: false,
-            body: None,
+            body: RequestBody::Unread,
             body_received: Cell::new(0),
             id: RefCell::new(None),
             slots: Vec::new(),
@@ -210,7 +210,7 @@ impl Request {
         self.fetched.clear();
         self.sent = Sent::default();
         self.completed = false;
-        self.body = None;
+        self.body = RequestBody::Unread;
         self.body_received.set(0);
         *self.id.get_mut() = None;
         self.slots.clear();

@@ -4,6 +4,7 @@
 //! A subrequest is a request of its own that re-enters the phases: same connection, same head, same variables, another
 //! URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
 
+use crate::body::{Content, RequestBody};
 use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
@@ -30,13 +31,25 @@ pub struct Parent {
     server: ServerId,
     vars: Rc<Store>,
     common: Rc<Common>,
+    /// The body, if the request has read it. A subrequest never reads: what comes is the request's.
+    body: Rc<Content>,
     depth: u8,
     started: Now,
 }
 
 impl Parent {
     pub fn of(r: &Request) -> Rc<Parent> {
-        Rc::new(Parent {
+        let body = r.body.content().cloned().unwrap_or_else(|| Rc::new(Content::None));
+        Rc::new(Parent::with_body(r, body))
+    }
+
+    /// For subrequests that are not to see the body.
+    pub fn without_body(r: &Request) -> Rc<Parent> {
+        Rc::new(Parent::with_body(r, Rc::new(Content::None)))
+    }
+
+    fn with_body(r: &Request, body: Rc<Content>) -> Parent {
+        Parent {
             buf: r.buf.as_slice().into(),
             head: r.head.clone(),
             target: r.target.clone(),
@@ -48,9 +61,10 @@ impl Parent {
             server: r.server,
             vars: r.vars.clone(),
             common: r.common.clone(),
+            body,
             depth: r.depth,
             started: r.started,
-        })
+        }
     }
 
     /// Runs a GET (or HEAD) of `uri` and gives the finished subrequest; its response is in
@@ -80,6 +94,7 @@ impl Parent {
         r.loc = self.live.snap.server(self.server).root;
         r.vars = self.vars.clone();
         r.common = self.common.clone();
+        r.body = RequestBody::Whole { content: self.body.clone(), given: 0 };
         r.uri.extend_from_slice(uri);
         r.args.extend_from_slice(args);
         r.method = method;

@@ -283,14 +283,21 @@ impl Client {
     /// Reads once, waiting at most `time`. 0 is the end.
     pub fn read_some(&mut self, buf: &mut [u8], time: Duration) -> io::Result<usize> {
         let time = Some(time.max(Duration::from_millis(1)));
-        match &mut self.stream {
-            Stream::Tcp(stream) => {
-                stream.set_read_timeout(time)?;
-                stream.read(buf)
-            }
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(time)?;
-                stream.read(buf)
+        loop {
+            let result = match &mut self.stream {
+                Stream::Tcp(stream) => {
+                    stream.set_read_timeout(time)?;
+                    stream.read(buf)
+                }
+                Stream::Unix(stream) => {
+                    stream.set_read_timeout(time)?;
+                    stream.read(buf)
+                }
+            };
+            // A call with a time-out is not taken up again by the system after a signal (a child's end).
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
             }
         }
     }

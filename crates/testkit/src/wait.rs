@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// After this a server is taken for broken. Generous: tests share two cores with others.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_mins(1);
 
 const PAUSE: Duration = Duration::from_millis(3);
 

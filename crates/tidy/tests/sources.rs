@@ -10,7 +10,8 @@ const UNSAFE: &str = "crates/net/src/sys.rs";
 const FILE_LINES_MAX: usize = 700;
 
 /// Longer files, with the reason.
-const LONG_FILES: &[(&str, &str)] = &[("crates/server/src/core/http_rows.rs", "a table: a row per directive")];
+const LONG_FILES: &[(&str, &str)] =
+    &[("crates/server/src/core/http_rows.rs", "a table: a row per directive")];
 
 const FUNCTION_LINES_MAX: usize = 70;
 

@@ -100,6 +100,7 @@ pub fn build(
         listens: Vec::new(),
         logs: Vec::new(),
         folders: Vec::new(),
+        reads_bodies: false,
         zones: Vec::new(),
         named: HashMap::new(),
         rows,
@@ -272,6 +273,12 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let listens = crate::core::listen::resolve(&mut global);
     if global.diags.iter().any(Diag::is_error) {
         return None;
+    }
+    let uses_default = |location: &Option<Location>| {
+        location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
+    };
+    if global.reads_bodies && global.locations.iter().any(uses_default) {
+        global.folders.push(crate::core::TempPath::client_body(&global.env.prefix).path.into());
     }
     Some(Snapshot {
         main: confs.shared(),

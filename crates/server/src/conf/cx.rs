@@ -28,6 +28,8 @@ pub struct Global<'a> {
     pub logs: Vec<LogTarget>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
+    /// See [`Cx::reads_bodies`].
+    pub(super) reads_bodies: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
@@ -105,6 +107,11 @@ impl<'a> Cx<'_, 'a> {
         if !self.global.folders.iter().any(|have| have == folder) {
             self.global.folders.push(folder.to_owned());
         }
+    }
+
+    /// Says that request bodies are read, which may need the folder of `client_body_temp_path`.
+    pub fn reads_bodies(&mut self) {
+        self.global.reads_bodies = true;
     }
 
     /// A relative path starts at the prefix.

@@ -132,6 +132,20 @@ pub struct TempPath {
     pub levels: Vec<u8>,
 }
 
+impl CoreConf {
+    /// `client_body_temp_path`, or its default below the prefix.
+    pub fn body_temp_path(&self, prefix: &str) -> Arc<TempPath> {
+        self.client_body_temp_path.clone().unwrap_or_else(|| Arc::new(TempPath::client_body(prefix)))
+    }
+}
+
+impl TempPath {
+    /// The default of `client_body_temp_path`.
+    pub fn client_body(prefix: &str) -> TempPath {
+        TempPath { path: format!("{prefix}client_body_temp"), levels: Vec::new() }
+    }
+}
+
 /// `limit_rate`, `limit_rate_after`: bytes per second, or a template that gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rate {

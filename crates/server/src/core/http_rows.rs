@@ -414,7 +414,7 @@ pub static ROWS: &[Row] = &[
         client_body_in_single_buffer,
         HSL,
         "off",
-        "Whether a request body that a handler reads is kept in one piece."
+        "Accepted: a request body in memory is always in one piece."
     ),
     row!(
         "client_body_in_file_only",
@@ -452,6 +452,7 @@ pub static ROWS: &[Row] = &[
         "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+            cx.reads_bodies();
             cx.conf::<CoreConf>().client_body_early_read = list.into();
             Ok(())
         })
@@ -853,6 +854,7 @@ fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag>
         }
     }
     let path = cx.full_path(d.arg(0).str());
+    cx.writes_into(path.as_ref());
     cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
     Ok(())
 }

@@ -1,78 +1,61 @@
-//! Reading a request's body.
+//! Taking a request's body from its connection.
 
+use crate::body::BodyError;
 use crate::connection::Connection;
+use crate::limits::{BODY_PIECE_BYTES, READ_CHUNK_BYTES};
 use crate::request::Request;
-use brisk_http::HeaderId;
-use brisk_http::chunked::{ChunkError, ChunkEvent, ChunkLimits, ChunkedDecoder};
+use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
 use brisk_http::framing::BodyFraming;
+use brisk_http::{HeaderId, Version};
 use brisk_net::timeout;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Why a body could not be read.
-#[derive(Debug)]
-pub enum BodyError {
-    /// The client has gone or stopped sending.
-    Io(io::Error),
-    /// `client_body_timeout`.
-    TimedOut,
-    /// Bad chunked framing.
-    Malformed(ChunkError),
-    /// Larger than `client_max_body_size`.
-    TooLarge,
-}
-
-impl BodyError {
-    /// The status to answer with; 0: there is nobody to answer.
-    pub fn status(&self) -> u16 {
-        match self {
-            BodyError::Io(_) => 400,
-            BodyError::TimedOut => 408,
-            BodyError::Malformed(_) => 400,
-            BodyError::TooLarge => 413,
-        }
-    }
-}
-
 enum State {
+    /// This many bytes are left.
     Length(u64),
-    Chunked(Box<ChunkedDecoder>),
+    Chunked {
+        decoder: Box<ChunkedDecoder>,
+        /// Data so far.
+        data: u64,
+    },
     Done,
     /// An error: what follows on the connection cannot be understood.
     Broken,
 }
 
-/// The body of the request that a connection is at. Kept in the request from the first read on.
-pub struct RequestBody {
+/// The body of the request that a connection is at.
+pub struct BodyReader {
     conn: Rc<Connection>,
     state: State,
+    /// `client_max_body_size`; 0: no limit.
     limit: u64,
+    /// Bytes taken from the connection, framing included.
     received: u64,
     /// The client waits for leave to send (`Expect: 100-continue`).
     expects: bool,
 }
 
-impl RequestBody {
+impl BodyReader {
     /// The body of `r`, from its start.
-    pub fn new(r: &Request) -> RequestBody {
+    pub fn new(r: &Request) -> BodyReader {
         let conn = r.conn.clone().expect("a request has a connection");
         let state = match r.framing {
             BodyFraming::None | BodyFraming::Length(0) => State::Done,
             BodyFraming::Length(length) => State::Length(length),
-            BodyFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            BodyFraming::Chunked => {
+                State::Chunked { decoder: Box::new(ChunkedDecoder::new(ChunkLimits::default())), data: 0 }
+            }
         };
-        let expects = r.head.version >= brisk_http::Version::Http11
+        // RFC 9110 §10.1.1: ignored in HTTP/1.0 requests.
+        let expects = r.head.version >= Version::Http11
             && r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
-        RequestBody { conn, state, limit: r.core().client_max_body_size, received: 0, expects }
+        BodyReader { conn, state, limit: r.core().client_max_body_size, received: 0, expects }
     }
 
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
-    }
-
-    pub fn received(&self) -> u64 {
-        self.received
     }
 
     /// True if the connection cannot be used for another request.
@@ -80,35 +63,84 @@ impl RequestBody {
         matches!(self.state, State::Broken)
     }
 
+    /// True if the client waits for a `100 Continue`: if it does not get it, it may never send the body.
+    pub fn expects(&self) -> bool {
+        self.expects && !self.is_done()
+    }
+
+    /// Bytes taken from the connection, framing included.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
     pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+        let before = out.len();
+        let result = self.try_read(out, pause).await;
+        if result.is_err() {
+            out.truncate(before);
+            self.state = State::Broken;
+        }
+        result
+    }
+
+    async fn try_read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+        let before = out.len();
         loop {
-            let before = out.len();
-            match self.take(out) {
-                Ok(()) => {}
-                Err(error) => {
-                    self.state = State::Broken;
-                    return Err(error);
+            self.take_input(out)?;
+            if out.len() > before {
+                return Ok(true);
+            }
+            if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
+                return Ok(false);
+            }
+            self.say_continue(pause).await?;
+            loop {
+                match self.receive(out) {
+                    Ok(0) => return Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into())),
+                    Ok(_) => break,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        timeout(pause, self.conn.io.readable()).await.map_err(|_| BodyError::TimedOut)?;
+                    }
+                    Err(error) => return Err(BodyError::Gone(error)),
                 }
             }
             if out.len() > before {
-                self.received += (out.len() - before) as u64;
-                if self.limit > 0 && self.received > self.limit {
-                    self.state = State::Broken;
-                    return Err(BodyError::TooLarge);
-                }
                 return Ok(true);
             }
-            if self.is_done() {
-                return Ok(false);
-            }
-            self.fill(pause).await?;
         }
     }
 
+    /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
+    async fn say_continue(&mut self, pause: Duration) -> Result<(), BodyError> {
+        if !std::mem::take(&mut self.expects) {
+            return Ok(());
+        }
+        let line = b"HTTP/1.1 100 Continue\r\n\r\n";
+        let written = timeout(pause, self.conn.io.write_all(line)).await.map_err(|_| BodyError::TimedOut)?;
+        written.map_err(BodyError::Gone)
+    }
+
+    /// Reads once from the socket: data of known length straight to `out`, chunks to the connection's input.
+    fn receive(&mut self, out: &mut Vec<u8>) -> io::Result<usize> {
+        let State::Length(left) = &mut self.state else {
+            let mut input = self.conn.input.borrow_mut();
+            return read_behind(&self.conn, &mut input, READ_CHUNK_BYTES);
+        };
+        let room = BODY_PIECE_BYTES.min(usize::try_from(*left).unwrap_or(usize::MAX));
+        let count = read_behind(&self.conn, out, room)?;
+        *left -= count as u64;
+        self.received += count as u64;
+        if *left == 0 {
+            self.state = State::Done;
+        }
+        Ok(count)
+    }
+
     /// Moves what has arrived from the connection's input to `out`.
-    fn take(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
-        let mut input = self.conn.input.borrow_mut();
+    fn take_input(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
+        let conn = self.conn.clone();
+        let mut input = conn.input.borrow_mut();
         let used = match &mut self.state {
             State::Done | State::Broken => 0,
             State::Length(left) => {
@@ -120,48 +152,17 @@ impl RequestBody {
                 }
                 count
             }
-            State::Chunked(decoder) => {
-                let mut at = 0;
-                let mut done = false;
-                while !done && at < input.len() {
-                    let (event, used) = decoder.next(&input[at..]).map_err(BodyError::Malformed)?;
-                    match event {
-                        ChunkEvent::Data(range) => out.extend_from_slice(&input[at..][range]),
-                        ChunkEvent::End => done = true,
-                        ChunkEvent::NeedMore => {}
-                    }
-                    at += used;
-                }
-                if done {
+            State::Chunked { decoder, data } => {
+                let used = decode(decoder, data, self.limit, &input, out)?;
+                if decoder.is_done() {
                     self.state = State::Done;
                 }
-                at
+                used
             }
         };
         input.drain(..used);
+        self.received += used as u64;
         Ok(())
-    }
-
-    async fn fill(&mut self, pause: Duration) -> Result<(), BodyError> {
-        if std::mem::take(&mut self.expects) {
-            let line = b"HTTP/1.1 100 Continue\r\n\r\n";
-            self.conn.io.write_all(line).await.map_err(BodyError::Io)?;
-        }
-        let mut buf = vec![0; 16 << 10];
-        let read = timeout(pause, self.conn.io.read(&mut buf)).await;
-        let result = match read {
-            Err(_) => Err(BodyError::TimedOut),
-            Ok(Err(error)) => Err(BodyError::Io(error)),
-            Ok(Ok(0)) => Err(BodyError::Io(io::ErrorKind::UnexpectedEof.into())),
-            Ok(Ok(count)) => {
-                self.conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-                Ok(())
-            }
-        };
-        if result.is_err() {
-            self.state = State::Broken;
-        }
-        result
     }
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
@@ -169,22 +170,18 @@ impl RequestBody {
     pub fn discard_received(&mut self) -> Result<(), BodyError> {
         // Who has begun to send does not wait for leave.
         self.expects &= self.conn.input.borrow().is_empty();
-        let result = self.take(&mut Vec::new());
+        self.limit = 0;
+        let result = self.take_input(&mut Vec::new());
         if result.is_err() {
             self.state = State::Broken;
         }
         result
     }
 
-    /// True if the client waits for a `100 Continue` that it will not get: it may never send the body.
-    pub fn is_awaited(&self) -> bool {
-        self.expects && !self.is_done()
-    }
-
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
     pub async fn discard(&mut self, pause: Duration, time: Duration) -> bool {
         // Who was never told to go on will not send.
-        if self.is_awaited() {
+        if self.expects() {
             return false;
         }
         self.limit = 0;
@@ -194,7 +191,7 @@ impl RequestBody {
                 sink.clear();
                 match self.read(&mut sink, pause).await {
                     Ok(true) => {}
-                    Ok(false) => return true,
+                    Ok(false) => return self.is_done(),
                     Err(_) => return false,
                 }
             }
@@ -203,7 +200,37 @@ impl RequestBody {
     }
 }
 
-/// True if a body was begun and will not be finished.
-pub fn is_broken(r: &Request) -> bool {
-    r.body.as_ref().is_some_and(|body| body.is_broken() || body.is_awaited())
+fn read_behind(conn: &Connection, buf: &mut Vec<u8>, room: usize) -> io::Result<usize> {
+    let start = buf.len();
+    buf.resize(start + room, 0);
+    let result = conn.io.try_read(&mut buf[start..]);
+    buf.truncate(start + *result.as_ref().unwrap_or(&0));
+    result
+}
+
+/// Appends the data of `input` to `out`; gives how much of `input` is done with.
+fn decode(
+    decoder: &mut ChunkedDecoder,
+    data: &mut u64,
+    limit: u64,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<usize, BodyError> {
+    let mut at = 0;
+    while at < input.len() && !decoder.is_done() {
+        let (event, used) = decoder.next(&input[at..]).map_err(BodyError::Malformed)?;
+        let range = match event {
+            ChunkEvent::Data(range) => range,
+            ChunkEvent::NeedMore | ChunkEvent::End => 0..0,
+        };
+        // As soon as a chunk's size is known: its data need not come to be too much.
+        let chunk = range.len() as u64 + decoder.chunk_left();
+        if limit > 0 && chunk > limit.saturating_sub(*data) {
+            return Err(BodyError::TooLarge { received: *data, chunk });
+        }
+        *data += range.len() as u64;
+        out.extend_from_slice(&input[at..][range]);
+        at += used;
+    }
+    Ok(at)
 }

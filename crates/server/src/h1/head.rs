@@ -168,7 +168,7 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
         || delimiting == Delimiting::Close
         || conn.listener.id.get().is_none()
         || r.thread.is_draining()
-        || crate::h1::body::is_broken(r)
+        || r.body.is_broken()
         || disabled_for_browser(r);
     if over {
         r.persistence = Persistence::Close;

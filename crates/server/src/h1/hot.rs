@@ -81,7 +81,7 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
     if reads.is_empty() {
         return;
     }
-    thread.files.request_read();
+    thread.files.must_confirm();
     for read in reads.drain(..) {
         let mut out = thread.out.take();
         out.clear();
@@ -265,7 +265,7 @@ fn can_inline(r: &Request) -> bool {
         Body::Stream(_) => false,
     };
     in_memory
-        && intake::has_no_body(r)
+        && r.has_no_body()
         && r.resp
             .content_length
             .is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
@@ -273,7 +273,7 @@ fn can_inline(r: &Request) -> bool {
         && !serve::is_rate_limited(r)
         && r.core().post_action.is_none()
         || (matches!(r.resp.body, Body::Empty)
-            && intake::has_no_body(r)
+            && r.has_no_body()
             && r.core().post_action.is_none()
             && r.resp.trailers.is_empty())
 }

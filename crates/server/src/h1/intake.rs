@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::counters::Ongoing;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
-use brisk_http::framing::{self, ConnectionOptions, connection_options, request_framing, validate_host};
+use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
 use brisk_http::{HeadError, HeadOptions, HeaderId, Method, Version, parse_request};
 use brisk_net::clock;
@@ -181,9 +181,4 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
         return default;
     }
     names.find(r, &r.host).unwrap_or(default)
-}
-
-/// True if no bytes of a body are to come.
-pub fn has_no_body(r: &Request) -> bool {
-    matches!(r.framing, framing::BodyFraming::None | framing::BodyFraming::Length(0))
 }

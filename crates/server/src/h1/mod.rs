@@ -11,5 +11,5 @@ mod intake;
 mod send;
 mod serve;
 
-pub use body::{BodyError, RequestBody};
+pub use body::BodyReader;
 pub use hot::ready;

@@ -1,7 +1,7 @@
 //! The task of a connection that has to wait: it runs until the connection is idle again or closed.
 
-use super::body::RequestBody;
 use super::{head, hot, intake, send};
+use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
@@ -34,6 +34,7 @@ pub enum Begin {
 /// What the connection is to do next.
 enum Next {
     Read,
+    /// Close; if the client has sent more, with patience.
     Close,
     /// Close at once: the connection is of no use to anyone.
     Drop,
@@ -112,7 +113,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                 Head::Idle => {
                     let core = default_core(&thread, &conn);
                     let Some(core) = core.filter(|_| !thread.is_draining()) else {
-                        return close(&thread, index, &conn, true).await;
+                        return close(&thread, index, &conn, Next::Close).await;
                     };
                     let deadline_ms = if conn.requests.get() == 0 {
                         conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
@@ -120,6 +121,8 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                         let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
                         clock::mono_ms() + keepalive.as_millis() as u64
                     };
+                    // Whoever waits holds no buffer.
+                    conn.input.take();
                     thread.set_idle(index, deadline_ms);
                     return;
                 }
@@ -135,8 +138,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     return;
                 }
             },
-            Next::Close => return close(&thread, index, &conn, true).await,
-            Next::Drop => return close(&thread, index, &conn, false).await,
+            Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
 }
@@ -207,7 +209,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             && count > 0
         {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.request_read();
+            thread.files.must_confirm();
             continue;
         }
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
@@ -228,7 +230,7 @@ fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option
         Ok(0) => Some(Head::Gone),
         Ok(count) => {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.request_read();
+            thread.files.must_confirm();
             None
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
@@ -297,13 +299,18 @@ async fn handle(
 ) -> Next {
     let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
-    if matches!(run, Run::Respond) && !intake::has_no_body(&r) && !discard_received(&mut r) {
+    if matches!(run, Run::Respond) && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
         run = phases::drive(&mut r, run).await;
     }
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
-        _ => Next::Drop,
+        _ => {
+            if r.resp.status == 408 {
+                reset_if_wanted(&r, conn);
+            }
+            Next::Drop
+        }
     };
     post_action(&mut r).await;
     *keepalive = r.core().keepalive_timeout;
@@ -315,15 +322,14 @@ async fn handle(
 
 /// Drops what has come of a body that nobody wanted; false if that must be answered with 400.
 fn discard_received(r: &mut Request) -> bool {
-    if r.body.is_none() {
-        r.body = Some(RequestBody::new(r));
-    }
-    let result = r.body.as_mut().map_or(Ok(()), RequestBody::discard_received);
+    let mut rest = r.take_body_reader();
+    let result = rest.discard_received();
+    r.body = RequestBody::Partial(rest);
     let Err(error) = result else { return true };
-    crate::rlog!(r, Info, "client sent invalid chunked body");
+    crate::rlog!(r, Error, "{error}");
     // A refusal stands, but is the last answer on this connection.
     r.persistence = Persistence::Close;
-    error.status() != 400 || r.resp.status >= 400
+    r.resp.status >= 400
 }
 
 /// A request that is logged even if its task is dropped half-way, because the time to finish was over.
@@ -393,16 +399,13 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
-    if matches!(next, Next::Read) && !intake::has_no_body(r) {
+    if r.has_unread_body() {
+        let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        let mut body = r.body.take().unwrap_or_else(|| RequestBody::new(r));
-        if !body.discard(pause, time).await {
+        if matches!(next, Next::Read) && !rest.discard(pause, time).await {
             next = Next::Close;
         }
-        r.body = Some(body);
-    }
-    if !intake::has_no_body(r) && !r.body.as_ref().is_some_and(RequestBody::is_done) {
-        conn.sends.set(true);
+        conn.sends.set(!rest.is_done());
     }
     next
 }
@@ -433,9 +436,11 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     }
 }
 
-/// Closes. With `linger` the client's data is read for a while, so that it gets the response before a reset.
-async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, linger: bool) {
-    if linger && let Some(core) = default_core(thread, conn) {
+/// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
+async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    if !matches!(how, Next::Drop)
+        && let Some(core) = default_core(thread, conn)
+    {
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,
             LingeringClose::Always => true,

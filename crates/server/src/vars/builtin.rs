@@ -2,6 +2,7 @@
 
 use super::table::{Depends, Variable, VariableGet};
 use super::transport;
+use crate::body::Content;
 use crate::path;
 use crate::request::Request;
 use crate::text::Text;
@@ -79,8 +80,8 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed(
         "content_length",
-        |r, out| header(r, HeaderId::ContentLength, out),
-        "Content-Length of the request.",
+        content_length,
+        "Content-Length of the request, or the length of its body once that was read.",
     ),
     fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
@@ -144,6 +145,12 @@ pub static VARIABLES: &[Variable] = &[
     fixed("remote_port", transport::remote_port, "The client's port."),
     fixed("remote_user", remote_user, "The user name of Basic authentication."),
     fixed("request", request_line, "The request line as sent."),
+    fixed("request_body", request_body, "The body of the request, if it was read and is in memory."),
+    fixed(
+        "request_body_file",
+        request_body_file,
+        "The temporary file with the body of the request, if it was read and is in one.",
+    ),
     fixed(
         "request_completion",
         |r, out| !r.completed || put(out, b"OK"),
@@ -265,6 +272,25 @@ pub(super) fn number(out: &mut Out, value: u64) -> bool {
 
 fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
     r.header(id).is_some_and(|value| put(out, value))
+}
+
+fn content_length(r: &Request, out: &mut Out) -> bool {
+    header(r, HeaderId::ContentLength, out) || r.body_len().is_some_and(|length| number(out, length))
+}
+
+fn request_body(r: &Request, out: &mut Out) -> bool {
+    match r.body.content().map(|content| &**content) {
+        Some(Content::Memory(bytes)) => put(out, bytes),
+        Some(Content::File(_) | Content::None) | None => false,
+    }
+}
+
+fn request_body_file(r: &Request, out: &mut Out) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    match r.body.content().map(|content| &**content) {
+        Some(Content::File(file)) => put(out, file.path().as_os_str().as_bytes()),
+        Some(Content::Memory(_) | Content::None) | None => false,
+    }
 }
 
 /// The value of an argument, names compared without regard to case.

@@ -145,4 +145,4 @@ fn append(value: Value, out: &mut Vec<u8>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -85,7 +85,7 @@ static KINDS: Module = Module {
 static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &KINDS];
 
 /// A request, with templates that were parsed with its configuration.
-fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>) {
+pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>) {
     let env = Environment {
         prefix: "/p/".into(),
         conf_prefix: "/p/conf/".into(),

@@ -1,0 +1,430 @@
+//! A request's body, as handlers see it: read as a whole into memory or a temporary file, or taken piece by piece.
+//!
+//! A handler that needs the whole body returns [`with_body`]; one that passes it on as it comes awaits
+//! [`Request::body_piece`] in its own [`Flow::Wait`]. What nobody reads is dropped after the response. The state
+//! belongs to the request, not to a location: it survives redirects, and whoever comes later goes on where an earlier
+//! handler stopped.
+
+use crate::core::{BodyFile, CoreConf};
+use crate::flow::Flow;
+use crate::h1::BodyReader;
+use crate::limits::BODY_PIECE_BYTES;
+use crate::request::Request;
+use crate::temp_file::{Fate, TempError, TempFile};
+use brisk_http::chunked::ChunkError;
+use brisk_http::framing::BodyFraming;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+/// What has become of a request's body.
+#[derive(Default)]
+pub enum RequestBody {
+    #[default]
+    Unread,
+    /// The rest is with the client.
+    Partial(BodyReader),
+    /// All of it is here, or there is none.
+    Whole {
+        content: Rc<Content>,
+        /// How much of it [`Request::body_piece`] has given.
+        given: u64,
+    },
+    /// It is too large, or could not be read: handlers of an error page see none. What the client has of it is
+    /// dropped after the response.
+    Refused(Option<BodyReader>),
+}
+
+/// A body that was read.
+pub enum Content {
+    /// The request has no body.
+    None,
+    Memory(Vec<u8>),
+    File(TempFile),
+}
+
+impl Content {
+    pub fn len(&self) -> u64 {
+        match self {
+            Content::None => 0,
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::File(file) => file.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl RequestBody {
+    pub fn whole(content: Content) -> RequestBody {
+        RequestBody::Whole { content: Rc::new(content), given: 0 }
+    }
+
+    /// The body, if all of it was read.
+    pub fn content(&self) -> Option<&Rc<Content>> {
+        match self {
+            RequestBody::Whole { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
+    /// True if it was begun and will not be finished: the connection is of no further use.
+    pub fn is_broken(&self) -> bool {
+        match self {
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => {
+                reader.is_broken() || reader.expects()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Why a body could not be had.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The client has gone.
+    Gone(io::Error),
+    /// `client_body_timeout`.
+    TimedOut,
+    /// Bad chunked framing.
+    Malformed(ChunkError),
+    /// Chunks came to more than `client_max_body_size`: what had come before, and the chunk that is too much.
+    TooLarge { received: u64, chunk: u64 },
+    /// The temporary file.
+    File(TempError),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BodyError::Gone(_) => f.write_str("client prematurely closed connection"),
+            BodyError::TimedOut => {
+                f.write_str("client timed out (110: Connection timed out) while reading client request body")
+            }
+            BodyError::Malformed(error) => write!(f, "client sent invalid chunked body: {error}"),
+            BodyError::TooLarge { received, chunk } => {
+                write!(f, "client intended to send too large chunked body: {received}+{chunk} bytes")
+            }
+            BodyError::File(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+impl BodyError {
+    /// What a handler returns: logs the error; there is an answer if there is somebody to get it.
+    pub fn end(&self, r: &mut Request) -> Flow {
+        match self {
+            BodyError::Gone(_) | BodyError::TimedOut => crate::rlog!(r, Info, "{self}"),
+            BodyError::Malformed(_) | BodyError::TooLarge { .. } => crate::rlog!(r, Error, "{self}"),
+            BodyError::File(_) => crate::rlog!(r, Crit, "{self}"),
+        }
+        match self {
+            BodyError::Gone(_) => {
+                (r.resp.status, r.err_status) = (400, 400);
+                Flow::Close
+            }
+            BodyError::TimedOut => Flow::Status(408),
+            BodyError::Malformed(_) => Flow::Status(400),
+            BodyError::TooLarge { .. } => Flow::Status(413),
+            BodyError::File(_) => Flow::Status(500),
+        }
+    }
+}
+
+/// Reads the whole body and goes on with `then`; at once if the body is there already, or if there is none.
+pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'static) -> Flow {
+    // A body that the head announces may have to be in a file even if it is empty.
+    let is_there = r.framing == BodyFraming::None
+        || (r.has_no_body() && r.core().client_body_in_file_only == BodyFile::Off);
+    if is_there && matches!(r.body, RequestBody::Unread) {
+        let content =
+            if r.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
+        r.body = RequestBody::whole(content);
+    }
+    match r.body {
+        RequestBody::Whole { .. } | RequestBody::Refused(_) => then(r),
+        RequestBody::Unread | RequestBody::Partial(_) => Flow::Wait(Box::new(|r| {
+            Box::pin(async move {
+                match r.read_body().await {
+                    Ok(()) => then(r),
+                    Err(error) => error.end(r),
+                }
+            })
+        })),
+    }
+}
+
+impl Request {
+    /// True if no bytes of a body are to come by the request's head.
+    pub fn has_no_body(&self) -> bool {
+        matches!(self.framing, BodyFraming::None | BodyFraming::Length(0))
+    }
+
+    /// How long the body is, as far as that is known; `None` too if handlers are not to see it.
+    pub fn body_len(&self) -> Option<u64> {
+        match (&self.body, self.framing) {
+            (RequestBody::Whole { content, .. }, _) => match **content {
+                Content::None => None,
+                _ => Some(content.len()),
+            },
+            (RequestBody::Refused(_), _) => None,
+            (_, BodyFraming::Length(length)) => Some(length),
+            (_, BodyFraming::None | BodyFraming::Chunked) => None,
+        }
+    }
+
+    /// Reads what is left of the body; then [`RequestBody::content`] has it. After an error the request can only be
+    /// answered with [`BodyError::end`].
+    pub async fn read_body(&mut self) -> Result<(), BodyError> {
+        let mut reader = match std::mem::take(&mut self.body) {
+            RequestBody::Unread => BodyReader::new(self),
+            RequestBody::Partial(reader) => reader,
+            done => {
+                self.body = done;
+                return Ok(());
+            }
+        };
+        let result = collect(self, &mut reader).await;
+        // A file that changed while a slow client was sending must not be served as it was.
+        self.thread.files.request_read();
+        match result {
+            Ok(content) => {
+                self.body = RequestBody::whole(content);
+                Ok(())
+            }
+            Err(error) => {
+                self.body = RequestBody::Refused(Some(reader));
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends the next piece of the body to `out`; false at the end. Waits for the client if need be.
+    pub async fn body_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+        if matches!(self.body, RequestBody::Unread) {
+            self.body = RequestBody::Partial(BodyReader::new(self));
+        }
+        let pause = self.core().client_body_timeout;
+        match &mut self.body {
+            RequestBody::Partial(reader) => {
+                let more = reader.read(out, pause).await;
+                self.body_received.set(reader.received());
+                if more.is_err() {
+                    self.body = RequestBody::Refused(Some(self.take_body_reader()));
+                }
+                more
+            }
+            RequestBody::Whole { content, given } => {
+                let before = out.len();
+                match &**content {
+                    Content::None => {}
+                    Content::Memory(bytes) => out.extend_from_slice(&bytes[*given as usize..]),
+                    Content::File(file) => {
+                        let piece =
+                            file.read(*given, BODY_PIECE_BYTES).await.map_err(TempError::reading(file));
+                        out.extend_from_slice(&piece.map_err(BodyError::File)?);
+                    }
+                }
+                *given += (out.len() - before) as u64;
+                Ok(out.len() > before)
+            }
+            RequestBody::Unread | RequestBody::Refused(_) => Ok(false),
+        }
+    }
+
+    /// True if the client may still be sending what nobody has read.
+    pub(crate) fn has_unread_body(&self) -> bool {
+        match &self.body {
+            RequestBody::Unread | RequestBody::Refused(None) => !self.has_no_body(),
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => !reader.is_done(),
+            RequestBody::Whole { .. } => false,
+        }
+    }
+
+    /// The reader of what is left, to drop it.
+    pub(crate) fn take_body_reader(&mut self) -> BodyReader {
+        match std::mem::take(&mut self.body) {
+            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => reader,
+            _ => BodyReader::new(self),
+        }
+    }
+}
+
+/// Reads everything, into memory as long as it is little.
+async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyError> {
+    if r.framing == BodyFraming::None {
+        return Ok(Content::None);
+    }
+    let live = r.live.clone();
+    let core = &live.snap.location(r.loc).core;
+    let room = memory_bytes_max(core, r.framing);
+    let mut memory = Vec::new();
+    let mut file = None;
+    loop {
+        let more = reader.read(&mut memory, core.client_body_timeout).await;
+        r.body_received.set(reader.received());
+        if !more? {
+            break;
+        }
+        if memory.len() as u64 >= room {
+            memory = spool(r, core, &mut file, memory).await.map_err(BodyError::File)?;
+        }
+    }
+    if file.is_none() && core.client_body_in_file_only == BodyFile::Off {
+        return Ok(Content::Memory(memory));
+    }
+    spool(r, core, &mut file, memory).await.map_err(BodyError::File)?;
+    Ok(file.map_or(Content::None, Content::File))
+}
+
+/// How much is kept in memory before it goes to a file. As in nginx a body of known length is if it is not much larger
+/// than the buffer.
+fn memory_bytes_max(core: &CoreConf, framing: BodyFraming) -> u64 {
+    let size = core.client_body_buffer_size;
+    match framing {
+        BodyFraming::Length(length) if length < size.saturating_add(size / 4) => u64::MAX,
+        _ => size,
+    }
+}
+
+/// Appends `bytes` to the file, which is made if there is none. Gives the buffer back, emptied.
+async fn spool(
+    r: &Request,
+    core: &CoreConf,
+    file: &mut Option<TempFile>,
+    bytes: Vec<u8>,
+) -> Result<Vec<u8>, TempError> {
+    let file = match file {
+        Some(file) => file,
+        None => {
+            let fate = match core.client_body_in_file_only {
+                BodyFile::Off => Fate::Unlinked,
+                BodyFile::Clean => Fate::Removed,
+                BodyFile::Keep => Fate::Kept,
+            };
+            let made = TempFile::create(&core.body_temp_path(&r.snap().prefix), fate).await?;
+            let path = made.path().display();
+            match fate {
+                _ if bytes.is_empty() => {}
+                Fate::Unlinked => {
+                    crate::rlog!(r, Warn, "a client request body is buffered to a temporary file {path}");
+                }
+                _ => crate::rlog!(r, Notice, "a client request body is buffered to a temporary file {path}"),
+            }
+            file.insert(made)
+        }
+    };
+    if bytes.is_empty() { Ok(bytes) } else { file.append(bytes).await }
+}
+
+/// Refuses a body that its length shows to be too large for the present location.
+pub(crate) fn check_length(r: &mut Request) -> Result<(), Flow> {
+    let max = r.core().client_max_body_size;
+    let Some(length) = r.body_len().filter(|&length| max > 0 && length > max) else { return Ok(()) };
+    crate::rlog!(r, Error, "client intended to send too large body: {length} bytes");
+    // An error page is served as if there were none.
+    r.body = match std::mem::take(&mut r.body) {
+        RequestBody::Whole { .. } => RequestBody::whole(Content::None),
+        RequestBody::Unread => RequestBody::Refused(None),
+        RequestBody::Partial(reader) => RequestBody::Refused(Some(reader)),
+        refused @ RequestBody::Refused(_) => refused,
+    };
+    Err(Flow::Status(413))
+}
+
+/// `client_body_early_read`: whether the body is to be read before the phases.
+pub(crate) fn is_wanted_early(r: &Request) -> bool {
+    r.core().client_body_early_read.iter().any(|condition| {
+        let value = condition.eval(r);
+        !value.is_empty() && value != b"0"
+    })
+}
+
+/// Reads it, by the rules of the server's level.
+pub(crate) fn read_early(r: &mut Request) -> Flow {
+    match check_length(r) {
+        Ok(()) => with_body(r, |_| Flow::Next),
+        Err(flow) => flow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::TempPath;
+    use crate::temp_file::tests::wait;
+
+    fn request(head: &str, framing: BodyFraming) -> Request {
+        let (mut r, _) = crate::vars::tests::request(head, &[]);
+        r.framing = framing;
+        r
+    }
+
+    /// All pieces, and how many there were.
+    fn pieces(r: &mut Request) -> (Vec<u8>, usize) {
+        let (mut out, mut count) = (Vec::new(), 0);
+        while wait(r.body_piece(&mut out)).unwrap() {
+            count += 1;
+        }
+        (out, count)
+    }
+
+    const HEAD: &str = "POST / HTTP/1.1\nHost: a\n\n";
+
+    #[test]
+    fn what_was_read_can_be_taken_in_pieces() {
+        let mut r = request(HEAD, BodyFraming::Chunked);
+        r.body = RequestBody::whole(Content::Memory(b"hello".to_vec()));
+        assert_eq!(pieces(&mut r), (b"hello".to_vec(), 1));
+        assert_eq!(pieces(&mut r), (Vec::new(), 0), "once");
+        assert_eq!((r.body_len(), r.has_unread_body()), (Some(5), false));
+
+        let path = std::env::temp_dir().join(format!("brisk-body-{}", std::process::id()));
+        let place = TempPath { path: path.to_string_lossy().into_owned(), levels: Vec::new() };
+        let body = vec![b'x'; BODY_PIECE_BYTES * 2 + 1];
+        let mut file = wait(TempFile::create(&place, Fate::Unlinked)).unwrap();
+        wait(file.append(body.clone())).unwrap();
+        r.body = RequestBody::whole(Content::File(file));
+        assert_eq!(pieces(&mut r), (body, 3));
+        std::fs::remove_dir(path).unwrap();
+    }
+
+    #[test]
+    fn no_body_is_there_at_once() {
+        let mut r = request(HEAD, BodyFraming::None);
+        assert!(matches!(with_body(&mut r, |_| Flow::Done), Flow::Done));
+        assert!(matches!(r.body.content().map(|c| &**c), Some(Content::None)));
+        assert_eq!((r.body_len(), r.has_unread_body(), pieces(&mut r).1), (None, false, 0));
+        let mut r = request(HEAD, BodyFraming::Length(0));
+        assert!(matches!(with_body(&mut r, |_| Flow::Done), Flow::Done));
+        assert_eq!(r.body_len(), Some(0));
+        let mut r = request(HEAD, BodyFraming::Length(1));
+        assert!(matches!(with_body(&mut r, |_| Flow::Done), Flow::Wait(_)));
+        assert!(r.has_unread_body());
+    }
+
+    #[test]
+    fn too_large_by_its_length() {
+        let mut r = request(HEAD, BodyFraming::Length(1 << 20));
+        assert!(check_length(&mut r).is_ok());
+        r.framing = BodyFraming::Length((1 << 20) + 1);
+        assert!(matches!(check_length(&mut r), Err(Flow::Status(413))));
+        assert!(check_length(&mut r).is_ok(), "an error page is not refused again");
+        assert!(r.has_unread_body(), "it is still to be dropped");
+        assert!(matches!(with_body(&mut r, |_| Flow::Done), Flow::Done), "and nobody reads it");
+        assert_eq!(pieces(&mut r).1, 0);
+    }
+
+    #[test]
+    fn memory_up_to_a_quarter_more_than_the_buffer() {
+        let mut core = CoreConf::default();
+        core.client_body_buffer_size = 1000;
+        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1249)), u64::MAX);
+        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1250)), 1000);
+        assert_eq!(memory_bytes_max(&core, BodyFraming::Chunked), 1000);
+    }
+}
