@@ -190,7 +190,7 @@ impl Request {
         };
         let result = collect(self, &mut reader).await;
         // A file that changed while a slow client was sending must not be served as it was.
-        self.thread.files.request_read();
+        self.thread.files.must_confirm();
         match result {
             Ok(content) => {
                 self.body = RequestBody::whole(content);
