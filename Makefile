@@ -5,6 +5,10 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 BRISK   ?= $(TARGET)/release/brisk
 MINUTES ?= 1
 
+# Some tests change users and namespaces. An ordinary user runs the tests, not the compiler, through sudo.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo env CARGO_TARGET_$$(rustc -vV | sed -n 's/^host: //p' | \
+    tr a-z- A-Z_)_RUNNER="\"sudo -E env PATH=$$PATH HOME=$$HOME\"")
+
 # For `make install`.
 PREFIX     ?= /usr
 SYSCONFDIR ?= /etc
@@ -27,7 +31,7 @@ run: build ## builds it and serves the example site, or DIR=folder, or CONF=ngin
 test: ## installs what the tests need, then lint and all tests
 	scripts/setup.sh test
 	$(MAKE) --no-print-directory lint
-	cargo test --locked --workspace
+	$(AS_ROOT) cargo test --locked --workspace
 
 lint: ## formatting, clippy, and the repository's own rules (licences, crate directions, docs)
 	cargo fmt --all --check

@@ -7,7 +7,10 @@ task=${1:-test}
 # command:package, what to look for and where Debian keeps it.
 build='make:make cc:gcc git:git'
 case $task in
-test) tools="$build logrotate:logrotate" packages='libc6-dev tzdata' ;;
+test)
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
+    packages='libc6-dev tzdata'
+    ;;
 bench) tools="$build nginx:nginx-light h2o:h2o h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
@@ -52,6 +55,11 @@ if [ -n "$missing" ]; then
     $as_root apt-get update -qq
     # RUNLEVEL: nginx and h2o are wanted as programs, not as services of this machine.
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
+fi
+
+if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    echo "$0: some tests change users and namespaces: run them as root, or with sudo installed" >&2
+    exit 1
 fi
 
 # The toolchain: rust-toolchain's components come with rustup; distributions package them apart.

@@ -263,6 +263,8 @@ impl Master {
     fn signal(&mut self, signal: i32) {
         match signal {
             libc::SIGCHLD => self.reap(),
+            // Who is ending starts nothing any more.
+            libc::SIGHUP | libc::SIGUSR2 | libc::SIGWINCH if self.ending => {}
             libc::SIGHUP if self.successor.is_some() => self.roll_back(),
             libc::SIGHUP => {
                 // A refusal is in the log.
@@ -374,6 +376,7 @@ impl Master {
         let order = call.order();
         self.call = Some(call);
         let answer = match order {
+            Some(Order::Reload) if self.ending => Err("the server is ending".into()),
             Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
             Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
             Some(Order::Generation) => Ok(self.generation.to_string()),

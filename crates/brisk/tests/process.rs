@@ -82,6 +82,25 @@ fn quit_finishes_what_was_begun_and_refuses_the_rest() {
     assert!(server.wait().success());
 }
 
+/// A server that is ending takes no other turn.
+#[test]
+fn what_comes_after_quit_changes_nothing() {
+    let mut server = site().start();
+    let client = slow_response(&server);
+    let worker = server.worker();
+    server.signal(Signal::QUIT);
+    wait::holds("connections to be refused", || Client::try_connect(server.port()).is_err());
+    for signal in [Signal::HUP, Signal::WINCH, Signal::USR2, Signal::USR1, Signal::QUIT] {
+        server.signal(signal);
+    }
+    let refused = server.run(&["-s", "reload"]);
+    assert!(text(&refused.stderr).contains("the server is ending"), "{refused:?}");
+    assert_eq!(server.workers(), [worker]);
+    assert!(!server.dir().join("brisk.pid.oldbin").exists());
+    assert!(finish(client) >= LARGE - 1000);
+    assert!(server.wait().success());
+}
+
 #[test]
 fn a_connection_without_a_request_yet_is_served_while_draining() {
     let mut server = site().start();
@@ -92,6 +111,23 @@ fn a_connection_without_a_request_yet_is_served_while_draining() {
     wait::holds("connections to be refused", || Client::try_connect(server.port()).is_err());
     let response = fresh.get("/who");
     assert_eq!((response.status, response.header("Connection")), (200, Some("close")));
+    assert!(server.wait().success());
+}
+
+/// A client that has just been answered may be sending already.
+#[test]
+fn a_recent_connection_is_kept_for_a_while() {
+    let mut server = site().http(&format!("keepalive_min_timeout 1s; {SITE}")).start();
+    let (mut first, mut second) = (server.client(), server.client());
+    first.get("/who");
+    second.get("/who");
+    let begin = Instant::now();
+    server.signal(Signal::QUIT);
+    wait::holds("connections to be refused", || Client::try_connect(server.port()).is_err());
+    let response = first.get("/who");
+    assert_eq!((response.status, response.header("Connection")), (200, Some("close")));
+    second.expect_closed();
+    assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
     assert!(server.wait().success());
 }
 

@@ -3,6 +3,7 @@
 pub use crate::accept::Listener;
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 use crate::connection::{Connection, Cut};
+use crate::core::CoreConf;
 use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1;
@@ -55,11 +56,25 @@ impl Live {
         Live { snap, logs, generation, prepared: RefCell::default(), head_options }
     }
 
+    /// The configuration of the default server of a listening socket, if that is still there.
+    pub fn default_core(&self, listener: &Listener) -> Option<&Arc<CoreConf>> {
+        let server = self.snap.server(self.snap.listen(listener.id.get()?).default_server);
+        Some(&self.snap.location(server.root).core)
+    }
+
     /// The time in which a connection's first request must be there.
     pub fn header_timeout(&self, listener: &Listener) -> Duration {
-        let Some(id) = listener.id.get() else { return Duration::ZERO };
-        let server = self.snap.server(self.snap.listen(id).default_server);
-        self.snap.location(server.root).core.client_header_timeout
+        self.default_core(listener).map_or(Duration::ZERO, |core| core.client_header_timeout)
+    }
+
+    /// `keepalive_min_timeout`: a client that has just got an answer may be sending its next request, so until then its
+    /// connection is not closed without need.
+    fn kept_until(&self, slot: &Slot) -> u64 {
+        self.default_core(&slot.conn.listener).map_or(0, |core| {
+            let idle_since = slot.deadline_ms.saturating_sub(core.keepalive_timeout.as_millis() as u64);
+            let least = core.keepalive_min_timeout.min(core.keepalive_timeout);
+            idle_since + least.as_millis() as u64
+        })
     }
 
     /// See [`Snapshot::reduced`].
@@ -281,7 +296,23 @@ impl Thread {
     pub fn drain(self: &Rc<Self>) {
         self.draining.set(true);
         self.stop_accepting();
-        self.close_idle(|conn| conn.requests.get() > 0 && !conn.has_unread());
+        let (live, now) = (self.live(), clock::mono_ms());
+        let mut gone = Vec::new();
+        for (index, (generation, slot)) in self.slots.borrow_mut().iter_mut().enumerate() {
+            let Some(slot) = slot else { continue };
+            let is_idle = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
+            if !is_idle || slot.conn.has_unread() {
+                continue;
+            }
+            let until = live.kept_until(slot);
+            if now < until {
+                (slot.deadline_ms, slot.timer_ms) = (until, until);
+                Loop::current().hot_timer(until, u64::from(*generation) << 32 | index as u64);
+            } else {
+                gone.push(index as u32);
+            }
+        }
+        gone.into_iter().for_each(|index| self.release(index));
     }
 
     pub fn is_draining(&self) -> bool {

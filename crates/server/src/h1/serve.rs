@@ -144,10 +144,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
 }
 
 fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
-    let id = conn.listener.id.get()?;
-    let live = thread.live();
-    let root = live.snap.server(live.snap.listen(id).default_server).root;
-    Some(live.snap.location(root).core.clone())
+    thread.live().default_core(&conn.listener).cloned()
 }
 
 async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
