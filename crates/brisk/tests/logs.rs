@@ -532,7 +532,7 @@ fn a_disk_that_was_full_is_used_again() {
             .replace("/access.log", "/disk/access.log"),
     )
     .unwrap();
-    let server = server.start();
+    let mut server = server.start();
     fs::write(server.dir().join("disk/filler"), vec![0; 60 << 10]).unwrap();
     let mut client = server.client();
     let log = server.dir().join("disk/access.log");
@@ -549,7 +549,8 @@ fn a_disk_that_was_full_is_used_again() {
     let whole = Regex::new(WHOLE).unwrap();
     let torn = text.lines().filter(|line| !whole.is_match(line)).count();
     assert!(torn <= 1 && text.ends_with('\n'), "{torn} torn lines");
-    drop(server);
+    // The folder goes with the server, and can only go without the mount.
+    server.end(Signal::QUIT);
     drop(mount);
 }
 
