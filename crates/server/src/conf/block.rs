@@ -101,6 +101,8 @@ pub fn build(
         logs: Vec::new(),
         folders: Vec::new(),
         reads_bodies: false,
+        records_requests: false,
+        measures_lag: false,
         zones: Vec::new(),
         named: HashMap::new(),
         rows,
@@ -296,5 +298,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         zones: global.zones,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
+        modules: global.modules,
+        records_requests: global.records_requests,
+        measures_lag: global.measures_lag,
     })
 }

@@ -1,5 +1,6 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
+use super::Modules;
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
@@ -128,6 +129,11 @@ pub struct Snapshot {
     pub zones: Vec<Arc<Zone>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    pub modules: Modules,
+    /// Somebody may ask for the numbers of requests: they are recorded.
+    pub records_requests: bool,
+    /// Somebody asks how long requests have been waiting for the event loop.
+    pub measures_lag: bool,
 }
 
 impl Snapshot {
@@ -151,6 +157,9 @@ impl Snapshot {
             zones: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            modules: self.modules,
+            records_requests: self.records_requests,
+            measures_lag: self.measures_lag,
         }
     }
 

@@ -116,8 +116,9 @@ impl BodyReader {
         if !std::mem::take(&mut self.expects) {
             return Ok(());
         }
-        let line = b"HTTP/1.1 100 Continue\r\n\r\n";
-        let written = timeout(pause, self.conn.io.write_all(line)).await.map_err(|_| BodyError::TimedOut)?;
+        let mut line = self.conn.unsent.take();
+        line.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        let written = timeout(pause, self.conn.io.write_all(&line)).await.map_err(|_| BodyError::TimedOut)?;
         written.map_err(BodyError::Gone)
     }
 
