@@ -66,6 +66,13 @@ pub static TARGETS: &[Target] = &[
         dictionary: HTTP,
         bytes_max: 300,
     },
+    Target {
+        name: "cache_policy",
+        run: brisk_cachepolicy::fuzz::fuzz_cache_policy,
+        seeds: &["crates/cachepolicy/corpus"],
+        dictionary: CACHE,
+        bytes_max: 500,
+    },
 ];
 
 const CONFIGURATIONS: &[&str] = &[
@@ -173,6 +180,48 @@ const HTTP: &[&[u8]] = &[
     b"192.0.2.1 ",
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0",
     b"\x20\0\x05",
+];
+
+const CACHE: &[&[u8]] = &[
+    b"\n",
+    b"\n-\n",
+    b", ",
+    b"=",
+    b"\"",
+    b";",
+    b"*",
+    b"@",
+    b"Cache-Control: ",
+    b"CDN-Cache-Control: ",
+    b"Surrogate-Control: ",
+    b"max-age=60",
+    b"s-maxage=5",
+    b"no-store",
+    b"no-cache",
+    b"private",
+    b"public",
+    b"must-revalidate",
+    b"must-understand",
+    b"immutable",
+    b"max-stale",
+    b"min-fresh=9",
+    b"stale-if-error=9",
+    b"Expires: ",
+    b"Date: ",
+    b"Last-Modified: ",
+    b"Sun, 06 Nov 1994 08:49:37 GMT",
+    b"Age: ",
+    b"Vary: ",
+    b"Accept-Language: en;q=0.5",
+    b"ETag: \"a\"",
+    b"Set-Cookie: a=b",
+    b"Authorization: x",
+    b"X-Accel-Expires: ",
+    b"Content-Range: bytes 0-4/10",
+    b"Range: bytes=0-4",
+    b"99999999999999999999",
+    b"http://h/x",
+    b"Location: ",
 ];
 
 impl Target {
