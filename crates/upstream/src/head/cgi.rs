@@ -1,0 +1,1 @@
+//! Heads of CGI-like protocols (FastCGI, SCGI, uwsgi): fields without a status line, `Status` among them.
