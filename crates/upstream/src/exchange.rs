@@ -25,6 +25,15 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Lends out the thread's buffer of [`READ_BYTES`].
+pub(crate) fn scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
+    let mut buf = SCRATCH.take();
+    buf.resize(READ_BYTES, 0);
+    let result = work(&mut buf);
+    SCRATCH.set(buf);
+    result
+}
+
 /// What a back end's bytes meant.
 #[derive(Debug)]
 pub enum Got {
@@ -216,22 +225,17 @@ impl Exchange {
             self.fault = Some(Fault::HeadTooBig);
             return Poll::Ready(());
         }
-        let mut scratch = SCRATCH.take();
-        if scratch.len() < READ_BYTES {
-            scratch.resize(READ_BYTES, 0);
-        }
-        let read = self.poll_stream(cx, &mut scratch[..room]);
-        let read = read.map(|result| match result {
-            Ok(0) => self.eof(),
-            Ok(count) => {
-                self.state.note(|attempt| attempt.received += count as u64);
-                self.link.read_limit.set(self.limits.read_timeout);
-                self.digest(&scratch[..count]);
-            }
-            Err(fault) => self.fault = Some(fault),
-        });
-        SCRATCH.set(scratch);
-        read
+        scratch(|buf| {
+            self.poll_stream(cx, &mut buf[..room]).map(|result| match result {
+                Ok(0) => self.eof(),
+                Ok(count) => {
+                    self.state.note(|attempt| attempt.received += count as u64);
+                    self.link.read_limit.set(self.limits.read_timeout);
+                    self.digest(&buf[..count]);
+                }
+                Err(fault) => self.fault = Some(fault),
+            })
+        })
     }
 
     fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Fault>> {
@@ -354,5 +358,39 @@ impl Exchange {
             && self.rest.is_empty()
             && self.out_at == self.out.len()
             && self.codec.persists()
+    }
+}
+
+impl Fault {
+    /// Reports it in nginx's words; `action` is what was being done.
+    pub fn log(&self, action: &str, log: impl FnOnce(LogLevel, std::fmt::Arguments<'_>)) {
+        let os = brisk_conf::os_text;
+        match self {
+            Fault::Closed => {
+                log(LogLevel::Error, format_args!("upstream prematurely closed connection while {action}"));
+            }
+            Fault::Read(error) => {
+                log(LogLevel::Error, format_args!("recv() failed ({}) while {action}", os(error)));
+            }
+            Fault::Write(error) => {
+                let text = format_args!("send() failed ({}) while sending request to upstream", os(error));
+                log(LogLevel::Error, text);
+            }
+            Fault::ReadTimeout => {
+                let text = format_args!("upstream timed out (110: Connection timed out) while {action}");
+                log(LogLevel::Error, text);
+            }
+            Fault::WriteTimeout => {
+                let text = "upstream timed out (110: Connection timed out) while sending request to upstream";
+                log(LogLevel::Error, format_args!("{text}"));
+            }
+            Fault::Invalid(error) if error.0.is_empty() => {}
+            Fault::Invalid(error) => log(LogLevel::Error, format_args!("{error} while {action}")),
+            Fault::HeadTooBig => {
+                log(LogLevel::Error, format_args!("upstream sent too big header while {action}"));
+            }
+            // Whoever ends the request for it says so.
+            Fault::Body(_) => {}
+        }
     }
 }
