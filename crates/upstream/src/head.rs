@@ -1,7 +1,5 @@
 //! A back end's response head, as it was sent.
 
-mod cgi;
-
 use brisk_http::head::{Header, HeaderId, Span, Version};
 use brisk_http::response::ResponseHead;
 

@@ -3,6 +3,7 @@
 use crate::head::BackendHead;
 use brisk_http::Method;
 use brisk_server::flow::Flow;
+use brisk_server::in_memory::InMemory;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream};
 use std::future::Future;
@@ -68,7 +69,7 @@ impl Fetched {
     pub fn into_stream(self) -> Box<dyn BodyStream> {
         match self.body {
             Body::Stream(stream) => stream,
-            body => Box::new(crate::body::Ready::new(body)),
+            body => Box::new(InMemory::new(body)),
         }
     }
 }

@@ -57,8 +57,6 @@ macro_rules! settings_rows {
                 "The longest time between two reads of an answer."),
             $crate::settings_row!($prefix, "_request_buffering", between 1 1, Value("on"), $crate::conf::request_buffering::<$conf>,
                 "Whether a request's body is read as a whole before a back end is asked. Otherwise it is passed on as it comes, and cannot be sent to a second server once it was begun."),
-            $crate::settings_row!($prefix, "_send_lowat", between 1 1, Value("0"), $crate::conf::send_lowat::<$conf>,
-                "Accepted for compatibility; Linux has no such thing, in nginx neither."),
             $crate::settings_row!($prefix, "_send_timeout", between 1 1, Value("60s"), $crate::conf::send_timeout::<$conf>,
                 "The longest time between two writes of a request."),
             $crate::settings_row!($prefix, "_socket_keepalive", between 1 1, Value("off"), $crate::conf::socket_keepalive::<$conf>,
