@@ -1,0 +1,14 @@
+//! The back-end engine: one request to a back end, whatever protocol it speaks.
+//!
+//! A request's bytes are made by a [`Codec`](codec::Codec), a server is chosen by a group of servers
+//! ([`Backend`](backend::Backend)), a connection is taken from the thread's [`pool`] or made ([`connect`]), and the answer is
+//! pulled through the codec by whoever sends it on ([`body`]). The engine names no module: a `*_pass` module implements
+//! [`Protocol`](protocol::Protocol) and hands its requests over.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod codec;
+pub mod conf;
+pub mod head;
+pub mod origin;
+pub mod protocol;
