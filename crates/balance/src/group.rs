@@ -179,7 +179,8 @@ impl Group {
         let first = usize::from(state.servers[at].spec.backup);
         let best = found.iter().filter_map(|f| f.service.as_ref()).map(|s| s.2).min().unwrap_or(0);
         let mut changed = false;
-        for set in first..2 {
+        let last = if state.method.knows_backup() { 1 } else { first };
+        for set in first..=last {
             // Records of a lower priority are backups, unless their server is one itself.
             let rank = set - first;
             let fits = |f: &&Resolved| usize::from(f.service.as_ref().is_some_and(|s| s.2 != best)) == rank;
@@ -233,6 +234,16 @@ impl Group {
             entry.1.clone_from(waker);
         }
         state.waiters.front().is_some_and(|(have, _)| *have == ticket)
+    }
+
+    /// Whether a peer could take a request now.
+    pub fn has_place(&self, now_ms: u64) -> bool {
+        let state = self.lock();
+        let is_single = state.is_single();
+        state.peers().any(|peer| {
+            let can_be_asked = is_single && peer.is_in_service() && !peer.is_full();
+            can_be_asked || peer.is_available(Clock::at(now_ms))
+        })
     }
 
     /// Leaves the queue: the request got its peer, or gives up. The next one looks.

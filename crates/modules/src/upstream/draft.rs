@@ -12,7 +12,7 @@ use brisk_server::core::CoreConf;
 use brisk_server::vars::Template;
 use brisk_server::zone::Zone;
 use brisk_upstream::backend::Keepalive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// nginx's smallest zone: eight pages.
@@ -195,6 +195,3 @@ pub(super) fn sessions_zone(
         Arc::new(Sessions::new(bytes))
     })
 }
-
-/// Something made once that others wait for; kept small so that zones can hold it.
-pub(super) type Shared<T> = Mutex<T>;

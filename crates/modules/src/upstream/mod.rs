@@ -11,6 +11,7 @@ mod queue;
 mod resolve;
 mod rows;
 mod server;
+mod state;
 mod sticky;
 #[cfg(test)]
 mod tests;
@@ -63,10 +64,9 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
     }
     cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));
-    let outer = (std::mem::replace(&mut cx.block, Context::UPSTREAM), cx.own_module());
+    let outer = std::mem::replace(&mut cx.block, Context::UPSTREAM);
     cx.block_here(d);
-    cx.block = outer.0;
-    cx.set_own_module(outer.1);
+    cx.block = outer;
     let draft = draft(cx);
     if draft.servers.is_empty() && draft.state.is_none() {
         return Err(Diag::emerg(d.span, "no servers are inside upstream").help("write: server ADDRESS;"));

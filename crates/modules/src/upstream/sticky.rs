@@ -11,7 +11,6 @@ use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, VarId};
 use brisk_server::zone::Zone;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// `expires=max`, as nginx counts it.
@@ -261,17 +260,17 @@ fn first(variables: &[VarId], r: &Request) -> Option<Vec<u8>> {
 
 impl Cookie {
     fn text(&self, r: &Request, sid: &str) -> Vec<u8> {
-        let mut out = format!("{}={sid}", self.name);
+        let mut out = format!("{}={sid}", self.name).into_bytes();
         match self.expires_secs {
-            Some(EXPIRES_MAX) => out.push_str(MAX_TEXT),
+            Some(EXPIRES_MAX) => out.extend_from_slice(MAX_TEXT.as_bytes()),
             Some(secs) => {
-                let at = clock::now().unix_secs + secs as i64;
-                let date = brisk_http::date::format_cookie(at);
-                let _ = write!(out, "; expires={}; max-age={secs}", String::from_utf8_lossy(&date));
+                let at = clock::now().unix_secs.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
+                out.extend_from_slice(b"; expires=");
+                brisk_http::date::append_cookie(at, &mut out);
+                out.extend_from_slice(format!("; max-age={secs}").as_bytes());
             }
             None => {}
         }
-        let mut out = out.into_bytes();
         let domain = self.domain.as_ref().map(|domain| domain.eval(r)).unwrap_or_default();
         if !domain.is_empty() {
             out.extend_from_slice(b"; domain=");

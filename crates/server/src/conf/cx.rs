@@ -133,7 +133,9 @@ impl<'a> Cx<'_, 'a> {
 
     /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
     pub fn block_here(&mut self, directive: &Directive) {
+        let module = self.module;
         super::block::directives(self, directive.block.as_deref().unwrap_or_default());
+        self.module = module;
     }
 
     /// Resolves an inner block and stores it as location `id`.
