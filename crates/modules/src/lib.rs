@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod addition;
 mod auth_basic;
 mod auth_request;
 mod autoindex;
@@ -17,6 +18,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+pub mod fuzz;
 mod geo;
 mod headers;
 mod index;
@@ -34,8 +36,10 @@ mod rewrite;
 mod secret;
 mod secure_link;
 mod split_clients;
+mod ssi;
 mod static_files;
 mod stub_status;
+mod sub_filter;
 mod try_files;
 mod userid;
 
@@ -49,6 +53,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &addition::MODULE,
     &auth_basic::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
@@ -73,7 +78,9 @@ pub static MODULES: &[&Module] = &[
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &ssi::MODULE,
     &stub_status::MODULE,
+    &sub_filter::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
     &static_files::MODULE,

@@ -135,15 +135,20 @@ impl Sender {
                 }
             }
             Body::Stream(mut stream) => {
-                self.raw(head).await?;
+                // The head leaves with the first piece, or when there is none for now: a body that fails before
+                // that has no response (nginx: `postpone_output`).
+                let mut head = head;
                 loop {
                     match std::future::poll_fn(|cx| stream.poll_chunk(cx)).await {
                         None => break,
                         Some(Err(error)) => return Err(error.into()),
-                        Some(Ok(Chunk::Flush)) => {}
-                        Some(Ok(Chunk::Piece(piece))) => self.piece_with_head(b"", &piece, chunked).await?,
+                        Some(Ok(Chunk::Flush)) => self.raw(std::mem::take(&mut head)).await?,
+                        Some(Ok(Chunk::Piece(piece))) => {
+                            self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
+                        }
                     }
                 }
+                self.raw(head).await?;
             }
         }
         if chunked && !r.is_head() {
