@@ -262,6 +262,16 @@ impl Request {
         BodySource { reader, home, pause: self.core().client_body_timeout }
     }
 
+    /// Lends out the client's side of a connection that has become a tunnel.
+    pub fn lend_connection(&mut self) -> BodySource {
+        let mut source = self.lend_body();
+        if source.reader.is_none() {
+            source.reader = Some(BodyReader::spent(self));
+            self.body = RequestBody::Lent(source.home.clone());
+        }
+        source
+    }
+
     /// True if the client may still be sending what nobody has read.
     pub(crate) fn has_unread_body(&self) -> bool {
         match &self.body {

@@ -7,18 +7,35 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
+    ("brisk-h2", &[]),
     ("brisk-net", &[]),
     ("brisk-balance", &[]),
+    ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-resolver", &["brisk-net"]),
-    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net", "brisk-resolver"]),
+    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-h2", "brisk-net", "brisk-resolver"]),
+    (
+        "brisk-upstream",
+        &["brisk-balance", "brisk-conf", "brisk-http", "brisk-net", "brisk-resolver", "brisk-server"],
+    ),
     (
         "brisk-modules",
-        &["brisk-balance", "brisk-conf", "brisk-http", "brisk-net", "brisk-resolver", "brisk-server"],
+        &[
+            "brisk-balance",
+            "brisk-conf",
+            "brisk-http",
+            "brisk-net",
+            "brisk-resolver",
+            "brisk-server",
+            "brisk-upstream",
+        ],
     ),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-server", "brisk-modules"]),
+    (
+        "brisk-fuzz",
+        &["brisk-cachepolicy", "brisk-conf", "brisk-http", "brisk-h2", "brisk-server", "brisk-modules"],
+    ),
     (
         "brisk-testkit",
         &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],

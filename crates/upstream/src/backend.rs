@@ -1,10 +1,12 @@
 //! A group of servers, as the engine sees it.
 
 use crate::head::BackendHead;
-use brisk_balance::{Lease, Selection};
+use brisk_balance::{Ask, Endpoint, Group, Lease, Selection};
+use brisk_net::clock;
 use brisk_server::request::Request;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 /// How connections that have done their work are kept (`keepalive…` in `upstream`).
@@ -58,9 +60,47 @@ pub trait Backend: Send + Sync {
         let _ = (r, lease, head);
     }
 
-    /// All servers have as many connections as they may: waits for a place. `None`: such requests are refused.
+    /// All servers have as many connections as they may: waits until that may have changed. `None`: the request is
+    /// refused.
     fn wait_for_place<'a>(&'a self, r: &'a mut Request) -> Option<Wait<'a>> {
         let _ = r;
         None
+    }
+}
+
+/// A group for one request: the addresses of a name that was known only then.
+pub struct Transient {
+    name: Box<str>,
+    group: Arc<Group>,
+    idle: AtomicUsize,
+}
+
+impl Transient {
+    pub fn new(name: &str, endpoints: Vec<Endpoint>) -> Transient {
+        let group = Arc::new(Group::of_addresses(name, endpoints));
+        Transient { name: name.into(), group, idle: AtomicUsize::new(0) }
+    }
+}
+
+impl Backend for Transient {
+    fn id(&self) -> u64 {
+        0
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn keepalive(&self) -> Keepalive {
+        Keepalive::NONE
+    }
+
+    fn idle(&self) -> &AtomicUsize {
+        &self.idle
+    }
+
+    fn selection(&self, r: &Request) -> Selection {
+        let ask = Ask { client: r.client_addr().ip(), ..Ask::default() };
+        Selection::new(self.group.clone(), ask, clock::mono_ms())
     }
 }

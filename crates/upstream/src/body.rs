@@ -96,7 +96,8 @@ impl Incoming {
             rate,
             client: begin.client,
             witness: begin.witness,
-            unflushed: false,
+            // The head does not wait for a body that is passed on as it comes.
+            unflushed: true,
             told_of_file: false,
         }
     }

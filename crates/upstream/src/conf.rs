@@ -4,9 +4,7 @@
 mod rows;
 pub use rows::*;
 
-use crate::origin::ignored;
 use brisk_conf::{Diag, Span};
-use brisk_http::HeaderId;
 use brisk_server::core::TempPath;
 use brisk_server::module::ModuleConf;
 use brisk_server::request::Request;
@@ -88,7 +86,7 @@ pub struct Settings {
     pub temp_path: Option<Arc<TempPath>>,
     /// Bytes per second.
     pub limit_rate: Option<Arc<Template>>,
-    /// Bits of [`ignored`].
+    /// Bits of [`ignored`](crate::origin::ignored).
     pub ignore_headers: u32,
     /// Names in lower case, as written in `*_hide_header` and `*_pass_header`.
     pub hide: Arc<Vec<Box<[u8]>>>,
@@ -237,20 +235,4 @@ impl Settings {
         }
         Ok(())
     }
-}
-
-/// The bit of a field that can be ignored.
-pub fn ignored_bit(id: HeaderId) -> Option<u32> {
-    Some(match id {
-        HeaderId::XAccelRedirect => ignored::X_ACCEL_REDIRECT,
-        HeaderId::XAccelExpires => ignored::X_ACCEL_EXPIRES,
-        HeaderId::Expires => ignored::EXPIRES,
-        HeaderId::CacheControl => ignored::CACHE_CONTROL,
-        HeaderId::SetCookie => ignored::SET_COOKIE,
-        HeaderId::XAccelLimitRate => ignored::X_ACCEL_LIMIT_RATE,
-        HeaderId::XAccelBuffering => ignored::X_ACCEL_BUFFERING,
-        HeaderId::XAccelCharset => ignored::X_ACCEL_CHARSET,
-        HeaderId::Vary => ignored::VARY,
-        _ => return None,
-    })
 }

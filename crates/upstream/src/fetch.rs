@@ -26,7 +26,7 @@ use brisk_server::request::Request;
 use brisk_server::response::Body;
 use brisk_server::rlog;
 use brisk_server::text::Text;
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -192,10 +192,9 @@ impl<P: Protocol> Journey<'_, P> {
                 break lease;
             }
             if let Some(wait) = self.group.wait_for_place(r) {
-                if wait.await {
-                    selection.restart();
-                    continue;
-                }
+                wait.await;
+                selection.restart();
+                continue;
             }
             self.state.attempt(self.group.name().into());
             self.state.note(|attempt| {

@@ -7,8 +7,24 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod body;
 pub mod codec;
 pub mod conf;
+pub mod connect;
+pub mod engine;
+mod exchange;
+mod fetch;
 pub mod head;
+pub mod http1;
+mod link;
 pub mod origin;
+mod pool;
 pub mod protocol;
+mod respond;
+mod source;
+mod spool;
+pub mod state;
+mod store;
+mod tunnel;
+mod turn;
+pub mod vars;

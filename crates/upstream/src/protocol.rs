@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Where a request goes.
 pub struct Target<W> {
     pub peers: Peers,
+    /// `http://`, and what is asked for: how messages name the back end, between them its address.
+    pub scheme: &'static str,
+    pub uri: Vec<u8>,
     /// What the module has worked out for its codec.
     pub way: W,
 }
@@ -18,7 +21,7 @@ pub struct Target<W> {
 /// Servers to choose from.
 pub enum Peers {
     Group(Arc<dyn Backend>),
-    /// A name that is known only now, to be resolved.
+    /// A name or address that is known only now; names are resolved.
     Host { host: String, port: u16 },
 }
 
@@ -38,7 +41,7 @@ pub trait Protocol: Send + Sync + 'static {
     fn settings(&self) -> &Settings;
 
     /// Which servers are asked. The error is what the request ends with.
-    fn target(&self, r: &mut Request) -> Result<Target<Self::Way>, Flow>;
+    fn target(&self, r: &mut Request, ask: &Ask) -> Result<Target<Self::Way>, Flow>;
 
     /// A codec with the request's head in it.
     fn codec(&self, r: &Request, way: &Self::Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow>;

@@ -71,6 +71,11 @@ impl State {
         }
     }
 
+    /// The address that is being asked.
+    pub fn peer(&self) -> Arc<str> {
+        self.attempts.borrow().last().map_or_else(|| "".into(), |attempt| attempt.peer.clone())
+    }
+
     pub fn set_head(&self, head: Rc<BackendHead>) {
         self.head.replace(Some(head));
     }

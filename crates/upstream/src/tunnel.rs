@@ -38,6 +38,8 @@ pub struct Tunnel {
     /// Nothing has moved for too long.
     idle: Deadline,
     witness: Witness,
+    /// The head was sent on its way.
+    has_begun: bool,
 }
 
 impl Tunnel {
@@ -64,6 +66,7 @@ impl Tunnel {
             send_timeout,
             idle,
             witness,
+            has_begun: false,
         }
     }
 
@@ -142,6 +145,9 @@ impl Tunnel {
 
 impl BodyStream for Tunnel {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Poll::Ready(Some(Ok(Chunk::Flush)));
+        }
         if let Poll::Ready(Err(error)) = self.poll_up(cx) {
             return self.fail("send", &error);
         }

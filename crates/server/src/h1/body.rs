@@ -66,6 +66,11 @@ impl BodyReader {
         }
     }
 
+    /// The reader of a body that was read already.
+    pub fn spent(r: &Request) -> BodyReader {
+        BodyReader { state: State::Done, expects: false, ..BodyReader::new(r) }
+    }
+
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
