@@ -6,6 +6,7 @@
 
 mod draft;
 mod group;
+mod health;
 mod implicit;
 mod queue;
 mod resolve;
@@ -32,6 +33,7 @@ pub static MODULE: Module = Module {
     rows: rows::ROWS,
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
+    install: Some(|cx, plan| health::install(cx, plan)),
     ..Module::EMPTY
 };
 
@@ -39,6 +41,8 @@ pub static MODULE: Module = Module {
 #[derive(Clone, Default)]
 struct Conf {
     drafts: Vec<Draft>,
+    /// Of this location alone.
+    check: Option<Arc<health::Check>>,
 }
 
 impl ModuleConf for Conf {
@@ -47,11 +51,12 @@ impl ModuleConf for Conf {
     }
 
     fn must_enter(&self, into: Context) -> bool {
-        Context::SERVER.has(into) && !self.drafts.is_empty()
+        Context::SERVER.has(into) && !self.drafts.is_empty() || self.check.is_some()
     }
 
     fn enter(&mut self, _: Context) -> bool {
         self.drafts.clear();
+        self.check = None;
         true
     }
 }
