@@ -2,7 +2,8 @@
 
 use super::Check;
 use brisk_balance::Endpoint;
-use brisk_http::response::{Parsed, ResponseHead, parse_response};
+use brisk_http::head::Parsed;
+use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Io, timeout};
 use brisk_upstream::backend::Passes;
