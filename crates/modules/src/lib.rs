@@ -3,6 +3,7 @@
 
 mod access;
 mod auth_basic;
+pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
@@ -26,6 +27,8 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+mod metrics;
+mod overload;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -51,6 +54,7 @@ pub static MODULES: &[&Module] = &[
     &geo::MODULE,
     &access::MODULE,
     &auth_basic::MODULE,
+    &auth_jwt::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
@@ -64,11 +68,13 @@ pub static MODULES: &[&Module] = &[
     &compress_static::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &overload::MODULE,
     &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &metrics::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,

@@ -48,3 +48,17 @@ pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
 pub const REGEX_SET_MIN: usize = 8;
 /// Compiled size of such a set; larger ones are not built.
 pub const REGEX_SET_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// `Link` fields of one early hint.
+pub const HINT_LINKS_MAX: usize = 32;
+/// Interim responses that wait for a client to take them; more are dropped.
+pub const INTERIM_UNSENT_BYTES_MAX: usize = 16 * 1024;
+/// What one thread remembers for `early_hints_learn`.
+pub const LEARNED_BYTES_MAX: usize = 1024 * 1024;
+/// The same for one URI.
+pub const LEARNED_ENTRY_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of log lines kept for a reader (a pipe, a terminal) or a disk that does not keep up; more are dropped.
+pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
+/// Buffers of one log that wait to be compressed on the pool; the next is compressed where it was filled.
+pub const LOG_PACKS_WAITING_MAX: usize = 8;
+/// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
+pub const LOG_SETTLE_MS_MAX: u64 = 5_000;

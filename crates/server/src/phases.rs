@@ -14,7 +14,7 @@ use brisk_http::Method;
 use std::sync::Arc;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Phase {
     /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
     #[default]
@@ -81,12 +81,14 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
         match run {
             Run::Respond | Run::Close => return run,
             Run::Disk(wanted) => {
+                r.hint_before_waiting();
                 let found = files::fetch(wanted.clone()).await;
                 r.fetched.push((wanted, found));
                 r.thread.files.must_confirm();
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
+                r.hint_before_waiting();
                 let flow = waiter(r).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
@@ -452,6 +454,7 @@ fn finish(r: &mut Request) {
             filter.filter(r);
         }
     }
+    r.learn_hints();
 }
 
 /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.

@@ -8,6 +8,7 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
+use crate::interim::Interim;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -101,6 +102,10 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// How interim responses are sent; `None` where that cannot be.
+    pub interim: Option<Rc<dyn Interim>>,
+    /// Hints were sent, or it was found that there are none.
+    pub(crate) hinted: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -164,6 +169,8 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            interim: None,
+            hinted: false,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
@@ -208,6 +215,8 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
+        self.interim = None;
+        self.hinted = false;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),

@@ -1,5 +1,6 @@
 //! Upstreams by the name that a `*_pass` directive gives.
 
+use super::NAME;
 use super::group::{Parts, Upstream};
 use super::server::{self, Place, Server};
 use brisk_balance::{Endpoint, Method, ServerSpec};

@@ -2,6 +2,7 @@
 
 use super::TypeMap;
 use crate::conf::{LocationId, LogId};
+use crate::log::Format;
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
@@ -42,6 +43,7 @@ impl LogLevel {
 pub struct LogTo {
     pub log: LogId,
     pub level: LogLevel,
+    pub format: Format,
 }
 
 /// Where files of a location are: `root` or `alias`.
@@ -210,7 +212,11 @@ pub struct CoreConf {
     pub client_max_body_size: u64,
     pub default_type: Arc<[u8]>,
     pub directio: Option<u64>,
+    /// Hints are sent if one of these is neither empty nor `0`.
     pub early_hints: Arc<[Template]>,
+    /// Values of `Link` fields to hint at.
+    pub early_hints_add: Arc<[Template]>,
+    pub early_hints_learn: bool,
     pub error_log: Arc<[LogTo]>,
     pub error_pages: Arc<[ErrorPage]>,
     pub etag: bool,
@@ -290,6 +296,8 @@ impl Default for CoreConf {
             default_type: Arc::from(&b"text/plain"[..]),
             directio: None,
             early_hints: Arc::new([]),
+            early_hints_add: Arc::new([]),
+            early_hints_learn: false,
             error_log: Arc::new([]),
             error_pages: Arc::new([]),
             etag: true,
