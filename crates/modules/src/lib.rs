@@ -26,6 +26,7 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -69,6 +70,7 @@ pub static MODULES: &[&Module] = &[
     &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
