@@ -194,7 +194,9 @@ impl BodyStream for Storing {
                     };
                     self.given = Some(chunk);
                     self.work = match (self.work.take(), bytes) {
-                        (Some(Work::Idle(file)), Some(bytes)) => Some(Work::Write(Box::pin(write(file, bytes)))),
+                        (Some(Work::Idle(file)), Some(bytes)) => {
+                            Some(Work::Write(Box::pin(write(file, bytes))))
+                        }
                         (work, _) => work,
                     };
                 }
@@ -232,8 +234,6 @@ impl Drop for Storing {
             given: None,
             over: self.over,
         };
-        brisk_net::spawn(async move {
-            while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {}
-        });
+        brisk_net::spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {} });
     }
 }

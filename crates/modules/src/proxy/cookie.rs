@@ -43,7 +43,9 @@ const FLAGS: &[&str] = &[
 
 impl Edit {
     fn apply(&mut self, flag: &[u8]) {
-        let Some(at) = FLAGS.iter().position(|have| have.as_bytes().eq_ignore_ascii_case(flag)) else { return };
+        let Some(at) = FLAGS.iter().position(|have| have.as_bytes().eq_ignore_ascii_case(flag)) else {
+            return;
+        };
         match FLAGS[at] {
             "secure" => self.secure = Some(true),
             "nosecure" => self.secure = Some(false),
@@ -212,7 +214,8 @@ pub(super) fn flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             let mut list = Vec::new();
             for token in flags {
                 let template = cx.template(token)?;
-                let is_known = |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
+                let is_known =
+                    |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
                 if template.as_literal().is_some_and(|text| !is_known(text)) {
                     return Err(Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text())));
                 }

@@ -66,7 +66,6 @@ struct Conf {
     cookie_domains: Arc<Vec<Rewrite>>,
     cookie_paths: Arc<Vec<Rewrite>>,
     cookie_flags: Arc<Vec<CookieFlags>>,
-    dynamic: bool,
 }
 
 impl Default for Conf {
@@ -82,7 +81,6 @@ impl Default for Conf {
             cookie_domains: Arc::default(),
             cookie_paths: Arc::default(),
             cookie_flags: Arc::default(),
-            dynamic: false,
         }
     }
 }

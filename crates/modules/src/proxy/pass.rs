@@ -10,7 +10,6 @@ use brisk_server::rlog;
 use brisk_server::vars::Template;
 use brisk_upstream::backend::Backend;
 use brisk_upstream::protocol::Peers;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Where a location passes its requests.
@@ -36,8 +35,6 @@ pub(super) struct Fixed {
 /// A URL with variables.
 pub(super) struct Variable {
     pub template: Template,
-    /// Groups that a name may mean, by name in lower case.
-    pub groups: HashMap<String, Arc<dyn Backend>>,
 }
 
 /// A URL, taken apart.
@@ -57,7 +54,8 @@ pub(super) struct Url {
 impl Url {
     /// Takes a URL apart. The error is what nginx says.
     pub fn parse(text: &[u8]) -> Result<Url, String> {
-        let starts = |scheme: &[u8]| text.len() >= scheme.len() && text[..scheme.len()].eq_ignore_ascii_case(scheme);
+        let starts =
+            |scheme: &[u8]| text.len() >= scheme.len() && text[..scheme.len()].eq_ignore_ascii_case(scheme);
         let (tls, rest) = if starts(b"http://") {
             (false, &text[7..])
         } else if starts(b"https://") {
@@ -136,7 +134,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let group = upstream::implicit(cx, token, &url.address, url.default_port())?;
         Passed::Fixed(Fixed { url, group, text: token.bytes().into() })
     } else {
-        Passed::Template(Variable { template, groups: HashMap::new() })
+        Passed::Template(Variable { template })
     };
     cx.conf::<Conf>().pass = Some(Arc::new(Pass { passed, location }));
     Ok(())
@@ -158,17 +156,18 @@ impl Variable {
     }
 
     /// The servers of a URL: a group of this name, else what the name resolves to.
-    pub fn peers(&self, url: &Url) -> Peers {
-        if let Some(group) = self.groups.get(&url.address.to_ascii_lowercase()) {
-            return Peers::Group(group.clone());
-        }
+    pub fn peers(&self, r: &Request, url: &Url) -> Peers {
         if url.address.starts_with("unix:") {
             return Peers::Host { host: url.address.clone(), port: 0 };
         }
-        let host = match url.address.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => host,
-            _ => &url.address,
+        let (host, given) = match url.address.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()),
+            _ => (&*url.address, None),
         };
-        Peers::Host { host: host.to_string(), port: url.port.parse().unwrap_or(url.default_port()) }
+        let port = given.unwrap_or(url.default_port());
+        match upstream::at_run_time(r, host, given, port) {
+            Some(group) => Peers::Group(group),
+            None => Peers::Host { host: host.to_string(), port },
+        }
     }
 }

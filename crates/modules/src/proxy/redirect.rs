@@ -68,7 +68,8 @@ impl Rewrite {
     fn domain(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
         match &self.pattern {
             Pattern::Text(pattern) => {
-                let (dot, name) = value.strip_prefix(b".").map_or((&b""[..], value), |name| (&b"."[..], name));
+                let (dot, name) =
+                    value.strip_prefix(b".").map_or((&b""[..], value), |name| (&b"."[..], name));
                 let same = pattern.eval(r).eq_ignore_ascii_case(name);
                 same.then(|| [dot, &self.replacement.eval(r)].concat())
             }

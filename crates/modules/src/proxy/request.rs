@@ -4,8 +4,8 @@ use super::headers::Headers;
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, HttpVersion, cookie, redirect};
-use brisk_http::uri::{Escape, escape};
 use brisk_http::response::RequestKind;
+use brisk_http::uri::{Escape, escape};
 use brisk_http::{HeaderId, Method};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
@@ -78,7 +78,7 @@ impl Protocol for Http {
                     rlog!(r, Error, "https back ends are not supported (yet)");
                     return Err(Flow::Status(500));
                 }
-                (url, peers, is_variable) = (&evaluated, variable.peers(&evaluated), true);
+                (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
             }
         }
         let uri = self.uri(r, &url.uri, is_variable);
@@ -109,11 +109,8 @@ impl Protocol for Http {
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
         headers.write(r, &way.host, http10, passes_client, ask, body, &mut head);
-        let kind = if way.method.eq_ignore_ascii_case(b"HEAD") {
-            RequestKind::Head
-        } else {
-            RequestKind::Other
-        };
+        let kind =
+            if way.method.eq_ignore_ascii_case(b"HEAD") { RequestKind::Head } else { RequestKind::Other };
         let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))

@@ -36,7 +36,8 @@ fn what_proxy_pass_may_not_say_is_refused() {
 
 #[test]
 fn an_inner_location_does_not_inherit_the_pass() {
-    let text = "server { location / { proxy_pass http://127.0.0.1:1; location /b { } if ($args) { set $a 1; } } }";
+    let text =
+        "server { location / { proxy_pass http://127.0.0.1:1; location /b { } if ($args) { set $a 1; } } }";
     let handlers: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.content.is_some()).collect();
     assert_eq!(handlers, [false, true, false, true]);
 }

@@ -1,8 +1,8 @@
 //! `sticky`: sessions stay with their back end — by a cookie that we set, by a route in the request, or by what back ends
 //! set themselves.
 
-use super::draft::sessions_zone;
 use super::draft;
+use super::draft::sessions_zone;
 use brisk_balance::{Lease, Sessions};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_net::clock;
@@ -228,9 +228,9 @@ impl Sticky {
         // After a failed attempt the cookie names another back end.
         let before = r.slot::<Option<OwnCookie>>().replace(OwnCookie(text.clone()));
         if let Some(OwnCookie(before)) = before {
-            r.resp.headers.retain(|(name, value)| {
-                !(name.eq_ignore_ascii_case(b"Set-Cookie") && **value == *before)
-            });
+            r.resp
+                .headers
+                .retain(|(name, value)| !(name.eq_ignore_ascii_case(b"Set-Cookie") && **value == *before));
         }
         r.resp.add("Set-Cookie", Text::Owned(text));
     }
