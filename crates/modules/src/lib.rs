@@ -31,6 +31,7 @@ mod map;
 mod media_types;
 mod metrics;
 mod overload;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -80,6 +81,7 @@ pub static MODULES: &[&Module] = &[
     &log::MODULE,
     &map::MODULE,
     &metrics::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
