@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod addition;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -18,6 +19,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+pub mod fuzz;
 mod geo;
 mod headers;
 mod index;
@@ -29,6 +31,7 @@ mod map;
 mod media_types;
 mod metrics;
 mod overload;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -37,9 +40,12 @@ mod rewrite;
 mod secret;
 mod secure_link;
 mod split_clients;
+mod ssi;
 mod static_files;
 mod stub_status;
+mod sub_filter;
 mod try_files;
+pub mod upstream;
 mod userid;
 
 use brisk_server::module::Module;
@@ -52,6 +58,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
     &auth_request::MODULE,
@@ -74,13 +81,17 @@ pub static MODULES: &[&Module] = &[
     &log::MODULE,
     &map::MODULE,
     &metrics::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &ssi::MODULE,
     &stub_status::MODULE,
+    &sub_filter::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
+    &upstream::MODULE,
     &static_files::MODULE,
 ];

@@ -104,6 +104,8 @@ pub fn build(
         records_requests: false,
         measures_lag: false,
         zones: Vec::new(),
+        services: Vec::new(),
+        data: Vec::new(),
         named: HashMap::new(),
         rows,
     };
@@ -296,6 +298,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         logs: global.logs,
         folders: global.folders,
         zones: global.zones,
+        services: global.services,
+        data: global.data,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
         modules: global.modules,

@@ -7,10 +7,12 @@ use crate::location::LocationTree;
 use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
+use crate::service::Service;
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -127,6 +129,10 @@ pub struct Snapshot {
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
+    /// What goes on while this configuration is live.
+    pub services: Vec<Arc<dyn Service>>,
+    /// What modules look up by type, wherever a request is: [`Snapshot::data`].
+    pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
     pub modules: Modules,
@@ -155,12 +161,19 @@ impl Snapshot {
             logs: Vec::new(),
             folders: Vec::new(),
             zones: Vec::new(),
+            services: Vec::new(),
+            data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
             modules: self.modules,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
         }
+    }
+
+    /// What a module has put into [`Global::data`](super::Global::data).
+    pub fn data<T: Any>(&self) -> Option<&T> {
+        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn location(&self, id: LocationId) -> &Location {

@@ -6,6 +6,7 @@ use crate::log::Format;
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
+use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,6 +249,10 @@ pub struct CoreConf {
     pub post_action: Option<Arc<[u8]>>,
     pub recursive_error_pages: bool,
     pub reset_timedout_connection: bool,
+    /// `resolver`.
+    pub resolver: Option<Arc<Resolver>>,
+    /// How long a name may take to be looked up.
+    pub resolver_timeout: Duration,
     pub root: Arc<Root>,
     pub satisfy: Satisfy,
     pub send_timeout: Duration,
@@ -256,6 +261,8 @@ pub struct CoreConf {
     pub sendfile_max_chunk: u64,
     pub server_name_in_redirect: bool,
     pub server_tokens: ServerTokens,
+    /// Bytes of a subrequest's answer that is to be a value.
+    pub subrequest_output_buffer_size: u64,
     pub symlinks: Arc<Symlinks>,
     pub tcp_nodelay: bool,
     pub tcp_nopush: bool,
@@ -329,6 +336,8 @@ impl Default for CoreConf {
             post_action: None,
             recursive_error_pages: false,
             reset_timedout_connection: false,
+            resolver: None,
+            resolver_timeout: Duration::ZERO,
             root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
             satisfy: Satisfy::All,
             send_timeout: Duration::from_mins(1),
@@ -336,6 +345,7 @@ impl Default for CoreConf {
             sendfile_max_chunk: 2 << 20,
             server_name_in_redirect: false,
             server_tokens: ServerTokens::On,
+            subrequest_output_buffer_size: 4096,
             symlinks: Arc::new(Symlinks::Follow),
             tcp_nodelay: true,
             tcp_nopush: false,

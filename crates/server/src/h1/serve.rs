@@ -8,10 +8,10 @@ use crate::counters::Ongoing;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
+use crate::response::Reported;
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
-use rustix::net::{Shutdown, shutdown};
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -300,7 +300,7 @@ async fn handle(
     let mut r = Logged(Some(r));
     r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
-    if matches!(run, Run::Respond) && r.has_unread_body() && !discard_received(&mut r) {
+    if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
         run = phases::drive(&mut r, run).await;
     }
@@ -402,6 +402,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
+    r.take_back_body();
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
@@ -415,6 +416,8 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
+        // Whoever made the body has told why it ended.
+        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
         // The body failed, not the client: a file or coded data that is not what it was said to be.
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
@@ -441,16 +444,16 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
-    if !matches!(how, Next::Drop)
-        && let Some(core) = default_core(thread, conn)
-    {
+    if matches!(how, Next::Drop) {
+        conn.io.abort();
+    } else if let Some(core) = default_core(thread, conn) {
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
             LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
-        if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
+        if wanted && conn.io.shutdown_write().is_ok() {
             let work = async {
                 let mut sink = vec![0; 4096];
                 while let Ok(Ok(count)) = timeout(core.lingering_timeout, conn.io.read(&mut sink)).await {

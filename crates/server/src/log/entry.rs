@@ -22,9 +22,11 @@ pub struct Entry<'a> {
     pub level: LogLevel,
     connection: Option<u64>,
     message: fmt::Arguments<'a>,
-    /// What it is about: name, value, and whether nginx has the value in quotes.
-    about: Vec<(&'static str, String, bool)>,
+    about: Vec<About>,
 }
+
+/// A name, a value, and whether nginx has the value in quotes.
+pub type About = (&'static str, String, bool);
 
 impl<'a> Entry<'a> {
     pub fn new(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'a>) -> Entry<'a> {
@@ -34,6 +36,11 @@ impl<'a> Entry<'a> {
     /// Adds what the message is about, such as the client. It comes behind the message in the order given.
     pub fn about(&mut self, name: &'static str, value: &[u8], quoted: bool) {
         self.about.push((name, String::from_utf8_lossy(value).into_owned(), quoted));
+    }
+
+    /// The same for several.
+    pub fn all_about(&mut self, about: Vec<About>) {
+        self.about.extend(about);
     }
 
     /// The whole line with its end.

@@ -10,7 +10,7 @@ mod named;
 mod syslog;
 
 pub use buffers::{Buffering, LogBuffers, Pack};
-pub use entry::{Entry, Format};
+pub use entry::{About, Entry, Format};
 pub use file::LogFile;
 pub use named::NamedCache;
 pub use syslog::Syslog;
@@ -63,9 +63,12 @@ impl ErrorLogs {
 
     pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
         clock::refresh();
-        let entry = Entry::new(level, None, message);
-        for (to, log) in self.0.iter().filter(|(to, _)| to.level >= level) {
-            log.message(&entry, to.format);
+        self.write_entry(&Entry::new(level, None, message));
+    }
+
+    fn write_entry(&self, entry: &Entry<'_>) {
+        for (to, log) in self.0.iter().filter(|(to, _)| to.level >= entry.level) {
+            log.message(entry, to.format);
         }
     }
 }
@@ -87,20 +90,57 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
 
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
-    let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
-    if r.conn.is_some() {
-        entry.about("client", r.client_text(), false);
+    if !r.core().error_log.iter().any(|to| to.level >= level) {
+        return;
     }
-    entry.about("server", &r.snap().server(r.server).name, false);
+    let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
+    entry.all_about(about(r));
+    write_all(&r.core().error_log, &r.live.logs, &entry);
+}
+
+/// What stands behind a message about a request.
+fn about(r: &Request) -> Vec<About> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let mut about = Vec::new();
+    if r.conn.is_some() {
+        about.push(("client", text(r.client_text()), false));
+    }
+    about.push(("server", text(&r.snap().server(r.server).name), false));
     let request_line = r.head.request_line.of(&r.buf);
     if !request_line.is_empty() {
-        entry.about("request", request_line, true);
+        about.push(("request", text(request_line), true));
+    }
+    if let Some(upstream) = &r.upstream {
+        about.push(("upstream", upstream.to_string(), true));
     }
     if let Some(host) = r.header(brisk_http::HeaderId::Host) {
-        entry.about("host", host, true);
+        about.push(("host", text(host), true));
     }
     if let Some(referer) = r.header(brisk_http::HeaderId::Referer) {
-        entry.about("referrer", referer, true);
+        about.push(("referrer", text(referer), true));
     }
-    write_all(&r.core().error_log, &r.live.logs, &entry);
+    about
+}
+
+/// The error logs of a request and what is said of it there, for what goes on when the request is not at hand. It keeps
+/// no configuration alive.
+pub struct Witness {
+    logs: ErrorLogs,
+    connection: Option<u64>,
+    about: Vec<About>,
+}
+
+impl Witness {
+    pub fn of(r: &Request) -> Witness {
+        Witness { logs: ErrorLogs::of(r), connection: r.conn.as_ref().map(|conn| conn.id), about: about(r) }
+    }
+
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        if !self.logs.0.iter().any(|(to, _)| to.level >= level) {
+            return;
+        }
+        let mut entry = Entry::new(level, self.connection, message);
+        entry.all_about(self.about.clone());
+        self.logs.write_entry(&entry);
+    }
 }
