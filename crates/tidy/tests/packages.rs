@@ -9,12 +9,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-http", &[]),
     ("brisk-net", &[]),
     ("brisk-cachepolicy", &["brisk-http"]),
+    ("brisk-cache", &["brisk-cachepolicy", "brisk-net"]),
     ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
     ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-cachepolicy", "brisk-conf", "brisk-http", "brisk-server", "brisk-modules"]),
+    (
+        "brisk-fuzz",
+        &["brisk-cache", "brisk-cachepolicy", "brisk-conf", "brisk-http", "brisk-server", "brisk-modules"],
+    ),
     (
         "brisk-testkit",
         &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
