@@ -7,17 +7,18 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
+    ("brisk-h2", &[]),
     ("brisk-net", &[]),
     ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-cache", &["brisk-cachepolicy", "brisk-net"]),
-    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
+    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net", "brisk-h2"]),
     ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
     (
         "brisk-fuzz",
-        &["brisk-cache", "brisk-cachepolicy", "brisk-conf", "brisk-http", "brisk-server", "brisk-modules"],
+        &["brisk-cache", "brisk-cachepolicy", "brisk-conf", "brisk-http", "brisk-server", "brisk-modules", "brisk-h2"],
     ),
     (
         "brisk-testkit",
