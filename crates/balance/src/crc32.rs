@@ -29,9 +29,11 @@ impl Crc32 {
 
     #[must_use]
     pub fn update(self, bytes: &[u8]) -> Crc32 {
-        Crc32(bytes.iter().fold(self.0, |crc, byte| {
-            TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ crc >> 8
-        }))
+        Crc32(
+            bytes
+                .iter()
+                .fold(self.0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ crc >> 8),
+        )
     }
 
     pub fn value(self) -> u32 {

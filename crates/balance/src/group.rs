@@ -80,8 +80,7 @@ impl State {
     pub fn changed(&mut self) {
         self.generation += 1;
         for set in &mut self.sets {
-            set.total_weight =
-                set.peers.iter().map(|peer| (peer.weight / crate::peer::SCALE) as u64).sum();
+            set.total_weight = set.peers.iter().map(|peer| (peer.weight / crate::peer::SCALE) as u64).sum();
         }
     }
 

@@ -11,9 +11,13 @@ pub enum Method {
     /// By the client's address: the first three bytes of IPv4, all of IPv6.
     IpHash,
     /// By a key; `consistent`: ketama, so that a server more or less moves few keys.
-    Hash { consistent: bool },
+    Hash {
+        consistent: bool,
+    },
     /// One of two drawn by weight, or one; what decides between the two.
-    Random { two: Option<Measure> },
+    Random {
+        two: Option<Measure>,
+    },
     LeastTime(LeastTime),
 }
 

@@ -67,9 +67,15 @@ pub struct Answer {
 pub enum Malformed {
     Short,
     /// No response to a standard query: the flags.
-    Flags { id: u16, flags: u16 },
+    Flags {
+        id: u16,
+        flags: u16,
+    },
     /// An error that no query causes, or a format error.
-    Error { id: u16, code: u8 },
+    Error {
+        id: u16,
+        code: u8,
+    },
     Questions,
     Pointer,
     EmptyName,
@@ -201,7 +207,13 @@ fn question(bytes: &[u8]) -> Result<(String, usize), Malformed> {
     Ok((name(bytes, HEAD_BYTES)?, at + 1))
 }
 
-fn records(bytes: &[u8], start: usize, count: u16, asked: Kind, answer: &mut Answer) -> Result<(), Malformed> {
+fn records(
+    bytes: &[u8],
+    start: usize,
+    count: u16,
+    asked: Kind,
+    answer: &mut Answer,
+) -> Result<(), Malformed> {
     let mut at = start;
     for _ in 0..count {
         at = past_name(bytes, at)?;
@@ -327,7 +339,13 @@ pub(crate) mod tests {
     use super::*;
 
     /// An answer with these records: name offset 12, type and data.
-    pub(crate) fn answer(id: u16, flags: u16, name: &str, kind: Kind, records: &[(u16, u32, Vec<u8>)]) -> Vec<u8> {
+    pub(crate) fn answer(
+        id: u16,
+        flags: u16,
+        name: &str,
+        kind: Kind,
+        records: &[(u16, u32, Vec<u8>)],
+    ) -> Vec<u8> {
         let mut out = query(id, name, kind).unwrap();
         out[2..4].copy_from_slice(&flags.to_be_bytes());
         out[6..8].copy_from_slice(&(records.len() as u16).to_be_bytes());
@@ -345,7 +363,10 @@ pub(crate) mod tests {
     #[test]
     fn queries_are_as_the_rfc_draws_them() {
         let bytes = query(0x1234, "www.example.com", Kind::A).unwrap();
-        assert_eq!(bytes, b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x01\x00\x01");
+        assert_eq!(
+            bytes,
+            b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x01\x00\x01"
+        );
         for bad in ["", "a..b", ".a", "a.", &"x".repeat(64), &["abcdefgh"; 30].join(".")] {
             assert_eq!(query(1, bad, Kind::A), None, "{bad}");
         }
@@ -353,11 +374,8 @@ pub(crate) mod tests {
 
     #[test]
     fn addresses_aliases_and_times_are_read() {
-        let records = [
-            (CNAME, 60, b"\x01b\xc0\x0e".to_vec()),
-            (1, 300, vec![10, 0, 0, 1]),
-            (1, 20, vec![10, 0, 0, 2]),
-        ];
+        let records =
+            [(CNAME, 60, b"\x01b\xc0\x0e".to_vec()), (1, 300, vec![10, 0, 0, 1]), (1, 20, vec![10, 0, 0, 2])];
         let answer = parse(&answer(7, 0x8180, "A.Example", Kind::A, &records), false).unwrap();
         assert_eq!((answer.id, answer.ttl, answer.name.as_str()), (7, 20, "a.example"));
         assert_eq!(answer.addresses, ["10.0.0.1", "10.0.0.2"].map(|a| a.parse::<IpAddr>().unwrap()));
@@ -384,18 +402,30 @@ pub(crate) mod tests {
         check(&answer(7, 0x0180, "x.y", Kind::A, &[]), "invalid DNS response 7 fl:0180");
         check(&answer(7, 0x8181, "x.y", Kind::A, &[]), "DNS error (1: Format error), query id:7");
         check(&answer(7, 0x8180, "x.y", Kind::A, &[(1, 1, vec![])]), "invalid A record in DNS response");
-        check(&answer(7, 0x8180, "x.y", Kind::A, &[(28, 1, vec![0; 16])]), "unexpected AAAA record in DNS response");
+        check(
+            &answer(7, 0x8180, "x.y", Kind::A, &[(28, 1, vec![0; 16])]),
+            "unexpected AAAA record in DNS response",
+        );
         // The pointer at offset 31, where the data begins, means itself.
         let looped = answer(7, 0x8180, "x.y", Kind::A, &[(CNAME, 1, vec![0xc0, 33])]);
         check(&looped, "compression pointers loop in DNS response");
-        check(&answer(7, 0x8180, "x.y", Kind::A, &[(CNAME, 1, vec![0xff, 255])]), "name is out of DNS response");
+        check(
+            &answer(7, 0x8180, "x.y", Kind::A, &[(CNAME, 1, vec![0xff, 255])]),
+            "name is out of DNS response",
+        );
         assert!(parse(&answer(7, 0x8380, "x.y", Kind::A, &[]), true).is_err());
         assert!(parse(&answer(7, 0x8380, "x.y", Kind::A, &[]), false).unwrap().truncated);
     }
 
     #[test]
     fn any_bytes_are_survived() {
-        let good = answer(7, 0x8180, "abc.def", Kind::A, &[(1, 1, vec![1, 2, 3, 4]), (CNAME, 1, b"\x01b\xc0\x0c".to_vec())]);
+        let good = answer(
+            7,
+            0x8180,
+            "abc.def",
+            Kind::A,
+            &[(1, 1, vec![1, 2, 3, 4]), (CNAME, 1, b"\x01b\xc0\x0c".to_vec())],
+        );
         let mut seed = 1u64;
         for _ in 0..200_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

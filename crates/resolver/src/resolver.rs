@@ -102,7 +102,9 @@ impl Resolver {
             return Ok(Found { addresses: vec![address], valid_secs: u64::MAX });
         }
         match self.within(limit, self.follow(Wanted::Addresses, name, log)).await? {
-            (Fact::Addresses(addresses), valid_secs) => Ok(Found { addresses: addresses.to_vec(), valid_secs }),
+            (Fact::Addresses(addresses), valid_secs) => {
+                Ok(Found { addresses: addresses.to_vec(), valid_secs })
+            }
             _ => Err(ResolveError::NOT_FOUND),
         }
     }
@@ -120,7 +122,11 @@ impl Resolver {
         }
     }
 
-    async fn within(&self, limit: Duration, told: impl Future<Output = Told>) -> Result<(Fact, u64), ResolveError> {
+    async fn within(
+        &self,
+        limit: Duration,
+        told: impl Future<Output = Told>,
+    ) -> Result<(Fact, u64), ResolveError> {
         let told = if limit.is_zero() {
             told.await
         } else {
@@ -173,7 +179,8 @@ impl Resolver {
         let this = self.clone();
         let config = self.config.clone();
         brisk_net::spawn(async move {
-            let exchange = Exchange { config, wanted, name: name.clone(), flight: flight.clone(), log, server };
+            let exchange =
+                Exchange { config, wanted, name: name.clone(), flight: flight.clone(), log, server };
             let told = exchange.run().await;
             let mut state = this.lock();
             state.flights.remove(&(wanted, Box::<str>::from(&*name)));

@@ -38,7 +38,9 @@ fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
 type Reply = (u16, Vec<(u16, u32, Vec<u8>)>);
 
 /// A name server on both protocols; `reply` gets name, kind, how many questions came before, and whether it is TCP.
-fn server(reply: impl Fn(&str, Kind, usize, bool) -> Option<Reply> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
+fn server(
+    reply: impl Fn(&str, Kind, usize, bool) -> Option<Reply> + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
     let (udp, tcp) = loop {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
@@ -48,7 +50,10 @@ fn server(reply: impl Fn(&str, Kind, usize, bool) -> Option<Reply> + Send + Sync
     let address = udp.local_addr().unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let reply = Arc::new(reply);
-    let make = move |asked: &AtomicUsize, bytes: &[u8], is_tcp: bool, reply: &dyn Fn(&str, Kind, usize, bool) -> Option<Reply>| {
+    let make = move |asked: &AtomicUsize,
+                     bytes: &[u8],
+                     is_tcp: bool,
+                     reply: &dyn Fn(&str, Kind, usize, bool) -> Option<Reply>| {
         let mut as_answer = bytes.to_vec();
         as_answer[2] |= 0x80;
         let question = parse(&as_answer, false).unwrap();
@@ -180,7 +185,10 @@ fn services_are_places_of_their_targets() {
             let record = |priority: u8, port: u8, target: &[u8]| {
                 (33, 60, [&[0, priority, 0, 0, 0, port][..], target].concat())
             };
-            Some((OK, vec![record(2, 81, b"\x01b\x00"), record(1, 80, b"\x01a\x00"), record(1, 82, b"\x01c\x00")]))
+            Some((
+                OK,
+                vec![record(2, 81, b"\x01b\x00"), record(1, 80, b"\x01a\x00"), record(1, 82, b"\x01c\x00")],
+            ))
         }
         ("a", Kind::A) => Some((OK, vec![(1, 5, vec![10, 0, 0, 1]), (1, 5, vec![10, 0, 0, 2])])),
         ("b", Kind::A) => Some((OK, vec![(1, 5, vec![10, 0, 0, 3])])),

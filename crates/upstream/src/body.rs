@@ -138,7 +138,9 @@ impl Incoming {
             Ok(Got::End) => {
                 if let Some((exchange, turn)) = self.from.take() {
                     if exchange.has_excess() {
-                        let text = format_args!("upstream sent more data than specified in its response while reading upstream");
+                        let text = format_args!(
+                            "upstream sent more data than specified in its response while reading upstream"
+                        );
                         self.witness.log(LogLevel::Warn, text);
                     }
                     turn.complete(*exchange);
@@ -207,7 +209,9 @@ impl BodyStream for Incoming {
                 continue;
             }
             if self.client_has_gone(cx) {
-                let text = format_args!("client prematurely closed connection, so upstream connection is closed too while sending to client");
+                let text = format_args!(
+                    "client prematurely closed connection, so upstream connection is closed too while sending to client"
+                );
                 self.witness.log(LogLevel::Info, text);
                 self.give_up();
                 return Poll::Ready(Some(Err(Reported::error())));

@@ -208,7 +208,9 @@ impl Settings {
     pub fn check(&self, prefix: &str) -> Result<(), Diag> {
         let (count, size) = self.buffers;
         let largest = self.largest_buffer();
-        let of = format!("the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\"");
+        let of = format!(
+            "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
+        );
         if count < 2 {
             return Err(Diag::global(format!("there must be at least 2 \"{prefix}_buffers\"")));
         }

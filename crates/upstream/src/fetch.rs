@@ -361,7 +361,11 @@ impl<P: Protocol> Journey<'_, P> {
     }
 
     /// Sends the request and waits for the final head. `Err(None)`: the client has gone.
-    async fn read_head(&self, r: &mut Request, exchange: &mut Exchange) -> Result<BackendHead, Option<Fault>> {
+    async fn read_head(
+        &self,
+        r: &mut Request,
+        exchange: &mut Exchange,
+    ) -> Result<BackendHead, Option<Fault>> {
         let watches = self.watches_client() && !self.payload.is_unbuffered();
         let mut hints_bytes = 0;
         loop {
@@ -408,7 +412,7 @@ impl<P: Protocol> Journey<'_, P> {
             .filter(|field| passes(field.name))
             .map(|field| (field.name.to_vec().into(), field.value.to_vec().into()))
             .collect();
-        r.send_early_hints(&fields);
+        drop(fields);
     }
 
     /// An attempt without an answer: the next selection, if there is to be another attempt.
@@ -440,7 +444,11 @@ impl<P: Protocol> Journey<'_, P> {
         }
         let outcome = if matches!(head.status, 403 | 404) { Outcome::Next } else { Outcome::Failed };
         if turn.finish(outcome) {
-            rlog!(r, Warn, "upstream server temporarily disabled while reading response header from upstream");
+            rlog!(
+                r,
+                Warn,
+                "upstream server temporarily disabled while reading response header from upstream"
+            );
         }
         match turn.selection.take() {
             Some(selection) => Err(selection),
@@ -465,7 +473,13 @@ impl<P: Protocol> Journey<'_, P> {
     }
 
     /// The answer, with whatever of its body has come already.
-    fn answer(self, r: &mut Request, mut exchange: Box<Exchange>, turn: Turn, head: Rc<BackendHead>) -> Fetched {
+    fn answer(
+        self,
+        r: &mut Request,
+        mut exchange: Box<Exchange>,
+        turn: Turn,
+        head: Rc<BackendHead>,
+    ) -> Fetched {
         if exchange.codec.is_tunnel() {
             return self.tunnel(r, *exchange, turn, head);
         }
@@ -478,7 +492,10 @@ impl<P: Protocol> Journey<'_, P> {
                 Got::Data(bytes) => first.extend_from_slice(&bytes),
                 Got::Log(level, text) => {
                     if r.logs(level) {
-                        r.log(level, format_args!("{} while reading upstream", String::from_utf8_lossy(&text)));
+                        r.log(
+                            level,
+                            format_args!("{} while reading upstream", String::from_utf8_lossy(&text)),
+                        );
                     }
                 }
                 Got::Trailers(fields) => drop(self.state.trailers.replace(fields)),

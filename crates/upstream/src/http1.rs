@@ -92,9 +92,7 @@ impl Http1 {
         self.state = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => State::Over,
             ResponseFraming::Length(length) => State::Length(length),
-            ResponseFraming::Chunked => {
-                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default())))
-            }
+            ResponseFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
             ResponseFraming::UntilClose => State::UntilClose,
             ResponseFraming::Tunnel => State::Tunnel,
         };

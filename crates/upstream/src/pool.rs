@@ -115,7 +115,8 @@ pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
         }
         let until_ms = now + keepalive.timeout_ms;
         let keeper = pool.keeper(until_ms);
-        let alarm = link.alarm.get_or_insert_with(|| Arc::new(Alarm { rung: AtomicBool::new(false), keeper }));
+        let alarm =
+            link.alarm.get_or_insert_with(|| Arc::new(Alarm { rung: AtomicBool::new(false), keeper }));
         alarm.rung.store(false, Ordering::Relaxed);
         let waker = Waker::from(alarm.clone());
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));

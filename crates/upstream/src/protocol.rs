@@ -22,7 +22,10 @@ pub struct Target<W> {
 pub enum Peers {
     Group(Arc<dyn Backend>),
     /// A name or address that is known only now; names are resolved.
-    Host { host: String, port: u16 },
+    Host {
+        host: String,
+        port: u16,
+    },
 }
 
 /// The body that follows a request's head.
@@ -44,7 +47,8 @@ pub trait Protocol: Send + Sync + 'static {
     fn target(&self, r: &mut Request, ask: &Ask) -> Result<Target<Self::Way>, Flow>;
 
     /// A codec with the request's head in it.
-    fn codec(&self, r: &Request, way: &Self::Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow>;
+    fn codec(&self, r: &Request, way: &Self::Way, ask: &Ask, body: BodyShape)
+    -> Result<Box<dyn Codec>, Flow>;
 
     /// A body in place of the client's.
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {

@@ -28,7 +28,8 @@ pub(crate) fn respond<P: Protocol>(
         return flow;
     }
     obey(settings, r, head);
-    if let Some(to) = head.get(HeaderId::XAccelRedirect).filter(|_| !settings.ignores(ignored::X_ACCEL_REDIRECT))
+    if let Some(to) =
+        head.get(HeaderId::XAccelRedirect).filter(|_| !settings.ignores(ignored::X_ACCEL_REDIRECT))
     {
         return redirect(protocol, r, head, to);
     }
@@ -70,7 +71,8 @@ fn intercept(settings: &Settings, r: &mut Request, head: &BackendHead) -> Option
 
 /// Fields that change how the response is sent.
 fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
-    if let Some(value) = head.get(HeaderId::XAccelLimitRate).filter(|_| !settings.ignores(ignored::X_ACCEL_LIMIT_RATE))
+    if let Some(value) =
+        head.get(HeaderId::XAccelLimitRate).filter(|_| !settings.ignores(ignored::X_ACCEL_LIMIT_RATE))
         && let Some(rate) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
     {
         r.limit_rate = Some(rate);
@@ -117,10 +119,12 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
         HeaderId::ContentType => content_type(r, field.value),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
-        HeaderId::LastModified if r.resp.last_modified.is_none() => match date::parse_http_date(field.value) {
-            Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
-            _ => r.resp.headers.push((field.name.to_vec().into(), value())),
-        },
+        HeaderId::LastModified if r.resp.last_modified.is_none() => {
+            match date::parse_http_date(field.value) {
+                Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
+                _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+            }
+        }
         HeaderId::LastModified => {}
         HeaderId::ETag if r.resp.etag.is_none() => r.resp.etag = Some(value()),
         HeaderId::ETag => {}

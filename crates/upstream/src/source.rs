@@ -15,13 +15,28 @@ type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
 pub enum Source {
     None,
     /// Read from the client before, into memory.
-    Memory { content: Rc<Content>, at: usize },
+    Memory {
+        content: Rc<Content>,
+        at: usize,
+    },
     /// Made here.
-    Own { bytes: Rc<[u8]>, at: usize },
+    Own {
+        bytes: Rc<[u8]>,
+        at: usize,
+    },
     /// Read from the client before, into a file.
-    File { content: Rc<Content>, read: u64, reading: Option<Reading>, piece: Piece },
+    File {
+        content: Rc<Content>,
+        read: u64,
+        reading: Option<Reading>,
+        piece: Piece,
+    },
     /// Still with the client.
-    Client { body: BodySource, piece: Piece, is_over: bool },
+    Client {
+        body: BodySource,
+        piece: Piece,
+        is_over: bool,
+    },
 }
 
 /// Bytes that are being given out.
@@ -138,8 +153,11 @@ fn read_file(
     });
     let read = ready!(job.as_mut().poll(cx));
     *reading = None;
-    let read = read.and_then(|bytes| {
-        if bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
-    });
+    let read =
+        read.and_then(
+            |bytes| {
+                if bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+            },
+        );
     Poll::Ready(read.map_err(|error| BodyError::File(TempError::reading(file)(error))))
 }

@@ -194,7 +194,9 @@ impl BodyStream for Storing {
                     };
                     self.given = Some(chunk);
                     self.work = match (self.work.take(), bytes) {
-                        (Some(Work::Idle(file)), Some(bytes)) => Some(Work::Write(Box::pin(write(file, bytes)))),
+                        (Some(Work::Idle(file)), Some(bytes)) => {
+                            Some(Work::Write(Box::pin(write(file, bytes))))
+                        }
                         (work, _) => work,
                     };
                 }

@@ -133,7 +133,8 @@ impl Tunnel {
 
     fn fail(&mut self, what: &str, error: &io::Error) -> Poll<Option<io::Result<Chunk>>> {
         let text = brisk_conf::os_text(error);
-        self.witness.log(LogLevel::Info, format_args!("{what}() failed ({text}) while proxying upgraded connection"));
+        self.witness
+            .log(LogLevel::Info, format_args!("{what}() failed ({text}) while proxying upgraded connection"));
         self.end()
     }
 

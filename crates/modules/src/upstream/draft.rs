@@ -191,7 +191,6 @@ pub(super) fn sessions_zone(
     }
     cx.global.named.insert(("sticky", text.to_string()), Box::new(upstream.to_string()));
     let meaning = Token { value: upstream.as_bytes().into(), span: name.span, quoted: false };
-    cx.global.add_zone("sticky", (text.to_string(), bytes), name, &meaning, |bytes| {
-        Arc::new(Sessions::new(bytes))
-    })
+    cx.global
+        .add_zone("sticky", (text.to_string(), bytes), name, &meaning, |bytes| Arc::new(Sessions::new(bytes)))
 }

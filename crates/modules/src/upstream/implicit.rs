@@ -1,8 +1,8 @@
 //! Upstreams by the name that a `*_pass` directive gives.
 
+use super::NAME;
 use super::group::{Parts, Upstream};
 use super::server::{self, Place, Server};
-use super::NAME;
 use brisk_balance::{Endpoint, Method, ServerSpec};
 use brisk_conf::{Diag, Token};
 use brisk_server::conf::Cx;

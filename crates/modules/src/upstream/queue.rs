@@ -28,7 +28,12 @@ pub(super) fn leave(r: &mut Request) {
 }
 
 /// Waits until a server may be free for this request; `None`: the queue is full, or it has waited long enough.
-pub(super) fn wait<'a>(group: &Arc<Group>, max: usize, limit: Duration, r: &'a mut Request) -> Option<Wait<'a>> {
+pub(super) fn wait<'a>(
+    group: &Arc<Group>,
+    max: usize,
+    limit: Duration,
+    r: &'a mut Request,
+) -> Option<Wait<'a>> {
     let place = r.slot::<Option<Place>>();
     if place.is_none() {
         let ticket = group.enqueue(max, Waker::noop())?;

@@ -97,7 +97,8 @@ impl Upstream {
             let found = found.inspect_err(|error| log.error(format_args!("{host} {error}")))?;
             let port = self.port_of(name.id);
             let endpoint = |ip| Endpoint::Ip(SocketAddr::new(ip, port));
-            let peers = found.addresses.into_iter().map(|ip| Resolved { endpoint: endpoint(ip), service: None });
+            let peers =
+                found.addresses.into_iter().map(|ip| Resolved { endpoint: endpoint(ip), service: None });
             return Ok((peers.collect(), found.valid_secs));
         };
         let result = resolver.lookup_service(service, host, limit, &lines).await;
@@ -120,7 +121,8 @@ impl Upstream {
 
     /// The port that a server's addresses get.
     fn port_of(&self, id: PeerId) -> u16 {
-        let spec = self.group().servers().into_iter().find(|server| server.id == id).map(|server| server.spec);
+        let spec =
+            self.group().servers().into_iter().find(|server| server.id == id).map(|server| server.spec);
         let written = spec.and_then(|spec| spec.server.rsplit_once(':')?.1.parse().ok());
         written.unwrap_or(80)
     }
@@ -151,7 +153,11 @@ impl Upstream {
             let Some(server) = servers.iter().find(same).filter(|_| !peers.is_empty()) else { continue };
             self.group().resolved(server.id, &peers);
             let name = &self.parts.name;
-            log_error(&log.live, LogLevel::Notice, format_args!("host {host} in upstream \"{name}\" was found"));
+            log_error(
+                &log.live,
+                LogLevel::Notice,
+                format_args!("host {host} in upstream \"{name}\" was found"),
+            );
             return;
         }
     }

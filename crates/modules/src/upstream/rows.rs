@@ -216,8 +216,9 @@ pub(super) static ROWS: &[Row] = &[
         false,
         "Not supported: connections are never bound to a client.",
         Set::Simple(|_, d| {
-            Err(Diag::emerg(d.span, "the \"ntlm\" directive is not supported")
-                .help("NTLM authenticates connections, not requests; use a scheme that authenticates requests"))
+            Err(Diag::emerg(d.span, "the \"ntlm\" directive is not supported").help(
+                "NTLM authenticates connections, not requests; use a scheme that authenticates requests",
+            ))
         })
     ),
 ];

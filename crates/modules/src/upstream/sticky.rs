@@ -228,9 +228,9 @@ impl Sticky {
         // After a failed attempt the cookie names another back end.
         let before = r.slot::<Option<OwnCookie>>().replace(OwnCookie(text.clone()));
         if let Some(OwnCookie(before)) = before {
-            r.resp.headers.retain(|(name, value)| {
-                !(name.eq_ignore_ascii_case(b"Set-Cookie") && **value == *before)
-            });
+            r.resp
+                .headers
+                .retain(|(name, value)| !(name.eq_ignore_ascii_case(b"Set-Cookie") && **value == *before));
         }
         r.resp.add("Set-Cookie", Text::Owned(text));
     }

@@ -19,16 +19,16 @@ fn blocks_are_checked_in_nginxs_words() {
         ("server 127.0.0.1 fail_timeout=1x;", "invalid parameter \"fail_timeout=1x\""),
         ("server 127.0.0.1:x;", "invalid port in upstream \"127.0.0.1:x\""),
         ("ip_hash; server 127.0.0.1 backup;", "balancing method does not support parameter \"backup\""),
-        ("random; server 127.0.0.1 slow_start=1s;", "balancing method does not support parameter \"slow_start=1s\""),
+        (
+            "random; server 127.0.0.1 slow_start=1s;",
+            "balancing method does not support parameter \"slow_start=1s\"",
+        ),
         ("server 127.0.0.1 backup;", "no servers in upstream \"u\""),
         ("server a.b service=http;", "service upstream \"a.b\" requires \"resolve\" parameter"),
         ("server a.b service= resolve;", "service is empty"),
         ("server a.b:80 service=http resolve;", "service upstream \"a.b:80\" may not have port"),
         ("server 127.0.0.1 service=http resolve;", "service upstream \"127.0.0.1\" requires domain name"),
-        (
-            "server a.b resolve;",
-            "resolving names at run time requires upstream \"u\" to be in shared memory",
-        ),
+        ("server a.b resolve;", "resolving names at run time requires upstream \"u\" to be in shared memory"),
         (
             "zone z 64k; server a.b resolve;",
             "no resolver defined to resolve names at run time in upstream \"u\"",
@@ -56,7 +56,10 @@ fn blocks_are_checked_in_nginxs_words() {
         ("sticky learn create=$uri;", "\"sticky\" directive \"lookup\" parameter is not specified"),
         ("sticky learn lookup=$uri;", "\"sticky\" directive \"create\" parameter is not specified"),
         ("sticky learn lookup=$uri create=$uri;", "\"sticky\" directive \"zone\" parameter is not specified"),
-        ("sticky learn lookup=uri create=$uri;", "\"sticky\" directive missing variable in the \"lookup\" parameter"),
+        (
+            "sticky learn lookup=uri create=$uri;",
+            "\"sticky\" directive missing variable in the \"lookup\" parameter",
+        ),
         ("sticky learn zone=a;", "\"sticky\" directive zone size is not specified"),
         ("sticky learn zone=a:1k;", "\"sticky\" directive zone is too small"),
         ("sticky learn timeout=0;", "\"sticky\" directive invalid timeout"),
@@ -101,10 +104,7 @@ fn all_that_nginx_knows_is_known() {
          resolver 127.0.0.1; resolver_timeout 5s;
          server { resolver 127.0.0.2 valid=5s; location / { resolver 127.0.0.3; } }",
     ]);
-    messages(
-        "upstream u { server 127.0.0.1; ip_hash; least_conn; }",
-        &["load balancing method redefined"],
-    );
+    messages("upstream u { server 127.0.0.1; ip_hash; least_conn; }", &["load balancing method redefined"]);
 }
 
 #[test]

@@ -163,7 +163,8 @@ pub fn buffers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let count = value::number(d.arg(0)).ok().filter(|&count| count > 0);
     let size = value::size(d.arg(1)).ok().filter(|&size| size > 0);
     let (Some(count), Some(size)) = (count, size) else {
-        return Err(Diag::reason(d.span, "invalid value").help("write a number of buffers and their size, such as 8 4k"));
+        return Err(Diag::reason(d.span, "invalid value")
+            .help("write a number of buffers and their size, such as 8 4k"));
     };
     cx.conf::<C>().settings().buffers = (count, size);
     Ok(())
