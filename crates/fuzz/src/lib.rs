@@ -95,6 +95,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 500,
     },
     Target {
+        name: "cache_file",
+        run: brisk_cache::fuzz::fuzz_cache_file,
+        seeds: &["crates/cache/corpus"],
+        dictionary: &[b"\nKEY: ", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x01\0\0\0"],
+        bytes_max: 700,
+    },
+    Target {
         name: "ssi",
         run: brisk_modules::fuzz::fuzz_ssi,
         seeds: &["crates/modules/corpus/ssi"],
