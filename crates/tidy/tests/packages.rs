@@ -7,16 +7,25 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
+    ("brisk-gateway", &["brisk-http"]),
     ("brisk-net", &[]),
     ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
-    ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
+    ("brisk-modules", &["brisk-conf", "brisk-gateway", "brisk-http", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-server", "brisk-modules"]),
+    ("brisk-fuzz", &["brisk-conf", "brisk-gateway", "brisk-http", "brisk-server", "brisk-modules"]),
     (
         "brisk-testkit",
-        &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
+        &[
+            "brisk-conf",
+            "brisk-gateway",
+            "brisk-http",
+            "brisk-net",
+            "brisk-server",
+            "brisk-modules",
+            "brisk-load",
+        ],
     ),
     ("brisk-tidy", &["brisk-modules"]),
 ];
