@@ -87,6 +87,27 @@ pub static TARGETS: &[Target] = &[
         dictionary: GATEWAY,
         bytes_max: 300,
     },
+    Target {
+        name: "h2",
+        run: brisk_h2::fuzz::fuzz_connection,
+        seeds: &["crates/h2/corpus/h2"],
+        dictionary: FRAMES,
+        bytes_max: 600,
+    },
+    Target {
+        name: "hpack",
+        run: brisk_h2::fuzz::fuzz_hpack,
+        seeds: &["crates/h2/corpus/hpack"],
+        dictionary: FRAMES,
+        bytes_max: 300,
+    },
+    Target {
+        name: "huffman",
+        run: brisk_h2::fuzz::fuzz_huffman,
+        seeds: &["crates/h2/corpus/huffman"],
+        dictionary: FRAMES,
+        bytes_max: 100,
+    },
 ];
 
 const CONFIGURATIONS: &[&str] = &[
@@ -218,6 +239,34 @@ const GATEWAY: &[&[u8]] = &[
     b":",
     b"\x01\0A",
     b"\0\x06\0\0",
+];
+
+/// Whole frames, heads of frames, and pieces of header blocks.
+const FRAMES: &[&[u8]] = &[
+    b"\0\0\x03\x01\x05\0\0\0\x01\x82\x86\x84",
+    b"\0\0\x03\x01\x04\0\0\0\x03\x83\x86\x84",
+    b"\0\0\x03\x01\0\0\0\0\x05\x82\x86\x84",
+    b"\0\0\x01\x09\x04\0\0\0\x05\x84",
+    b"\0\0\x04\0\0\0\0\0\x03abcd",
+    b"\0\0\x06\0\x09\0\0\0\x03\x02abc\0\0",
+    b"\0\0\x05\x02\0\0\0\0\x03\x80\0\0\x01\x0f",
+    b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08",
+    b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\x05",
+    b"\0\0\x06\x04\0\0\0\0\0\0\x01\0\0\0\x40",
+    b"\0\0\0\x04\x01\0\0\0\0",
+    b"\0\0\x08\x06\0\0\0\0\0abcdefgh",
+    b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0",
+    b"\0\0\x04\x08\0\0\0\0\0\0\0\x10\0",
+    b"\0\0\x04\x08\0\0\0\0\x01\0\0\0\x20",
+    b"\0\0\x07\x10\0\0\0\0\0\0\0\0\x01u=1",
+    b"\x40\x01a\x01b",
+    b"\x60\x03a=b",
+    b"\xbe",
+    b"\x3f\x61",
+    b"\x20",
+    b"\0\x81\x1f\x81\x1f",
+    b"\x7f\xff\xff\xff\xff\x07",
+    b"\xff",
 ];
 
 impl Target {

@@ -13,6 +13,7 @@ pub mod file;
 mod io;
 pub mod listen;
 mod mailbox;
+mod stream;
 #[allow(unsafe_code)]
 pub mod sys;
 mod task;
@@ -22,5 +23,6 @@ pub mod watch;
 pub use event_loop::{Driver, Loop};
 pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
+pub use stream::Stream;
 pub use task::{TaskId, spawn};
 pub use timer::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};

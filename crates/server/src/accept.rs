@@ -7,7 +7,7 @@ use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
 use crate::proxy_protocol;
 use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
 use brisk_net::listen::{self, Address};
-use brisk_net::{Io, Loop, clock};
+use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -165,7 +165,7 @@ impl Thread {
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);
-        let conn = Rc::new(Connection::new(io, id, peer, listener, now));
+        let conn = Rc::new(Connection::new(Stream::from(io), id, peer, listener, now));
         conn.generation.set(live.generation);
         proxy_protocol::adopted(&live, &conn);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;

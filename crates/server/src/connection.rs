@@ -2,7 +2,7 @@
 
 use crate::thread::Listener;
 use brisk_http::proxy_protocol::ProxyHeader;
-use brisk_net::Io;
+use brisk_net::Stream;
 use brisk_net::clock::Now;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -66,7 +66,7 @@ impl Cut {
 
 /// A client's connection.
 pub struct Connection {
-    pub io: Io,
+    pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
     /// `$connection`: unique in the process.
@@ -93,7 +93,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(io: Io, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
+    pub fn new(io: Stream, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
         Connection {
             io,
             input: RefCell::default(),
@@ -144,8 +144,6 @@ impl Connection {
 
     /// Whether the client has sent something that was not looked at yet.
     pub fn has_unread(&self) -> bool {
-        let mut probe = [0u8; 1];
-        let mut peek = || rustix::net::recv(self.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK);
-        !self.input.borrow().is_empty() || matches!(peek(), Ok((count, _)) if count > 0)
+        !self.input.borrow().is_empty() || self.io.has_unread()
     }
 }

@@ -7,14 +7,18 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
+    ("brisk-h2", &[]),
     ("brisk-gateway", &["brisk-http"]),
     ("brisk-net", &[]),
-    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
+    ("brisk-server", &["brisk-conf", "brisk-http", "brisk-h2", "brisk-net"]),
     ("brisk-modules", &["brisk-conf", "brisk-gateway", "brisk-http", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-conf", "brisk-gateway", "brisk-http", "brisk-server", "brisk-modules"]),
+    (
+        "brisk-fuzz",
+        &["brisk-conf", "brisk-gateway", "brisk-http", "brisk-h2", "brisk-server", "brisk-modules"],
+    ),
     (
         "brisk-testkit",
         &[

@@ -60,10 +60,11 @@ impl Sender {
             }
         };
         let limit = r.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
+        let conn = r.conn.clone().expect("a request has a connection");
         Sender {
-            conn: r.conn.clone().expect("a request has a connection"),
             send_timeout: core.send_timeout,
-            sendfile: core.sendfile,
+            sendfile: core.sendfile && conn.io.can_sendfile(),
+            conn,
             chunk_max: if core.sendfile_max_chunk == 0 { u64::MAX } else { core.sendfile_max_chunk },
             rate: limit,
             rate_after: rate(&core.limit_rate_after),

@@ -11,7 +11,6 @@ use crate::request::{Persistence, Request};
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
-use rustix::net::{Shutdown, shutdown};
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -438,16 +437,16 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
-    if !matches!(how, Next::Drop)
-        && let Some(core) = default_core(thread, conn)
-    {
+    if matches!(how, Next::Drop) {
+        conn.io.abort();
+    } else if let Some(core) = default_core(thread, conn) {
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,
             LingeringClose::Always => true,
             // Data may be on its way if some lies here unread already.
             LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
-        if wanted && shutdown(conn.io.fd(), Shutdown::Write).is_ok() {
+        if wanted && conn.io.shutdown_write().is_ok() {
             let work = async {
                 let mut sink = vec![0; 4096];
                 while let Ok(Ok(count)) = timeout(core.lingering_timeout, conn.io.read(&mut sink)).await {
