@@ -108,6 +108,13 @@ pub static TARGETS: &[Target] = &[
         dictionary: FRAMES,
         bytes_max: 100,
     },
+    Target {
+        name: "cache_policy",
+        run: brisk_cachepolicy::fuzz::fuzz_cache_policy,
+        seeds: &["crates/cachepolicy/corpus"],
+        dictionary: CACHE,
+        bytes_max: 500,
+    },
 ];
 
 const CONFIGURATIONS: &[&str] = &[
@@ -267,6 +274,48 @@ const FRAMES: &[&[u8]] = &[
     b"\0\x81\x1f\x81\x1f",
     b"\x7f\xff\xff\xff\xff\x07",
     b"\xff",
+];
+
+const CACHE: &[&[u8]] = &[
+    b"\n",
+    b"\n-\n",
+    b", ",
+    b"=",
+    b"\"",
+    b";",
+    b"*",
+    b"@",
+    b"Cache-Control: ",
+    b"CDN-Cache-Control: ",
+    b"Surrogate-Control: ",
+    b"max-age=60",
+    b"s-maxage=5",
+    b"no-store",
+    b"no-cache",
+    b"private",
+    b"public",
+    b"must-revalidate",
+    b"must-understand",
+    b"immutable",
+    b"max-stale",
+    b"min-fresh=9",
+    b"stale-if-error=9",
+    b"Expires: ",
+    b"Date: ",
+    b"Last-Modified: ",
+    b"Sun, 06 Nov 1994 08:49:37 GMT",
+    b"Age: ",
+    b"Vary: ",
+    b"Accept-Language: en;q=0.5",
+    b"ETag: \"a\"",
+    b"Set-Cookie: a=b",
+    b"Authorization: x",
+    b"X-Accel-Expires: ",
+    b"Content-Range: bytes 0-4/10",
+    b"Range: bytes=0-4",
+    b"99999999999999999999",
+    b"http://h/x",
+    b"Location: ",
 ];
 
 impl Target {

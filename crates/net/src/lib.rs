@@ -7,6 +7,7 @@
 pub mod background;
 pub mod blocking;
 pub mod clock;
+pub mod connect;
 mod event_loop;
 mod fault;
 pub mod file;
@@ -25,4 +26,4 @@ pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
 pub use stream::Stream;
 pub use task::{TaskId, spawn};
-pub use timer::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
+pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
