@@ -17,7 +17,7 @@ mod sticky;
 mod tests;
 
 pub use group::Upstream;
-pub use implicit::{find, implicit};
+pub use implicit::{Registry, at_run_time, find, implicit};
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
@@ -85,11 +85,11 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         return Ok(());
     }
     for draft in std::mem::take(&mut cx.conf::<Conf>().drafts) {
-        let name = draft.name.to_ascii_lowercase();
+        let name = draft.name.clone();
         match draft.build(cx) {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
-                cx.global.named.insert((NAME, name), Box::new(upstream));
+                implicit::registry(cx).add(&name, None, upstream);
             }
             Err(diag) => cx.global.diags.push(diag),
         }

@@ -103,6 +103,7 @@ pub fn build(
         reads_bodies: false,
         zones: Vec::new(),
         services: Vec::new(),
+        data: Vec::new(),
         named: HashMap::new(),
         rows,
     };
@@ -296,6 +297,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         folders: global.folders,
         zones: global.zones,
         services: global.services,
+        data: global.data,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
     })

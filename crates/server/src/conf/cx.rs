@@ -32,6 +32,7 @@ pub struct Global<'a> {
     pub(super) reads_bodies: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
+    pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
     pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,

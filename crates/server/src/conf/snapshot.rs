@@ -11,6 +11,7 @@ use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,6 +130,8 @@ pub struct Snapshot {
     pub zones: Vec<Arc<Zone>>,
     /// What goes on while this configuration is live.
     pub services: Vec<Arc<dyn Service>>,
+    /// What modules look up by type, wherever a request is: [`Snapshot::data`].
+    pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
 }
@@ -153,9 +156,15 @@ impl Snapshot {
             folders: Vec::new(),
             zones: Vec::new(),
             services: Vec::new(),
+            data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
         }
+    }
+
+    /// What a module has put into [`Global::data`](super::Global::data).
+    pub fn data<T: Any>(&self) -> Option<&T> {
+        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn location(&self, id: LocationId) -> &Location {
