@@ -37,6 +37,7 @@ mod split_clients;
 mod static_files;
 mod stub_status;
 mod try_files;
+pub mod upstream;
 mod userid;
 
 use brisk_server::module::Module;
@@ -76,5 +77,6 @@ pub static MODULES: &[&Module] = &[
     &stub_status::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
+    &upstream::MODULE,
     &static_files::MODULE,
 ];

@@ -7,6 +7,7 @@
 pub mod background;
 pub mod blocking;
 pub mod clock;
+pub mod connect;
 mod event_loop;
 mod fault;
 pub mod file;
@@ -26,5 +27,5 @@ pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
 pub use stream::Stream;
 pub use task::{TaskId, spawn};
-pub use timer::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
+pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
 pub use tls::{Tls, TlsError};

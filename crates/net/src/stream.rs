@@ -166,6 +166,12 @@ impl Stream {
         self.io.poll_readable(cx)
     }
 
+    /// Ready when the peer has closed its side or the connection has failed. The task is also woken by data, which it
+    /// may leave where it is.
+    pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_closed(cx)
+    }
+
     /// Ready when a write may succeed (or report the failure).
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.io.poll_writable(cx)

@@ -27,6 +27,7 @@ pub mod regex;
 pub mod request;
 pub mod response;
 pub mod server_name;
+pub mod service;
 pub mod special;
 pub mod subrequest;
 pub mod temp_file;

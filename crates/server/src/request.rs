@@ -26,6 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
 
@@ -42,6 +43,16 @@ pub enum Persistence {
     #[default]
     Close,
     KeepAlive,
+}
+
+/// See [`Request::watch_client`].
+pub struct ClientWatch(Option<Rc<Connection>>);
+
+impl ClientWatch {
+    /// Ready when the client has gone away.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+    }
 }
 
 /// One request. Boxed once and used again for later requests of the thread.
@@ -102,6 +113,8 @@ pub struct Request {
     /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
     /// impure, only short-lived.
     pub same_until: i64,
+    /// The back end that is being asked, as messages name it.
+    pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
@@ -157,6 +170,7 @@ impl Request {
             captures: RefCell::default(),
             purity: Purity::Pure,
             same_until: i64::MAX,
+            upstream: None,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
@@ -206,6 +220,7 @@ impl Request {
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
         self.same_until = i64::MAX;
+        self.upstream = None;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
@@ -304,6 +319,21 @@ impl Request {
     /// The value, if there is one.
     pub fn slot_ref<T: 'static>(&self) -> Option<&T> {
         self.slots.iter().find_map(|slot| slot.downcast_ref())
+    }
+
+    /// The value of [`Request::finding`], if there is one.
+    pub fn finding_ref<T: 'static>(&self) -> Option<Rc<T>> {
+        self.findings.borrow().iter().find_map(|value| value.clone().downcast().ok())
+    }
+
+    /// Ready when the client has gone away, so that its request need not be answered.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.conn.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+    }
+
+    /// The same for whoever has no request at hand.
+    pub fn watch_client(&self) -> ClientWatch {
+        ClientWatch(self.conn.clone())
     }
 
     /// This request's value of a module's type that variables share with handlers, made on first use.

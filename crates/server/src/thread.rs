@@ -12,6 +12,7 @@ use crate::log::{LogBuffers, LogFile};
 use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
+use crate::service::Work;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
@@ -167,6 +168,8 @@ pub struct Thread {
     pub(crate) accept_paused: Cell<bool>,
     /// Accepts nothing new.
     draining: Cell<bool>,
+    /// What the services of the present configuration do, in the thread that they run in.
+    work: RefCell<Option<Work>>,
 }
 
 thread_local! {
@@ -191,6 +194,7 @@ impl Thread {
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
             draining: Cell::new(false),
+            work: RefCell::default(),
         });
         CURRENT.set(Some(thread.clone()));
         thread
@@ -260,6 +264,7 @@ impl Thread {
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;
         drop(old);
+        self.start_services();
         let mut gone = Vec::new();
         {
             let mut listeners = self.listeners.borrow_mut();
@@ -286,6 +291,24 @@ impl Thread {
         self.listen(sockets)
     }
 
+    /// Begins what goes on beside requests; what did so for another configuration ends. One thread does it for all.
+    pub(crate) fn start_services(self: &Rc<Self>) {
+        self.end_services();
+        let live = self.live();
+        if self.index != 0 || live.snap.services.is_empty() {
+            return;
+        }
+        let work = Work::new(self.clone(), live.clone());
+        live.snap.services.iter().for_each(|service| service.clone().start(&work));
+        self.work.replace(Some(work));
+    }
+
+    fn end_services(&self) {
+        if let Some(work) = self.work.take() {
+            work.end();
+        }
+    }
+
     /// Addresses listened on.
     pub fn addresses(&self) -> Vec<Address> {
         self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
@@ -295,6 +318,7 @@ impl Thread {
     /// not brought its first request yet is still served.
     pub fn drain(self: &Rc<Self>) {
         self.draining.set(true);
+        self.end_services();
         self.stop_accepting();
         let (live, now) = (self.live(), clock::mono_ms());
         let mut gone = Vec::new();

@@ -67,6 +67,7 @@ impl Worker {
                     let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
+                    thread.start_services();
                     let _ = ready.send(Ok(()));
                     let result = home.run(&ThreadDriver(thread.clone()));
                     thread.logs.flush();

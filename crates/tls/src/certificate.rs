@@ -143,6 +143,7 @@ impl<'a> Certificate<'a> {
     ///
     /// As OpenSSL: certificates of version 1 that issue themselves are old roots; version 3 without the extension is
     /// no authority (RFC 5280 §6.1.4 k).
+    #[allow(clippy::option_option)]
     pub(crate) fn authority(&self) -> Option<Option<u64>> {
         let Some(value) = self.extension(BASIC_CONSTRAINTS) else {
             return (self.version == 0 && self.is_self_issued()).then_some(None);
@@ -308,11 +309,13 @@ fn dotted(oid: &[u8]) -> String {
     for &byte in oid {
         number = number << 7 | u64::from(byte & 0x7f);
         if byte & 0x80 == 0 {
-            let _ = match out.is_empty() {
+            if out.is_empty() {
                 // X.690 §8.19.4: the first two are one.
-                true => write!(out, "{}.{}", (number / 40).min(2), number - (number / 40).min(2) * 40),
-                false => write!(out, ".{number}"),
-            };
+                let first = (number / 40).min(2);
+                let _ = write!(out, "{first}.{}", number - first * 40);
+            } else {
+                let _ = write!(out, ".{number}");
+            }
             number = 0;
         }
     }

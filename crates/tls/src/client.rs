@@ -78,9 +78,10 @@ impl ClientContext {
             }
         };
         config.alpn_protocols.clone_from(&options.alpn);
-        config.resumption = match options.no_resumption {
-            true => Resumption::disabled(),
-            false => Resumption::in_memory_sessions(SESSIONS_MAX),
+        config.resumption = if options.no_resumption {
+            Resumption::disabled()
+        } else {
+            Resumption::in_memory_sessions(SESSIONS_MAX)
         };
         if let Some(logger) = &options.key_log {
             config.key_log = Arc::new(crate::server::Logger(logger.clone()));

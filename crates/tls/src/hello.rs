@@ -142,6 +142,7 @@ fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NoHello> {
 }
 
 /// The first host name of a server_name extension; `None` for bytes that are none.
+#[allow(clippy::option_option)]
 fn server_name(list: &mut Reader<'_>) -> Option<Option<Box<str>>> {
     let mut name = None;
     while !list.0.is_empty() {

@@ -164,10 +164,14 @@ pub fn list(numbers: &[u16], name: fn(u16) -> Option<&'static str>) -> String {
         }
         match name(number) {
             Some(name) => out.push_str(name),
-            None => out.push_str(&format!("0x{number:04x}")),
+            None => out.push_str(&hex(number)),
         }
     }
     out
+}
+
+fn hex(number: u16) -> String {
+    format!("0x{number:04x}")
 }
 
 #[cfg(test)]

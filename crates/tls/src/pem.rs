@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// All blocks of a file; text around them is ignored. The error names what is wrong in OpenSSL's words.
 pub fn blocks(text: &[u8]) -> Result<Vec<Block>, &'static str> {
     let mut out = Vec::new();
-    let mut lines = text.split(|&b| b == b'\n').map(|line| line.trim_ascii());
+    let mut lines = text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     while let Some(line) = lines.next() {
         let Some(label) = line.strip_prefix(b"-----BEGIN ").and_then(|l| l.strip_suffix(b"-----")) else {
             continue;
@@ -60,8 +60,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
         out.push_str(&String::from_utf8_lossy(line));
         out.push('\n');
     }
-    out.push_str(&format!("-----END {label}-----\n"));
-    out
+    out + "-----END " + label + "-----\n"
 }
 
 #[cfg(test)]

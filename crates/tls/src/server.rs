@@ -294,10 +294,10 @@ impl AnyClient {
     fn new(authorities: &[Vec<u8>]) -> AnyClient {
         let mut names: Vec<Vec<u8>> = Vec::new();
         for der in authorities {
-            if let Ok(cert) = Certificate::parse(der) {
-                if !names.iter().any(|have| have == cert.subject) {
-                    names.push(cert.subject.to_vec());
-                }
+            if let Ok(cert) = Certificate::parse(der)
+                && !names.iter().any(|have| have == cert.subject)
+            {
+                names.push(cert.subject.to_vec());
             }
         }
         AnyClient { authorities: names.into_iter().map(DistinguishedName::from).collect() }

@@ -153,6 +153,6 @@ mod tests {
         let state = cache.lock();
         assert!(state.bytes <= 10_000 && state.order.len() <= 2 * state.entries.len() + 64);
         drop(state);
-        assert!(!cache.put(b"x", &[0; 20_000], 100));
+        assert!(!cache.put(b"x", &vec![0; 20_000], 100));
     }
 }

@@ -15,7 +15,7 @@ const NAME_BYTES: usize = 16;
 /// One key.
 struct Key {
     name: [u8; NAME_BYTES],
-    key: RandomizedNonceKey,
+    sealing: RandomizedNonceKey,
     /// When it was made; seconds since 1970.
     since: u64,
 }
@@ -40,8 +40,8 @@ impl Key {
         let salt = Salt::new(HKDF_SHA256, b"brisk session tickets");
         let mut key = [0; 32];
         salt.extract(secret).expand(&[b"key"], &AES_256_GCM).ok()?.fill(&mut key).ok();
-        let key = RandomizedNonceKey::new(&AES_256_GCM, &key).ok()?;
-        Some(Arc::new(Key { name: *name, key, since }))
+        let sealing = RandomizedNonceKey::new(&AES_256_GCM, &key).ok()?;
+        Some(Arc::new(Key { name: *name, sealing, since }))
     }
 }
 
@@ -121,7 +121,7 @@ impl ProducesTickets for Ticketer {
         let mut sealed = Vec::with_capacity(8 + plain.len() + 16);
         sealed.extend_from_slice(&now().to_be_bytes());
         sealed.extend_from_slice(plain);
-        let nonce = key.key.seal_in_place_append_tag(Aad::from(self.context), &mut sealed).ok()?;
+        let nonce = key.sealing.seal_in_place_append_tag(Aad::from(self.context), &mut sealed).ok()?;
         Some([&key.name[..], nonce.as_ref(), &sealed].concat())
     }
 
@@ -131,7 +131,7 @@ impl ProducesTickets for Ticketer {
         let key = self.keys.find(name)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut sealed = sealed.to_vec();
-        let plain = key.key.open_in_place(nonce, Aad::from(self.context), &mut sealed).ok()?;
+        let plain = key.sealing.open_in_place(nonce, Aad::from(self.context), &mut sealed).ok()?;
         let (time, session) = plain.split_first_chunk::<8>()?;
         let age = now().checked_sub(u64::from_be_bytes(*time))?;
         (age <= u64::from(self.lifetime)).then(|| session.to_vec())

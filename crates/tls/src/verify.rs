@@ -237,11 +237,11 @@ pub(crate) fn signature(
     message: &[u8],
     signature: &[u8],
 ) -> Result<(), bool> {
-    let all = provider().signature_verification_algorithms.all.iter();
+    let mut all = provider().signature_verification_algorithms.all.iter();
     let fits = |a: &&&dyn SignatureVerificationAlgorithm| {
         a.signature_alg_id().as_ref() == algorithm && a.public_key_alg_id().as_ref() == by.key_algorithm
     };
-    let found = all.filter(fits).next().ok_or(false)?;
+    let found = all.find(fits).ok_or(false)?;
     found.verify_signature(by.key, message, signature).map_err(|_| true)
 }
 

@@ -154,6 +154,10 @@ impl BodyStream for Recoded {
             });
         }
     }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.inner.poll_ahead(cx);
+    }
 }
 
 #[cfg(test)]

@@ -248,6 +248,10 @@ impl BodyStream for Inflated {
             }
         }
     }
+
+    fn poll_ahead(&mut self, cx: &mut TaskContext<'_>) {
+        self.inner.poll_ahead(cx);
+    }
 }
 
 #[cfg(test)]

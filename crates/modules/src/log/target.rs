@@ -88,7 +88,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To
         if keeping.bytes > 0 {
             return Err(bad("logs to syslog cannot be buffered"));
         }
-        LogTarget::Syslog(Syslog::parse(text, &cx.global.env.hostname, token)?)
+        LogTarget::Syslog(Syslog::parse(text, &cx.global.env.hostname, cx.global.loader, token)?)
     } else if text.contains('$') {
         if keeping.bytes > 0 {
             return Err(bad("buffered logs cannot have variables in name"));

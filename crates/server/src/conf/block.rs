@@ -102,6 +102,7 @@ pub fn build(
         folders: Vec::new(),
         reads_bodies: false,
         zones: Vec::new(),
+        services: Vec::new(),
         named: HashMap::new(),
         rows,
     };
@@ -294,6 +295,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         logs: global.logs,
         folders: global.folders,
         zones: global.zones,
+        services: global.services,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
     })

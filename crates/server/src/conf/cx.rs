@@ -31,6 +31,7 @@ pub struct Global<'a> {
     /// See [`Cx::reads_bodies`].
     pub(super) reads_bodies: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
+    pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
     pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,
@@ -132,7 +133,9 @@ impl<'a> Cx<'_, 'a> {
 
     /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
     pub fn block_here(&mut self, directive: &Directive) {
+        let module = self.module;
         super::block::directives(self, directive.block.as_deref().unwrap_or_default());
+        self.module = module;
     }
 
     /// Resolves an inner block and stores it as location `id`.

@@ -6,6 +6,7 @@ use crate::location::LocationTree;
 use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
+use crate::service::Service;
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
@@ -126,6 +127,8 @@ pub struct Snapshot {
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
+    /// What goes on while this configuration is live.
+    pub services: Vec<Arc<dyn Service>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
 }
@@ -149,6 +152,7 @@ impl Snapshot {
             logs: Vec::new(),
             folders: Vec::new(),
             zones: Vec::new(),
+            services: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
         }

@@ -5,6 +5,7 @@ use crate::conf::{LocationId, LogId};
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
+use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -242,6 +243,10 @@ pub struct CoreConf {
     pub post_action: Option<Arc<[u8]>>,
     pub recursive_error_pages: bool,
     pub reset_timedout_connection: bool,
+    /// `resolver`.
+    pub resolver: Option<Arc<Resolver>>,
+    /// How long a name may take to be looked up.
+    pub resolver_timeout: Duration,
     pub root: Arc<Root>,
     pub satisfy: Satisfy,
     pub send_timeout: Duration,
@@ -321,6 +326,8 @@ impl Default for CoreConf {
             post_action: None,
             recursive_error_pages: false,
             reset_timedout_connection: false,
+            resolver: None,
+            resolver_timeout: Duration::ZERO,
             root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
             satisfy: Satisfy::All,
             send_timeout: Duration::from_mins(1),

@@ -4,7 +4,7 @@ use super::http_conf::{
     Aio, BodyFile, CoreConf, FileCacheConf, IfModifiedSince, LingeringClose, Rate, Satisfy, ServerTokens,
     Symlinks, TempPath,
 };
-use super::{listen, location_rows, types};
+use super::{listen, location_rows, resolver, types};
 use crate::conf::{Cx, invalid_parameter, invalid_value};
 use crate::module::{Row, Set};
 use crate::{ignored, row, simple};
@@ -298,6 +298,25 @@ pub static ROWS: &[Row] = &[
         HSL,
         "off",
         "Whether timed-out connections are reset, which frees their memory in the kernel at once."
+    ),
+    row!(
+        "resolver",
+        HSL,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        false,
+        "Name servers (address, with a port if it is not 53) that are asked in turn for names that are known only at run time. valid= overrides how long answers are kept; ipv4=off and ipv6=off leave out a family. All threads share one cache.",
+        Set::Simple(resolver::set)
+    ),
+    simple!(
+        CoreConf,
+        msec,
+        "resolver_timeout",
+        resolver_timeout,
+        HSL,
+        "30s",
+        "How long a name may take to be looked up."
     ),
     simple!(
         CoreConf,

@@ -5,7 +5,7 @@ use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
 use brisk_net::listen::{Address, KeepAlive, Options};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct ListenSpec {
 /// The setter.
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
-    let addresses = addresses(token)?;
+    let addresses = addresses(cx, token)?;
     let server = ServerId(cx.global.servers.len() as u32 - 1);
     let mut spec = ListenSpec {
         server,
@@ -156,7 +156,7 @@ fn keepalive(text: &str) -> Option<KeepAlive> {
 }
 
 /// All addresses that the first parameter means: a port range is several, a name may have several.
-fn addresses(token: &Token) -> Result<Vec<Address>, Diag> {
+fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
     let text = token.str();
     let fail = |why: &str| {
         Err(Diag::emerg(token.span, format!("{why} in \"{text}\" of the \"listen\" directive"))
@@ -194,8 +194,8 @@ fn addresses(token: &Token) -> Result<Vec<Address>, Diag> {
                 Ok(ip) => vec![ip.into()],
                 Err(_) => return fail("invalid host"),
             },
-            Err(_) => match (host, 0).to_socket_addrs() {
-                Ok(found) => found.map(|a| a.ip()).collect(),
+            Err(_) => match cx.global.loader.addresses(host) {
+                Ok(found) => found,
                 Err(_) => return fail("host not found"),
             },
         },

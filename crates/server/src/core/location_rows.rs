@@ -315,9 +315,12 @@ fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
 pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let target = match d.arg(0).str() {
         "stderr" => LogTarget::Stderr,
-        text if text.starts_with("syslog:") => {
-            LogTarget::Syslog(Syslog::parse(&text["syslog:".len()..], &cx.global.env.hostname, d.arg(0))?)
-        }
+        text if text.starts_with("syslog:") => LogTarget::Syslog(Syslog::parse(
+            &text["syslog:".len()..],
+            &cx.global.env.hostname,
+            cx.global.loader,
+            d.arg(0),
+        )?),
         text if text.starts_with("memory:") => {
             return Err(Diag::emerg(d.arg(0).span, "error_log to memory is not supported")
                 .help("such a buffer can only be read with a debugger; use a file, stderr or syslog"));

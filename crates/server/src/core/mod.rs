@@ -6,6 +6,7 @@ pub mod listen;
 mod location_rows;
 mod main_conf;
 mod main_rows;
+pub mod resolver;
 mod simple;
 mod types;
 

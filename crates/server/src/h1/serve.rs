@@ -8,6 +8,7 @@ use crate::counters::Ongoing;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
+use crate::response::Reported;
 use crate::thread::Thread;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
@@ -298,7 +299,7 @@ async fn handle(
 ) -> Next {
     let mut r = Logged(Some(r));
     run = phases::drive(&mut r, run).await;
-    if matches!(run, Run::Respond) && r.has_unread_body() && !discard_received(&mut r) {
+    if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
         run = phases::drive(&mut r, run).await;
     }
@@ -398,6 +399,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
+    r.take_back_body();
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
@@ -411,6 +413,8 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
+        // Whoever made the body has told why it ended.
+        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
         // The body failed, not the client: a file or coded data that is not what it was said to be.
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>

@@ -187,23 +187,64 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
 
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
-    let mut tail = String::new();
-    if r.conn.is_some() {
-        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(r.client_text()));
-    }
-    let _ = write!(tail, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name));
-    let request_line = r.head.request_line.of(&r.buf);
-    if !request_line.is_empty() {
-        let _ = write!(tail, ", request: \"{}\"", String::from_utf8_lossy(request_line));
-    }
-    if let Some(host) = r.header(brisk_http::HeaderId::Host) {
-        let _ = write!(tail, ", host: \"{}\"", String::from_utf8_lossy(host));
-    }
-    if let Some(referer) = r.header(brisk_http::HeaderId::Referer) {
-        let _ = write!(tail, ", referrer: \"{}\"", String::from_utf8_lossy(referer));
-    }
-    let line = line(level, r.conn.as_ref().map(|c| c.id), format_args!("{message}{tail}"));
+    let line = line(level, r.conn.as_ref().map(|c| c.id), format_args!("{message}{}", About(r)));
     for to in r.core().error_log.iter().filter(|to| to.level >= level) {
         r.live.logs[to.log.0 as usize].message(level, &line);
+    }
+}
+
+/// What stands behind a message about a request.
+struct About<'a>(&'a Request);
+
+impl fmt::Display for About<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let r = self.0;
+        if r.conn.is_some() {
+            write!(f, ", client: {}", String::from_utf8_lossy(r.client_text()))?;
+        }
+        write!(f, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name))?;
+        let request_line = r.head.request_line.of(&r.buf);
+        if !request_line.is_empty() {
+            write!(f, ", request: \"{}\"", String::from_utf8_lossy(request_line))?;
+        }
+        if let Some(upstream) = &r.upstream {
+            write!(f, ", upstream: \"{upstream}\"")?;
+        }
+        if let Some(host) = r.header(brisk_http::HeaderId::Host) {
+            write!(f, ", host: \"{}\"", String::from_utf8_lossy(host))?;
+        }
+        if let Some(referer) = r.header(brisk_http::HeaderId::Referer) {
+            write!(f, ", referrer: \"{}\"", String::from_utf8_lossy(referer))?;
+        }
+        Ok(())
+    }
+}
+
+/// The error logs of a request and what is said of it there, for what goes on when the request is not at hand. It keeps
+/// no configuration alive.
+pub struct Witness {
+    logs: Vec<(LogLevel, Arc<LogFile>)>,
+    connection: Option<u64>,
+    about: String,
+}
+
+impl Witness {
+    pub fn of(r: &Request) -> Witness {
+        let logs = r.core().error_log.iter();
+        Witness {
+            logs: logs.map(|to| (to.level, r.live.logs[to.log.0 as usize].clone())).collect(),
+            connection: r.conn.as_ref().map(|conn| conn.id),
+            about: About(r).to_string(),
+        }
+    }
+
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        if !self.logs.iter().any(|(wanted, _)| *wanted >= level) {
+            return;
+        }
+        let line = line(level, self.connection, format_args!("{message}{}", self.about));
+        for (_, log) in self.logs.iter().filter(|(wanted, _)| *wanted >= level) {
+            log.message(level, &line);
+        }
     }
 }
