@@ -83,7 +83,7 @@ pub static VARIABLES: &[Variable] = &[
         content_length,
         "Content-Length of the request, or the length of its body once that was read.",
     ),
-    fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
+    fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
     fixed(
         "date_gmt",
@@ -302,7 +302,7 @@ pub fn find_arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn arg(r: &Request, name: &str, out: &mut Out) -> bool {
-    find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
+    !name.is_empty() && find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
 }
 
 /// The value of a cookie.

@@ -163,9 +163,8 @@ impl Table {
             }
         }
         for (prefix, row) in &self.families {
-            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
-                && !rest.is_empty()
-            {
+            // A family's bare prefix is a name too; it just never has a value.
+            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get) {
                 return (Kind::Source(Source::Family(get, rest.into())), row.set);
             }
         }
