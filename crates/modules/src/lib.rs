@@ -17,6 +17,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+mod gateway;
 mod geo;
 mod headers;
 mod index;
@@ -56,6 +57,9 @@ pub static MODULES: &[&Module] = &[
     &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
