@@ -250,6 +250,13 @@ impl<P: Protocol> Journey<'_, P> {
         let source = self.payload.source();
         let mut exchange = Box::new(Exchange::new(link, codec, source, limits, self.state.clone()));
         match self.read_head(r, &mut exchange).await {
+            // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
+            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
+                rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
+                self.state.note(|attempt| attempt.status = head.status);
+                r.resp.status = 502;
+                Attempted::Over(Failed { status: 502, kind: FailKind::Close })
+            }
             Ok(head) => {
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);

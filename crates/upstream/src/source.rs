@@ -90,7 +90,7 @@ impl Source {
     }
 
     /// The next bytes, at most `room`, if they are in memory.
-    pub fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
+    fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
         let (bytes, at): (&[u8], _) = match self {
             Source::Memory { content, at } => match &**content {
                 Content::Memory(bytes) => (bytes, at),
