@@ -39,6 +39,11 @@ impl Registry {
         self.lock().push(Entry { name: name.to_ascii_lowercase(), port, upstream });
     }
 
+    /// The group with this [`Backend::id`].
+    pub(super) fn by_id(&self, id: u64) -> Option<Arc<Upstream>> {
+        self.lock().iter().find(|entry| entry.upstream.id() == id).map(|entry| entry.upstream.clone())
+    }
+
     /// The `upstream` blocks, in their order.
     pub fn blocks(&self) -> Vec<Arc<Upstream>> {
         self.lock().iter().filter(|entry| entry.port.is_none()).map(|entry| entry.upstream.clone()).collect()

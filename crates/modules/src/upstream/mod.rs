@@ -6,6 +6,7 @@
 
 mod draft;
 mod group;
+mod health;
 mod implicit;
 mod queue;
 mod resolve;
@@ -30,8 +31,10 @@ const NAME: &str = "upstream";
 pub static MODULE: Module = Module {
     name: NAME,
     rows: rows::ROWS,
+    variables: brisk_upstream::vars::VARIABLES,
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
+    install: Some(|cx, plan| health::install(cx, plan)),
     ..Module::EMPTY
 };
 
@@ -39,6 +42,8 @@ pub static MODULE: Module = Module {
 #[derive(Clone, Default)]
 struct Conf {
     drafts: Vec<Draft>,
+    /// Of this location alone.
+    check: Option<Arc<health::Check>>,
 }
 
 impl ModuleConf for Conf {
@@ -47,11 +52,12 @@ impl ModuleConf for Conf {
     }
 
     fn must_enter(&self, into: Context) -> bool {
-        Context::SERVER.has(into) && !self.drafts.is_empty()
+        Context::SERVER.has(into) && !self.drafts.is_empty() || self.check.is_some()
     }
 
     fn enter(&mut self, _: Context) -> bool {
         self.drafts.clear();
+        self.check = None;
         true
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
+use super::Modules;
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
@@ -134,6 +135,11 @@ pub struct Snapshot {
     pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    pub modules: Modules,
+    /// Somebody may ask for the numbers of requests: they are recorded.
+    pub records_requests: bool,
+    /// Somebody asks how long requests have been waiting for the event loop.
+    pub measures_lag: bool,
 }
 
 impl Snapshot {
@@ -159,6 +165,9 @@ impl Snapshot {
             data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            modules: self.modules,
+            records_requests: self.records_requests,
+            measures_lag: self.measures_lag,
         }
     }
 
