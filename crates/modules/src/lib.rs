@@ -19,6 +19,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+mod gateway;
 pub mod fuzz;
 mod geo;
 mod headers;
@@ -66,6 +67,9 @@ pub static MODULES: &[&Module] = &[
     &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,

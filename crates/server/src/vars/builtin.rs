@@ -163,7 +163,7 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| number(out, r.buf.len() as u64 + r.body_received.get()),
         "Bytes of the request, body included.",
     ),
-    fixed("request_method", |r, out| some(out, r.head.method_name.of(&r.buf)), "The method."),
+    fixed("request_method", |r, out| some(out, r.method_name()), "The method."),
     fixed("request_port", request_port, "The port that the client named, if any."),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
     fixed(
