@@ -34,6 +34,7 @@ mod rewrite;
 mod secret;
 mod secure_link;
 mod split_clients;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod try_files;
@@ -74,6 +75,7 @@ pub static MODULES: &[&Module] = &[
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
