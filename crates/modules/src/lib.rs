@@ -42,6 +42,7 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod sub_filter;
@@ -92,6 +93,7 @@ pub static MODULES: &[&Module] = &[
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

@@ -310,7 +310,7 @@ impl Request {
 
     /// The scheme as clients see it.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     pub fn version(&self) -> Version {

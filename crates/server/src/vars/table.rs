@@ -184,6 +184,11 @@ impl Table {
         Some(id)
     }
 
+    /// Whether anything in the configuration names this variable (in lower case).
+    pub fn is_used(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.
     pub fn define_slot(&mut self, name: &str) -> Option<VarId> {
         let id = self.refer(name, None);
