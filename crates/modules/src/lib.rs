@@ -19,6 +19,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+mod gateway;
 pub mod fuzz;
 mod geo;
 mod headers;
@@ -41,6 +42,7 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod sub_filter;
@@ -66,6 +68,9 @@ pub static MODULES: &[&Module] = &[
     &browser::MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -88,6 +93,7 @@ pub static MODULES: &[&Module] = &[
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

@@ -1,6 +1,7 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
 use crate::thread::Listener;
+use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Stream;
 use brisk_net::clock::Now;
@@ -86,6 +87,12 @@ pub struct Connection {
     pub proxy: OnceCell<Box<ProxyHeader>>,
     /// The connection must begin with a PROXY header, which has not come yet.
     pub awaits_proxy_header: Cell<bool>,
+    /// The connection must begin with a ClientHello, which has not come yet.
+    pub awaits_hello: Cell<bool>,
+    /// Plain HTTP came where TLS was expected.
+    pub plain_on_tls: Cell<bool>,
+    /// What the TLS handshake has told.
+    pub secure: OnceCell<Box<Facts>>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
@@ -109,6 +116,9 @@ impl Connection {
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
             awaits_proxy_header: Cell::new(false),
+            awaits_hello: Cell::new(false),
+            plain_on_tls: Cell::new(false),
+            secure: OnceCell::new(),
             sends: Cell::new(false),
             generation: Cell::new(0),
             local: OnceCell::new(),

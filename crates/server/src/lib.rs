@@ -36,6 +36,7 @@ pub mod subrequest;
 pub mod temp_file;
 pub mod text;
 pub mod thread;
+pub mod tls;
 pub mod vars;
 pub mod worker;
 pub mod zone;

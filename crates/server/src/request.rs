@@ -288,6 +288,13 @@ impl Request {
         self.head.method == Method::Head
     }
 
+    /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.
+    pub fn method_name(&self) -> &[u8] {
+        let sent = self.head.method_name.of(&self.buf);
+        let is_same = self.depth > 0 || self.method == self.head.method || self.method == Method::Other;
+        if is_same { sent } else { self.method.as_str().as_bytes() }
+    }
+
     /// The file extension of the URI's last segment, without the dot.
     pub fn extension(&self) -> &[u8] {
         let name = memchr::memrchr(b'/', &self.uri).map_or(&self.uri[..], |at| &self.uri[at + 1..]);
@@ -303,7 +310,7 @@ impl Request {
 
     /// The scheme as clients see it.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     pub fn version(&self) -> Version {

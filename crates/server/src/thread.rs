@@ -15,6 +15,7 @@ use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
 use crate::service::Work;
+use crate::tls;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
@@ -522,6 +523,7 @@ impl Driver for ThreadDriver {
         if expired {
             if let Some((_, conn)) = self.0.connection(key) {
                 proxy_protocol::timed_out(&self.0.live(), &conn);
+                tls::timed_out(&self.0.live(), &conn);
             }
             self.0.release(index);
         }

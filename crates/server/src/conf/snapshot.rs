@@ -8,6 +8,7 @@ use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::service::Service;
+use crate::tls::Rules;
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
@@ -103,6 +104,8 @@ pub struct Server {
     /// The block itself as a location: server-level rewrite, defaults.
     pub root: LocationId,
     pub named: HashMap<Box<[u8]>, LocationId>,
+    /// What its `ssl_…` directives say; nothing without any that matters.
+    pub tls: Option<Arc<Rules>>,
 }
 
 /// A `location` block, a server block as such, or the inside of an `if` or `limit_except`.
@@ -150,7 +153,7 @@ impl Snapshot {
     #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
-        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
+        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
         Snapshot {
             main: self.main.clone(),
             core: self.core.clone(),

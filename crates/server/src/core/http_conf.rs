@@ -248,6 +248,7 @@ pub struct CoreConf {
     pub port_in_redirect: bool,
     pub post_action: Option<Arc<[u8]>>,
     pub recursive_error_pages: bool,
+    pub msie_refresh: bool,
     pub reset_timedout_connection: bool,
     /// `resolver`.
     pub resolver: Option<Arc<Resolver>>,
@@ -335,6 +336,7 @@ impl Default for CoreConf {
             port_in_redirect: true,
             post_action: None,
             recursive_error_pages: false,
+            msie_refresh: false,
             reset_timedout_connection: false,
             resolver: None,
             resolver_timeout: Duration::ZERO,

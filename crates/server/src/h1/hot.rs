@@ -17,6 +17,7 @@ use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
+use crate::tls;
 use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
@@ -63,6 +64,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
             Ok(0) => {
                 proxy_protocol::closed(&thread.live(), &conn);
+                tls::closed(&thread.live(), &conn);
                 thread.release(index);
             }
             Ok(count) => {
@@ -70,7 +72,10 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
                 used += count;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => thread.release(index),
+            Err(error) => {
+                tls::failed(&thread.live(), &conn, &error);
+                thread.release(index);
+            }
         }
     }
     answer(thread, &arena, &mut reads);
@@ -128,6 +133,10 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
             Some(rest) => input = rest,
             None => return,
         }
+    }
+    if conn.awaits_hello.get() {
+        tls::opening(thread, &live, index, &conn, input);
+        return;
     }
     let mut at = 0;
     let mut keepalive_ms = 0;

@@ -10,6 +10,7 @@ use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::response::Reported;
 use crate::thread::Thread;
+use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
 use std::future::Future;
@@ -25,6 +26,8 @@ use std::time::Duration;
 pub enum Begin {
     /// With reading a head.
     Read,
+    /// With certificates that a handshake needs.
+    Load(Box<tls::Load>),
     /// With a request that has to wait.
     Request(Box<Request>, Run),
     /// With the end.
@@ -98,9 +101,17 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         thread.release(index);
         return;
     }
+    if conn.awaits_hello.get() && !tls::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
+        Begin::Load(load) => match tls::finish(&thread.live(), &conn, *load).await {
+            true => Next::Read,
+            false => Next::Drop,
+        },
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
@@ -189,6 +200,8 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
+                // What the handshake has to send must leave before anything comes.
+                Some(Head::Idle) if conn.io.tls().is_some_and(brisk_net::Tls::has_control) => {}
                 Some(end) => return end,
             },
             None | Some(Ok(Parsed::Partial)) => {}
@@ -213,6 +226,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             continue;
         }
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        if tls::is_opening(conn) {
+            match read {
+                Err(_) => tls::timed_out(&thread.live(), conn),
+                Ok(Err(error)) => tls::failed(&thread.live(), conn, &error),
+                Ok(Ok(_)) => tls::closed(&thread.live(), conn),
+            }
+            return Head::Gone;
+        }
         let mut r = thread.take_request();
         r.head = head;
         match read {
@@ -227,14 +248,20 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
 fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option<Head> {
     buf.resize(16 << 10, 0);
     match conn.io.try_read(buf) {
-        Ok(0) => Some(Head::Gone),
+        Ok(0) => {
+            tls::closed(&thread.live(), conn);
+            Some(Head::Gone)
+        }
         Ok(count) => {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
             thread.files.must_confirm();
             None
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
-        Err(_) => Some(Head::Gone),
+        Err(error) => {
+            tls::failed(&thread.live(), conn, &error);
+            Some(Head::Gone)
+        }
     }
 }
 
