@@ -17,6 +17,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dictionary;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
@@ -71,6 +72,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,

@@ -384,6 +384,7 @@ fn is_usual(r: &Request) -> bool {
         && r.head.present & UNUSUAL == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
         && (!r.head.has(HeaderId::Connection)
             || r.head
                 .all(HeaderId::Connection)
