@@ -47,6 +47,7 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
     &auth_basic::MODULE,

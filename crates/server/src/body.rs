@@ -7,7 +7,7 @@
 
 use crate::core::{BodyFile, CoreConf};
 use crate::flow::Flow;
-use crate::h1::BodyReader;
+use crate::reader::BodyReader;
 use crate::limits::BODY_PIECE_BYTES;
 use crate::request::Request;
 use crate::temp_file::{Fate, TempError, TempFile};

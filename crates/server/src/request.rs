@@ -8,6 +8,7 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
+use crate::h2::Exchange;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -65,6 +66,8 @@ pub struct Request {
     pub thread: Rc<Thread>,
     pub live: Rc<Live>,
     pub conn: Option<Rc<Connection>>,
+    /// The stream that it came on, if its connection carries several. `None`: the connection is its own.
+    pub(crate) link: Option<Rc<Exchange>>,
     pub server: ServerId,
     pub loc: LocationId,
     pub cursor: Cursor,
@@ -136,6 +139,7 @@ impl Request {
             thread,
             live,
             conn: None,
+            link: None,
             server: ServerId(0),
             loc: LocationId(0),
             cursor: Cursor::default(),
@@ -181,6 +185,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.link = None;
         self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;

@@ -1,5 +1,6 @@
 //! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
 
+mod http2;
 mod http_conf;
 mod http_rows;
 pub mod listen;
@@ -9,6 +10,7 @@ mod main_rows;
 mod simple;
 mod types;
 
+pub use http2::{HTTP2, Http2Conf};
 pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
     LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
