@@ -62,6 +62,10 @@ impl BodyReader {
 
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
     pub async fn discard(&mut self, pause: Duration, time: Duration) -> bool {
-        each!(self, reader => reader.discard(pause, time).await)
+        match self {
+            BodyReader::H1(reader) => reader.discard(pause, time).await,
+            // The rest is none of the next request's business: streams end one by one.
+            BodyReader::H2(_) => true,
+        }
     }
 }

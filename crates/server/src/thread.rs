@@ -56,7 +56,14 @@ impl Live {
                 }
             })
             .collect();
-        Live { snap, logs, generation, prepared: RefCell::default(), prepared_h2: RefCell::default(), head_options }
+        Live {
+            snap,
+            logs,
+            generation,
+            prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
+            head_options,
+        }
     }
 
     /// The configuration of the default server of a listening socket, if that is still there.
@@ -348,11 +355,7 @@ impl Thread {
     }
 
     /// Does something to connections of HTTP/2.
-    fn sessions(
-        &self,
-        which: impl Fn(&Connection) -> bool,
-        what: impl Fn(&h2::Session, &Rc<Connection>),
-    ) {
+    fn sessions(&self, which: impl Fn(&Connection) -> bool, what: impl Fn(&h2::Session, &Rc<Connection>)) {
         let all: Vec<Rc<Connection>> = {
             let slots = self.slots.borrow();
             let conns = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|slot| &slot.conn);
@@ -379,7 +382,9 @@ impl Thread {
             let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
             let keys =
                 slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
-            keys.filter(|(_, s)| is_idle(s) && s.conn.session.get().is_none() && which(&s.conn)).map(|(i, _)| i).collect()
+            keys.filter(|(_, s)| is_idle(s) && s.conn.session.get().is_none() && which(&s.conn))
+                .map(|(i, _)| i)
+                .collect()
         };
         for index in idle {
             self.release(index);

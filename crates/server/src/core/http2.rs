@@ -189,9 +189,10 @@ fn core<'a>(cx: &'a mut Cx<'_, '_>) -> &'a mut CoreConf {
 fn preread_size(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let size = value::size(d.arg(0))?;
     let max = brisk_h2::frame::WINDOW_MAX;
-    core(cx).http2.body_preread_size = u32::try_from(size).ok().filter(|&size| size <= max).ok_or_else(|| {
-        Diag::emerg(d.span, format!("the maximum body preread buffer size is {max}"))
-    })?;
+    core(cx).http2.body_preread_size = u32::try_from(size)
+        .ok()
+        .filter(|&size| size <= max)
+        .ok_or_else(|| Diag::emerg(d.span, format!("the maximum body preread buffer size is {max}")))?;
     Ok(())
 }
 

@@ -120,7 +120,8 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
                 .help("this build has no TLS; put the server behind one that has"));
         }
         ("http2", None) => {
-            let text = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+            let text =
+                "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
             cx.warn(Diag::warn(token.span, text));
             spec.prefix.http2 = true;
             socket = false;

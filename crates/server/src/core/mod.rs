@@ -10,11 +10,11 @@ mod main_rows;
 mod simple;
 mod types;
 
-pub use http2::{HTTP2, Http2Conf};
 pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
     LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
+pub use http2::{HTTP2, Http2Conf};
 pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
 

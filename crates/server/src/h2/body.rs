@@ -143,9 +143,4 @@ impl BodyReader {
     pub fn discard_received(&mut self) -> Result<(), BodyError> {
         Ok(())
     }
-
-    /// The rest is none of the next request's business: streams end one by one.
-    pub async fn discard(&mut self, _: Duration, _: Duration) -> bool {
-        true
-    }
 }

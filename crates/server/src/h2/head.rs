@@ -167,7 +167,8 @@ impl<'a> Intake<'a> {
 
     fn regular(&mut self, field: &Field<'_>) {
         let Some(r) = self.r.as_deref_mut() else { return };
-        let value = if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
+        let value =
+            if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
         let id = HeaderId::from_number(field.tag);
         self.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
         if id == HeaderId::Cookie {
@@ -229,19 +230,14 @@ fn join_cookie(r: &mut Request, at: usize, crumb: &[u8]) {
 
 /// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
 fn upgrade_head(r: &mut Request, protocol: Span) {
-    let fields: [(HeaderId, &[u8], Option<&[u8]>); 3] = [
-        (HeaderId::Upgrade, b"upgrade", None),
-        (HeaderId::Connection, b"connection", Some(b"upgrade")),
+    let name = push(r, b"upgrade");
+    add(r, Header { name, value: protocol, id: HeaderId::Upgrade });
+    let (name, value) = (push(r, b"connection"), push(r, b"upgrade"));
+    add(r, Header { name, value, id: HeaderId::Connection });
+    if !r.head.has(HeaderId::SecWebSocketKey) {
         // Who answers it proves nothing to an HTTP/2 client (RFC 8441 §5).
-        (HeaderId::SecWebSocketKey, b"sec-websocket-key", Some(b"YnJpc2sgb3ZlciBIVFRQLzI=")),
-    ];
-    for (id, name, value) in fields {
-        if r.head.has(id) {
-            continue;
-        }
-        let name = push(r, name);
-        let value = value.map_or(protocol, |value| push(r, value));
-        add(r, Header { name, value, id });
+        let (name, value) = (push(r, b"sec-websocket-key"), push(r, b"YnJpc2sgb3ZlciBIVFRQLzI="));
+        add(r, Header { name, value, id: HeaderId::SecWebSocketKey });
     }
 }
 

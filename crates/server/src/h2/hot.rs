@@ -221,13 +221,12 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 Some(_) => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
                 None => body(session, stream, b"", true),
             },
-            Some(Event::Reset { stream, code, by_peer, value }) => {
-                if let Some(exchange) = value {
-                    reset(&live, conn, stream, code, by_peer);
-                    session.count_orphans(1);
-                    exchange.end(code);
-                }
+            Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
+                reset(&live, conn, stream, code, by_peer);
+                session.count_orphans(1);
+                exchange.end(code);
             }
+            Some(Event::Reset { value: None, .. }) => {}
             Some(Event::Pong(payload)) => life::pong(session, payload),
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}

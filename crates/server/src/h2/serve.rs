@@ -81,7 +81,8 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: boo
         Run::Respond => respond(&exchange, &mut r).await,
         _ => {
             // nginx: a client that was too slow has broken the rules.
-            let code = if r.resp.status == 408 { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::INTERNAL_ERROR };
+            let code =
+                if r.resp.status == 408 { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::INTERNAL_ERROR };
             exchange.session().reset(exchange.id, code);
         }
     }
@@ -279,7 +280,11 @@ impl<'a> Sender<'a> {
                 return self.head(&block, true);
             }
         }
-        if ended || self.exchange.session().end_body(self.exchange.id) { Ok(()) } else { Err(SendError::Gone) }
+        if ended || self.exchange.session().end_body(self.exchange.id) {
+            Ok(())
+        } else {
+            Err(SendError::Gone)
+        }
     }
 
     async fn stream(&mut self, mut stream: Box<dyn BodyStream>) -> Result<(), SendError> {
@@ -344,9 +349,7 @@ fn part_of(piece: &Piece, at: u64, len: u64) -> Piece {
         return piece.clone();
     }
     match piece {
-        Piece::Bytes(text) => {
-            Piece::Bytes(text[at as usize..][..len as usize].to_vec().into())
-        }
+        Piece::Bytes(text) => Piece::Bytes(text[at as usize..][..len as usize].to_vec().into()),
         Piece::File { file, range } => {
             let start = range.start + at;
             Piece::File { file: file.clone(), range: start..start + len }

@@ -246,7 +246,9 @@ impl Session {
             let Some(session) = conn.session.get() else { return };
             while !session.is_dead() && session.flushing.get() {
                 let live = session.thread.live();
-                let Some(pause) = live.default_core(&conn.listener).map(|core| core.send_timeout) else { break };
+                let Some(pause) = live.default_core(&conn.listener).map(|core| core.send_timeout) else {
+                    break;
+                };
                 let mut timer = pin!(sleep(pause));
                 let timed_out = poll_fn(|cx| {
                     if session.is_dead() || conn.io.poll_writable(cx).is_ready() {
@@ -410,9 +412,11 @@ pub(crate) fn flush_dirty(thread: &Rc<Thread>) {
             return;
         }
         for index in list {
-            let conn = thread.slots.borrow().get(index as usize).and_then(|(_, slot)| {
-                slot.as_ref().map(|slot| slot.conn.clone())
-            });
+            let conn = thread
+                .slots
+                .borrow()
+                .get(index as usize)
+                .and_then(|(_, slot)| slot.as_ref().map(|slot| slot.conn.clone()));
             let Some(conn) = conn else { continue };
             if let Some(session) = conn.session.get().filter(|session| session.dirty.replace(false)) {
                 session.flush(&conn);
