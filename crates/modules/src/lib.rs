@@ -19,8 +19,8 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
-mod gateway;
 pub mod fuzz;
+mod gateway;
 mod geo;
 mod headers;
 mod index;
@@ -58,6 +58,7 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
     &addition::MODULE,

@@ -57,7 +57,10 @@ struct Answer {
 /// How far the answer is.
 enum Stage {
     /// The bytes of the head so far.
-    Head { bytes: Vec<u8>, parser: Box<ResponseHead> },
+    Head {
+        bytes: Vec<u8>,
+        parser: Box<ResponseHead>,
+    },
     Body,
     /// The application has closed the stream, and not yet ended the request.
     StreamEnded,
@@ -65,7 +68,9 @@ enum Stage {
     Caught,
     /// There is more body than the head says.
     TooMuch,
-    Done { persists: bool },
+    Done {
+        persists: bool,
+    },
 }
 
 impl Default for Stage {
@@ -186,8 +191,8 @@ impl Answer {
         };
         let before = bytes.len();
         bytes.extend_from_slice(&input[range.clone()]);
-        let parsed = parse_cgi(bytes, parser, CgiStart::Fields)
-            .map_err(|error| CodecError::new(error.to_string()))?;
+        let parsed =
+            parse_cgi(bytes, parser, CgiStart::Fields).map_err(|error| CodecError::new(error.to_string()))?;
         if parsed == Parsed::Partial {
             if bytes.len() > question.head_bytes_max {
                 return Err(CodecError::new("upstream sent too big header"));
@@ -240,7 +245,8 @@ impl Answer {
         }
         let message = std::mem::take(&mut self.message);
         let is_found = |pattern: &[u8]| memchr::memmem::find(&message, pattern).is_some();
-        if matches!(self.stage, Stage::Head { .. }) && question.catch.iter().any(|pattern| is_found(pattern)) {
+        if matches!(self.stage, Stage::Head { .. }) && question.catch.iter().any(|pattern| is_found(pattern))
+        {
             self.stage = Stage::Caught;
         }
         let end = message.iter().rposition(|b| !b"\n\r. ".contains(b)).map_or(0, |at| at + 1);

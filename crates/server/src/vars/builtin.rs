@@ -97,7 +97,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
     family("http_*", http, "The request header of this name, with underscores for dashes."),
     fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header."),
-    fixed("http2", |_, _| true, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
+    fixed("http2", transport::http2, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
     fixed("http3", |_, _| true, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
     fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty."),
     fixed("is_request_port", is_request_port, ": if the client named a port, else empty."),
