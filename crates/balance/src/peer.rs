@@ -122,6 +122,20 @@ impl Stats {
         }
     }
 
+    pub(crate) fn reset(&self) {
+        let each = [
+            &self.requests,
+            &self.sent_bytes,
+            &self.received_bytes,
+            &self.fails,
+            &self.unavail,
+            &self.checks,
+            &self.check_fails,
+            &self.unhealthy,
+        ];
+        each.into_iter().chain(&self.responses).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }

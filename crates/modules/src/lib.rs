@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -53,6 +54,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
     &auth_request::MODULE,

@@ -234,8 +234,6 @@ impl Drop for Storing {
             given: None,
             over: self.over,
         };
-        brisk_net::spawn(async move {
-            while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {}
-        });
+        brisk_net::spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {} });
     }
 }

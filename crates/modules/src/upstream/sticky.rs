@@ -1,8 +1,8 @@
 //! `sticky`: sessions stay with their back end — by a cookie that we set, by a route in the request, or by what back ends
 //! set themselves.
 
-use super::draft::sessions_zone;
 use super::draft;
+use super::draft::sessions_zone;
 use brisk_balance::{Lease, Sessions};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_net::clock;

@@ -106,8 +106,7 @@ impl One {
         let Some(record) = records.get_mut(&id) else { return };
         record.is_being_asked = false;
         let passed = result.is_ok();
-        (record.passes, record.fails) =
-            if passed { (record.passes + 1, 0) } else { (0, record.fails + 1) };
+        (record.passes, record.fails) = if passed { (record.passes + 1, 0) } else { (0, record.fails + 1) };
         let was_bad = record.is_bad;
         if passed && record.passes >= self.check.passes {
             record.is_bad = false;
@@ -135,7 +134,9 @@ impl One {
             Err(why) => log_error(
                 live,
                 LogLevel::Warn,
-                format_args!("peer is unhealthy while health checking, health check failed: {why}, peer: {name}, upstream: \"{group}\""),
+                format_args!(
+                    "peer is unhealthy while health checking, health check failed: {why}, peer: {name}, upstream: \"{group}\""
+                ),
             ),
             Ok(()) => log_error(
                 live,
