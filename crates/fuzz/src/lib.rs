@@ -94,6 +94,40 @@ pub static TARGETS: &[Target] = &[
         dictionary: CACHE,
         bytes_max: 500,
     },
+    Target {
+        name: "ssi",
+        run: brisk_modules::fuzz::fuzz_ssi,
+        seeds: &["crates/modules/corpus/ssi"],
+        dictionary: PAGES,
+        bytes_max: 400,
+    },
+    Target {
+        name: "sub_filter",
+        run: brisk_modules::fuzz::fuzz_sub_filter,
+        seeds: &["crates/modules/corpus/sub_filter"],
+        dictionary: &[b"\n", b"a", b"A", b"ab", b"aab", b"abc", b"ABAB", b"aaa"],
+        bytes_max: 120,
+    },
+];
+
+const PAGES: &[&[u8]] = &[
+    b"<!--#",
+    b"-->",
+    b"<!--",
+    b"<",
+    b"-",
+    b"'",
+    b"\"",
+    b"\\",
+    b"=",
+    b" ",
+    b"\n",
+    b"echo",
+    b" var=\"a\"",
+    b"include virtual=\"/x\"",
+    b"if expr=\"$a = /x/\"",
+    b"block name='b'",
+    b"endblock",
 ];
 
 const CONFIGURATIONS: &[&str] = &[

@@ -3,6 +3,7 @@
 
 mod access;
 pub mod api;
+mod addition;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -19,6 +20,7 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+pub mod fuzz;
 mod geo;
 mod headers;
 mod index;
@@ -30,6 +32,7 @@ mod map;
 mod media_types;
 mod metrics;
 mod overload;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -38,8 +41,10 @@ mod rewrite;
 mod secret;
 mod secure_link;
 mod split_clients;
+mod ssi;
 mod static_files;
 mod stub_status;
+mod sub_filter;
 mod try_files;
 pub mod upstream;
 mod userid;
@@ -55,6 +60,7 @@ pub static MODULES: &[&Module] = &[
     &geo::MODULE,
     &access::MODULE,
     &api::MODULE,
+    &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
     &auth_request::MODULE,
@@ -77,12 +83,15 @@ pub static MODULES: &[&Module] = &[
     &log::MODULE,
     &map::MODULE,
     &metrics::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &ssi::MODULE,
     &stub_status::MODULE,
+    &sub_filter::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
     &upstream::MODULE,

@@ -11,6 +11,7 @@ pub mod counters;
 pub mod files;
 mod filters;
 pub mod flow;
+pub mod gather;
 pub mod h1;
 pub mod in_memory;
 pub mod interim;

@@ -132,7 +132,6 @@ pub struct Request {
     pub body: RequestBody,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
-    pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
     /// As `slots`, for what variables find out: they see the request only from outside.
@@ -185,7 +184,6 @@ impl Request {
             completed: false,
             body: RequestBody::Unread,
             body_received: Cell::new(0),
-            id: RefCell::new(None),
             slots: Vec::new(),
             findings: RefCell::default(),
         }
@@ -236,7 +234,6 @@ impl Request {
         self.completed = false;
         self.body = RequestBody::Unread;
         self.body_received.set(0);
-        *self.id.get_mut() = None;
         self.slots.clear();
         self.findings.get_mut().clear();
     }

@@ -32,6 +32,7 @@ const NAME: &str = "upstream";
 pub static MODULE: Module = Module {
     name: NAME,
     rows: rows::ROWS,
+    variables: brisk_upstream::vars::VARIABLES,
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
     install: Some(|cx, plan| health::install(cx, plan)),

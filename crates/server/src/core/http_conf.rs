@@ -261,6 +261,8 @@ pub struct CoreConf {
     pub sendfile_max_chunk: u64,
     pub server_name_in_redirect: bool,
     pub server_tokens: ServerTokens,
+    /// Bytes of a subrequest's answer that is to be a value.
+    pub subrequest_output_buffer_size: u64,
     pub symlinks: Arc<Symlinks>,
     pub tcp_nodelay: bool,
     pub tcp_nopush: bool,
@@ -343,6 +345,7 @@ impl Default for CoreConf {
             sendfile_max_chunk: 2 << 20,
             server_name_in_redirect: false,
             server_tokens: ServerTokens::On,
+            subrequest_output_buffer_size: 4096,
             symlinks: Arc::new(Symlinks::Follow),
             tcp_nodelay: true,
             tcp_nopush: false,

@@ -265,6 +265,15 @@ pub static ROWS: &[Row] = &[
     ),
     simple!(
         CoreConf,
+        size,
+        "subrequest_output_buffer_size",
+        subrequest_output_buffer_size,
+        HSL,
+        "4k",
+        "The longest answer of a subrequest that may become a variable's value (SSI's include with set)."
+    ),
+    simple!(
+        CoreConf,
         number,
         "max_headers",
         max_headers,
@@ -822,13 +831,6 @@ pub static ROWS: &[Row] = &[
         "memory is allocated as needed"
     ),
     ignored!("request_pool_size", HS, Arity::ONE, "Memory per request.", "memory is allocated as needed"),
-    ignored!(
-        "subrequest_output_buffer_size",
-        HSL,
-        Arity::ONE,
-        "Buffer for subrequests.",
-        "memory is allocated as needed"
-    ),
     ignored!(
         "server_names_hash_bucket_size",
         HTTP,
