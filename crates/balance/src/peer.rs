@@ -96,6 +96,13 @@ impl ServerSpec {
     }
 }
 
+impl ServerSpec {
+    /// The port that addresses of its name get.
+    pub fn port(&self) -> u16 {
+        self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80)
+    }
+}
+
 /// What a peer has done, for reports. Any thread adds to it.
 #[derive(Debug, Default)]
 pub struct Stats {

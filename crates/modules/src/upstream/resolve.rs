@@ -142,10 +142,8 @@ impl Upstream {
 
     /// The port that a server's addresses get.
     fn port_of(&self, id: PeerId) -> u16 {
-        let spec =
-            self.group().servers().into_iter().find(|server| server.id == id).map(|server| server.spec);
-        let written = spec.and_then(|spec| spec.server.rsplit_once(':')?.1.parse().ok());
-        written.unwrap_or(80)
+        let servers = self.group().servers();
+        servers.iter().find(|server| server.id == id).map_or(80, |server| server.spec.port())
     }
 
     /// Asks the system for a name until it is known.
