@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
 mod addition;
 mod auth_basic;
 pub mod auth_jwt;
@@ -61,6 +62,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
