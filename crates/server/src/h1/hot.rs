@@ -191,7 +191,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && at == input.len() => thread.release(index),
+        Stand::Close { clean: true } if settled && at == input.len() => {
+            // Who sees the end of the connection finds the line in the log, as with nginx.
+            thread.logs.flush_due();
+            thread.release(index);
+        }
         stand => {
             conn.input.borrow_mut().extend_from_slice(&input[at..]);
             let rest = out[written..].to_vec();

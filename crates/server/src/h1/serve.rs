@@ -497,6 +497,8 @@ pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    // Who sees the end of the connection finds the line in the log, as with nginx.
+    thread.logs.flush_due();
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {
