@@ -213,6 +213,12 @@ impl Response {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
     }
 
+    /// The body is not what ranges could be cut of (any more), whoever said it was.
+    pub fn forbid_ranges(&mut self) {
+        self.allow_ranges = false;
+        self.remove("Accept-Ranges");
+    }
+
     /// A complete small response.
     pub fn text(&mut self, status: u16, content_type: impl Into<Text>, body: impl Into<Text>) {
         let body = body.into();

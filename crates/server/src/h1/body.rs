@@ -122,9 +122,12 @@ impl BodyReader {
         loop {
             self.take_input(out)?;
             if out.len() > before {
+                self.expects = false;
                 return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
+                // As in nginx, also if there turns out to be nothing to send.
+                ready!(self.say_continue(cx))?;
                 return Poll::Ready(Ok(false));
             }
             if !self.deadline.is_set() {
@@ -249,6 +252,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
+        self.expects = false;
         self.limit = 0;
         let work = async {
             let mut sink = Vec::new();

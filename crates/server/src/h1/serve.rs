@@ -444,6 +444,8 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    // Who sees the end of the connection finds its requests in the log.
+    thread.logs.flush_due();
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {

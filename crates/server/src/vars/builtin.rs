@@ -83,7 +83,7 @@ pub static VARIABLES: &[Variable] = &[
         content_length,
         "Content-Length of the request, or the length of its body once that was read.",
     ),
-    fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
+    fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
     fixed(
         "date_gmt",

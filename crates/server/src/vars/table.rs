@@ -163,9 +163,7 @@ impl Table {
             }
         }
         for (prefix, row) in &self.families {
-            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
-                && !rest.is_empty()
-            {
+            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get) {
                 return (Kind::Source(Source::Family(get, rest.into())), row.set);
             }
         }
