@@ -69,6 +69,8 @@ pub struct Connection {
     pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
+    /// Interim responses that the socket has not taken yet: they leave before anything else.
+    pub unsent: RefCell<Vec<u8>>,
     /// `$connection`: unique in the process.
     pub id: u64,
     pub peer: Peer,
@@ -97,6 +99,7 @@ impl Connection {
         Connection {
             io,
             input: RefCell::default(),
+            unsent: RefCell::default(),
             id,
             peer,
             peer_text: peer.to_string().into_bytes().into(),

@@ -8,6 +8,7 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
+use crate::interim::Interim;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -101,6 +102,10 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// How interim responses are sent; `None` where that cannot be.
+    pub interim: Option<Rc<dyn Interim>>,
+    /// Hints were sent, or it was found that there are none.
+    pub(crate) hinted: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -127,7 +132,6 @@ pub struct Request {
     pub body: RequestBody,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
-    pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
     /// As `slots`, for what variables find out: they see the request only from outside.
@@ -164,6 +168,8 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            interim: None,
+            hinted: false,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
@@ -178,7 +184,6 @@ impl Request {
             completed: false,
             body: RequestBody::Unread,
             body_received: Cell::new(0),
-            id: RefCell::new(None),
             slots: Vec::new(),
             findings: RefCell::default(),
         }
@@ -208,6 +213,8 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
+        self.interim = None;
+        self.hinted = false;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
@@ -227,7 +234,6 @@ impl Request {
         self.completed = false;
         self.body = RequestBody::Unread;
         self.body_received.set(0);
-        *self.id.get_mut() = None;
         self.slots.clear();
         self.findings.get_mut().clear();
     }

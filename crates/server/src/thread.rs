@@ -7,8 +7,10 @@ use crate::core::CoreConf;
 use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1;
+use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
+use crate::metrics::{Places, PlacesOfThread};
 use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
@@ -35,6 +37,8 @@ pub struct Live {
     pub(crate) prepared: RefCell<Prepared>,
     /// Limits of request heads, by [`ListenId`].
     pub(crate) head_options: Vec<HeadOptions>,
+    /// `None`: nobody asks for the numbers of requests.
+    pub(crate) places: Option<Places>,
 }
 
 impl Live {
@@ -54,7 +58,8 @@ impl Live {
                 }
             })
             .collect();
-        Live { snap, logs, generation, prepared: RefCell::default(), head_options }
+        let places = snap.records_requests.then(Places::default);
+        Live { snap, logs, generation, prepared: RefCell::default(), head_options, places }
     }
 
     /// The configuration of the default server of a listening socket, if that is still there.
@@ -86,6 +91,7 @@ impl Live {
             generation: self.generation,
             prepared: RefCell::default(),
             head_options: Vec::new(),
+            places: self.places.as_ref().map(|places| places.reduced(location)),
         }
     }
 }
@@ -97,6 +103,8 @@ pub struct Shared {
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
     pub counters: Vec<Counters>,
+    /// Numbers of requests, by thread.
+    pub places: Vec<PlacesOfThread>,
     pub watcher: Option<Arc<Watcher>>,
     /// Readable when a thread that drains has no connection left.
     empty: OwnedFd,
@@ -109,6 +117,7 @@ impl Shared {
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
             counters: (0..threads).map(|_| Counters::default()).collect(),
+            places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
             watcher,
             empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
@@ -162,6 +171,8 @@ pub struct Thread {
     // Boxed: they are handed around between the table, tasks and subrequests.
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Request>>>,
+    /// `early_hints_learn`.
+    pub(crate) learned: RefCell<Learned>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
@@ -179,9 +190,10 @@ thread_local! {
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
+        Loop::current().measure_lag(live.snap.measures_lag);
         let thread = Rc::new(Thread {
             index,
-            files: Files::new(shared.watcher.clone()),
+            files: Files::new(shared.clone(), index),
             shared,
             logs: LogBuffers::default(),
             live: RefCell::new(Rc::new(live)),
@@ -189,6 +201,7 @@ impl Thread {
             slots: RefCell::default(),
             free: RefCell::default(),
             requests: RefCell::default(),
+            learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
             out: RefCell::new(Vec::with_capacity(64 << 10)),
             date: Cell::new((0, [0; 29])),
@@ -260,6 +273,7 @@ impl Thread {
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let generation = live.generation;
+        Loop::current().measure_lag(live.snap.measures_lag);
         let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;

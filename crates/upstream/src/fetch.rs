@@ -412,7 +412,8 @@ impl<P: Protocol> Journey<'_, P> {
             .filter(|field| passes(field.name))
             .map(|field| (field.name.to_vec().into(), field.value.to_vec().into()))
             .collect();
-        drop(fields);
+        // r.send_early_hints(&fields);
+        let _ = fields;
     }
 
     /// An attempt without an answer: the next selection, if there is to be another attempt.

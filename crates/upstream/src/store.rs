@@ -219,6 +219,7 @@ impl BodyStream for Storing {
 
 impl Drop for Storing {
     fn drop(&mut self) {
+        // Nothing to be done for a file that is complete, or will never be.
         if self.work.is_none() || self.over && !matches!(self.work, Some(Work::Finish(_))) {
             return;
         }
@@ -233,9 +234,6 @@ impl Drop for Storing {
             given: None,
             over: self.over,
         };
-        brisk_net::spawn(async move {
-            while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {}
-            rest.work = None;
-        });
+        brisk_net::spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {} });
     }
 }

@@ -35,4 +35,5 @@ pub static HTTP: Module = Module {
     conf: || std::sync::Arc::new(CoreConf::default()),
     finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
+    ..Module::EMPTY
 };

@@ -148,7 +148,9 @@ impl BodyReader {
     /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
     fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if std::mem::take(&mut self.expects) {
-            self.unsent = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+            // Behind an interim response that has not left yet.
+            self.unsent = self.conn.unsent.take();
+            self.unsent.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         while !self.unsent.is_empty() {
             match self.conn.io.try_write(&self.unsent) {

@@ -9,6 +9,7 @@ use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
 use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
+use crate::metrics::{self, Ended};
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
@@ -332,6 +333,7 @@ fn prepared(
     out.extend_from_slice(&answer.bytes);
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
+    thread.counters().prepared.up();
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
@@ -347,6 +349,16 @@ fn prepared(
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
         r.completed = true;
         finish(r);
+    } else if let Some(places) = &live.places {
+        let ended = Ended {
+            server: answer.server,
+            location: answer.location,
+            status: answer.status,
+            sent_bytes: answer.bytes.len() as u64,
+            received_bytes: r.head.len as u64,
+            started_us: r.started.mono_us,
+        };
+        places.record(thread, live, ended);
     }
     true
 }
@@ -411,6 +423,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
 /// The log phase.
 #[inline]
 pub fn finish(r: &Request) {
+    metrics::record(r);
     let live = &r.live;
     for handler in &live.snap.location(r.loc).plan.log {
         handler.log(r);

@@ -12,4 +12,5 @@ mod send;
 mod serve;
 
 pub use body::BodyReader;
+pub(crate) use hot::finish;
 pub use hot::ready;

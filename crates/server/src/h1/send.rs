@@ -165,8 +165,7 @@ impl Sender {
                 }
             }
             Body::Stream(stream) => {
-                self.raw(head).await?;
-                let result = self.pull(stream, chunked).await;
+                let result = self.pull(head, stream, chunked).await;
                 // What it holds (a back end's connection, the request's body) is given back before the request ends.
                 self.stream = None;
                 result?;
@@ -185,7 +184,14 @@ impl Sender {
         Ok(())
     }
 
-    async fn pull(&mut self, stream: Box<dyn BodyStream>, chunked: bool) -> Result<(), SendError> {
+    /// The head leaves with the first piece, or when there is none for now: a body that fails before that has no
+    /// response (nginx: `postpone_output`).
+    async fn pull(
+        &mut self,
+        mut head: &[u8],
+        stream: Box<dyn BodyStream>,
+        chunked: bool,
+    ) -> Result<(), SendError> {
         self.stream = Some(stream);
         loop {
             let next = poll_fn(|cx| match &mut self.stream {
@@ -193,10 +199,12 @@ impl Sender {
                 None => Poll::Ready(None),
             });
             match next.await {
-                None => return Ok(()),
+                None => return self.raw(head).await,
                 Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Chunk::Flush)) => {}
-                Some(Ok(Chunk::Piece(piece))) => self.piece_with_head(b"", &piece, chunked).await?,
+                Some(Ok(Chunk::Flush)) => self.raw(std::mem::take(&mut head)).await?,
+                Some(Ok(Chunk::Piece(piece))) => {
+                    self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
+                }
             }
         }
     }

@@ -298,6 +298,7 @@ async fn handle(
     keepalive: &mut Duration,
 ) -> Next {
     let mut r = Logged(Some(r));
+    r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
     if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
@@ -382,7 +383,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
     }
-    let mut bytes = Vec::with_capacity(512);
+    r.interim = None;
+    let mut bytes = conn.unsent.take();
+    bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
     if r.core().post_action.is_none() {

@@ -516,8 +516,7 @@ fn remote_user(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_id(r: &Request, out: &mut Out) -> bool {
-    let mut id = r.id.borrow_mut();
-    let text = id.get_or_insert_with(|| {
+    let text = r.common.id.get_or_init(|| {
         let mut bytes = [0u8; 16];
         // The kernel's generator only fails before it is seeded, at boot.
         let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -525,7 +524,7 @@ fn request_id(r: &Request, out: &mut Out) -> bool {
         let _ = write!(&mut text[..], "{:032x}", u128::from_be_bytes(bytes));
         text
     });
-    put(out, &*text)
+    put(out, text)
 }
 
 fn response_status(r: &Request, out: &mut Out) -> bool {

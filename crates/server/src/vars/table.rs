@@ -92,6 +92,14 @@ pub struct Var {
     used_at: Option<Span>,
 }
 
+/// What a name stands for, where nobody referred to it while the configuration was built.
+pub(super) enum Found {
+    Id(VarId),
+    /// Built in, but not mentioned.
+    Source(Source),
+    Nothing,
+}
+
 /// All variables of a configuration.
 #[derive(Default)]
 pub struct Table {
@@ -132,6 +140,18 @@ impl Table {
         self.vars.push(Var { name: name.as_str().into(), kind, assign, depends, used_at: span });
         self.names.insert(name.into(), id);
         id
+    }
+
+    /// What `name` stands for, without regard to case.
+    pub(super) fn find(&self, name: &str) -> Found {
+        let name = name.to_ascii_lowercase();
+        if let Some(&id) = self.names.get(name.as_str()) {
+            return Found::Id(id);
+        }
+        match self.builtin_kind(&name) {
+            (Kind::Source(source), _) => Found::Source(source),
+            _ => Found::Nothing,
+        }
     }
 
     fn builtin_kind(&self, name: &str) -> (Kind, Option<Assign>) {
