@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 /// Does something with the fields of a request.
 pub fn with_fields<T>(r: &Request, work: impl FnOnce(Fields<'_>) -> T) -> T {
-    let fields: Vec<Field<'_>> = r.head.headers.iter().map(|h| (h.name.of(&r.buf), h.value.of(&r.buf))).collect();
+    let fields: Vec<Field<'_>> =
+        r.head.headers.iter().map(|h| (h.name.of(&r.buf), h.value.of(&r.buf))).collect();
     work(Fields(&fields))
 }
 
@@ -79,7 +80,12 @@ pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
 /// Fills the response from a stored answer.
 pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Object>, now: i64) -> Flow {
     let Some(head) = head(object) else {
-        rlog!(r, Crit, "cache file of key \"{}\" contains invalid header", String::from_utf8_lossy(&object.meta.key));
+        rlog!(
+            r,
+            Crit,
+            "cache file of key \"{}\" contains invalid header",
+            String::from_utf8_lossy(&object.meta.key)
+        );
         return Flow::Status(500);
     };
     let note = Note::of(r);
@@ -88,7 +94,9 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     let (range, part) = match &object.meta.part {
         None => (whole, None),
         Some(part) => match partial::serve(part, r.header(HeaderId::Range)) {
-            Serve::Stored(start, end) => (start - part.start..end - part.start, Some((start, end, part.total))),
+            Serve::Stored(start, end) => {
+                (start - part.start..end - part.start, Some((start, end, part.total)))
+            }
             Serve::Ask => (whole, None),
         },
     };

@@ -127,6 +127,8 @@ pub struct Rules {
     pub key_has_credentials: bool,
     /// Written in this very block.
     is_own: bool,
+    /// Where it is written.
+    span: Option<Span>,
 }
 
 impl Default for Rules {
@@ -151,6 +153,7 @@ impl Default for Rules {
             mode: Mode::Nginx,
             key_has_credentials: false,
             is_own: false,
+            span: None,
         }
     }
 }
@@ -175,6 +178,7 @@ pub fn zone<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let rules = rules::<P>(cx);
     rules.is_own = !matches!(zone, Zone::Off);
     rules.zone = zone;
+    rules.span = Some(token.span);
     Ok(())
 }
 
@@ -321,32 +325,39 @@ pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// When a block's `*_pass` is known.
-pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+/// When it is known whether a block passes its requests on.
+pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) {
     let rules = cx.conf_of::<Conf<P>>().rules.clone();
     let prefix = PREFIXES[P];
+    let Some(span) = rules.span else { return };
     if matches!(rules.zone, Zone::Off) {
-        return Ok(());
+        return;
+    }
+    if !passes {
+        // What is inherited may be meant for inner blocks.
+        if rules.is_own && cx.block == Context::LOCATION {
+            cx.warn(
+                Diag::notice(span, format!("\"{prefix}_cache\" has no effect without \"{prefix}_pass\""))
+                    .help(format!(
+                        "add {prefix}_pass to this location, or move {prefix}_cache to where it is"
+                    )),
+            );
+        }
+        return;
     }
     if rules.key.is_none() && P != PROXY {
-        cx.warn(
-            Diag::warn(d.span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\""))
-                .help(format!("write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";")),
-        );
+        cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(
+            "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"
+        )));
     }
-    let unmatched = |bypass: &&Arc<Template>| !rules.no_cache.contains(*bypass);
-    if rules.bypass.iter().any(|bypass| unmatched(&bypass)) {
-        cx.warn(
-            Diag::warn(
-                d.span,
-                format!("\"{prefix}_cache_bypass\" without the same condition in \"{prefix}_no_cache\": answers that bypass the cache are stored"),
-            )
-            .help(format!(
-                "what one visitor gets that way is given to the next: add {prefix}_no_cache with the same parameters"
-            )),
+    if rules.bypass.iter().any(|bypass| !rules.no_cache.contains(bypass)) {
+        let text = format!(
+            "\"{prefix}_cache_bypass\" without the same condition in \"{prefix}_no_cache\": answers that bypass the cache are stored"
         );
+        cx.warn(Diag::warn(span, text).help(format!(
+            "what one visitor gets that way is given to the next: add {prefix}_no_cache with the same parameters"
+        )));
     }
-    Ok(())
 }
 
 /// A parameter NAME=VALUE.

@@ -18,10 +18,9 @@ mod rows;
 mod tests;
 mod variables;
 
-pub use conf::{Conf, Rules};
+pub use conf::{Conf, check};
 pub use handle::Caching;
 
-use brisk_conf::Diag;
 use brisk_server::conf::Cx;
 use brisk_server::module::Module;
 use std::sync::Arc;
@@ -73,9 +72,4 @@ pub fn caching<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
     let rules = &cx.conf_of::<Conf<P>>().rules;
     let zones = rules.zone.resolve(cx)?;
     Some(Arc::new(Caching::new(rules.clone(), zones)))
-}
-
-/// What has to be said of a location with a cache when its `*_pass` is known; errors are those of nginx.
-pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, d: &brisk_conf::Directive) -> Result<(), Diag> {
-    conf::check::<P>(cx, d)
 }

@@ -6,6 +6,7 @@ use brisk_cache::{Cache, Pace, Settings};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
+use brisk_server::log::ErrorLogs;
 use brisk_server::request::Request;
 use brisk_server::service::{Service, Work};
 use brisk_server::vars::Template;
@@ -53,15 +54,8 @@ impl Service for Declared {
         if *cache.settings() != self.settings {
             cache.configure(self.settings.clone());
         }
-        let (snap, logs) = (work.live.snap.clone(), work.live.logs.clone());
-        let core = snap.core.clone();
-        cache.set_report(Arc::new(move |text: &str| {
-            brisk_net::clock::refresh();
-            let line = brisk_server::log::line(LogLevel::Crit, None, format_args!("{text}"));
-            for to in core.error_log.iter().filter(|to| to.level >= LogLevel::Crit) {
-                logs[to.log.0 as usize].message(LogLevel::Crit, &line);
-            }
-        }));
+        let logs = ErrorLogs::main(&work.live);
+        cache.set_report(Arc::new(move |text: &str| logs.write(LogLevel::Crit, format_args!("{text}"))));
     }
 }
 
@@ -144,25 +138,31 @@ impl Draft {
     fn parameter(&mut self, token: &Token) -> Result<(), Diag> {
         let (name, text) = split(token)?;
         let inner = Token { value: text.as_bytes().into(), span: token.span, quoted: false };
-        let named = |what: &str| {
-            Diag::emerg(token.span, format!("invalid {what} value \"{}\"", token.text()))
-        };
+        let named =
+            |what: &str| Diag::emerg(token.span, format!("invalid {what} value \"{}\"", token.text()));
         match name {
             "levels" => self.levels = levels(text).ok_or_else(|| bad_levels(token))?,
             "keys_zone" => self.zone = Some(keys_zone(text, token)?),
             "use_temp_path" => drop(value::choice(&inner, &[("on", ()), ("off", ())]).map_err(|_| {
-                Diag::emerg(token.span, format!("invalid use_temp_path value \"{text}\", it must be \"on\" or \"off\""))
+                Diag::emerg(
+                    token.span,
+                    format!("invalid use_temp_path value \"{text}\", it must be \"on\" or \"off\""),
+                )
             })?),
             "inactive" => {
-                self.settings.inactive = Duration::from_secs(value::seconds(&inner).map_err(|_| named("inactive"))?);
+                self.settings.inactive =
+                    Duration::from_secs(value::seconds(&inner).map_err(|_| named("inactive"))?);
             }
-            "max_size" => self.settings.bytes_max = Some(value::offset(&inner).map_err(|_| named("max_size"))?),
+            "max_size" => {
+                self.settings.bytes_max = Some(value::offset(&inner).map_err(|_| named("max_size"))?)
+            }
             "min_free" => self.settings.min_free = value::offset(&inner).map_err(|_| named("min_free"))?,
             "memory" => {
                 self.settings.memory_bytes_max = value::offset(&inner).map_err(|_| named("memory"))? as usize;
             }
             "purger" => {
-                let on = value::choice(&inner, &[("on", true), ("off", false)]).map_err(|_| named("purger"))?;
+                let on =
+                    value::choice(&inner, &[("on", true), ("off", false)]).map_err(|_| named("purger"))?;
                 self.purger = on.then_some(self.purger_pace);
             }
             _ => return self.pace(name, &inner, token),
@@ -195,7 +195,8 @@ impl Draft {
 
 /// `1:2`: one to three levels of one or two digits.
 fn levels(text: &str) -> Option<Vec<u8>> {
-    let levels: Option<Vec<u8>> = text.split(':').map(|level| level.parse().ok().filter(|l| matches!(l, 1 | 2))).collect();
+    let levels: Option<Vec<u8>> =
+        text.split(':').map(|level| level.parse().ok().filter(|l| matches!(l, 1 | 2))).collect();
     levels.filter(|levels| (1..=3).contains(&levels.len()))
 }
 
@@ -225,8 +226,11 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
         draft.parameter(token)?;
     }
     let Some((name, bytes, token)) = draft.zone.take() else {
-        return Err(Diag::emerg(d.span, format!("\"{}_cache_path\" must have \"keys_zone\" parameter", PREFIXES[P]))
-            .help("write keys_zone=NAME:SIZE, for example keys_zone=one:10m"));
+        return Err(Diag::emerg(
+            d.span,
+            format!("\"{}_cache_path\" must have \"keys_zone\" parameter", PREFIXES[P]),
+        )
+        .help("write keys_zone=NAME:SIZE, for example keys_zone=one:10m"));
     };
     if find(cx, &name).is_some() {
         return Err(Diag::emerg(token.span, format!("duplicate zone \"{name}\"")));
@@ -245,7 +249,8 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
     let meaning = Token { value: text.into_bytes().into(), span: d.arg(0).span, quoted: false };
     cx.writes_into(folder);
     // Its size is no part of its meaning: a reload that changes it keeps what is stored.
-    let zone = cx.global.add_zone(MODULE, (name.clone(), 0), &token, &meaning, |_| Arc::new(Cell::default()))?;
+    let zone =
+        cx.global.add_zone(MODULE, (name.clone(), 0), &token, &meaning, |_| Arc::new(Cell::default()))?;
     let declared = Arc::new(Declared {
         name: name.as_str().into(),
         folder: folder.into(),

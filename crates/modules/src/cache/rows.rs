@@ -21,7 +21,7 @@ macro_rules! cache_row {
 }
 
 macro_rules! cache_rows {
-    ($prefix:literal, $p:expr, $key:literal) => {
+    ($prefix:literal, $p:expr, $key:literal, [$($own:expr),*]) => {
         &[
             cache_row!($prefix, "_cache", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::zone::<{ $p }>,
                 concat!("The cache that answers are stored in: a zone of ", $prefix, "_cache_path, which may be given by variables, or off.")),
@@ -29,8 +29,6 @@ macro_rules! cache_rows {
                 "Whether an answer that may be given out stale is brought up to date by a request of its own, behind the client's back."),
             cache_row!($prefix, "_cache_bypass", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::bypass::<{ $p }>,
                 concat!("Conditions under which no answer is taken from the cache: strings of which one is neither empty nor \"0\". The answer is stored unless ", $prefix, "_no_cache says otherwise; -t warns about that.")),
-            cache_row!($prefix, "_cache_convert_head", Context::HSL, Arity::ONE, D::Value("on"), Replace, false, conf::convert_head::<{ $p }>,
-                "Whether a GET is sent for a HEAD, so that the answer can be stored."),
             cache_row!($prefix, "_cache_key", Context::HSL, Arity::ONE, D::Told($key), Replace, false, conf::key::<{ $p }>,
                 "What tells stored answers apart. A key with $http_authorization or $remote_user allows to store answers to requests with credentials."),
             cache_row!($prefix, "_cache_lock", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::lock::<{ $p }>,
@@ -59,11 +57,27 @@ macro_rules! cache_rows {
                 "How long answers with these statuses (200, 301 and 302; any) are fresh that do not say so themselves."),
             cache_row!($prefix, "_no_cache", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::no_cache::<{ $p }>,
                 "Conditions under which an answer is not stored: strings of which one is neither empty nor \"0\"."),
+            $($own),*
         ]
     };
 }
 
-pub static PROXY_ROWS: &[Row] = cache_rows!("proxy", PROXY, "scheme, proxy_pass's host and the URI that is asked for");
-pub static FASTCGI_ROWS: &[Row] = cache_rows!("fastcgi", FASTCGI, "none: it must be given");
-pub static SCGI_ROWS: &[Row] = cache_rows!("scgi", SCGI, "none: it must be given");
-pub static UWSGI_ROWS: &[Row] = cache_rows!("uwsgi", UWSGI, "none: it must be given");
+pub static PROXY_ROWS: &[Row] = cache_rows!(
+    "proxy",
+    PROXY,
+    "scheme, proxy_pass's host and the URI that is asked for",
+    [cache_row!(
+        "proxy",
+        "_cache_convert_head",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("on"),
+        Replace,
+        false,
+        conf::convert_head::<PROXY>,
+        "Whether a GET is sent for a HEAD, so that the answer can be stored."
+    )]
+);
+pub static FASTCGI_ROWS: &[Row] = cache_rows!("fastcgi", FASTCGI, "none: it must be given", []);
+pub static SCGI_ROWS: &[Row] = cache_rows!("scgi", SCGI, "none: it must be given", []);
+pub static UWSGI_ROWS: &[Row] = cache_rows!("uwsgi", UWSGI, "none: it must be given", []);

@@ -4,11 +4,7 @@ use super::note::Note;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
 
-const fn fixed(
-    name: &'static str,
-    get: fn(&Request, &mut Vec<u8>) -> bool,
-    doc: &'static str,
-) -> Variable {
+const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
     Variable { name, get: VariableGet::Fixed(get), set: None, doc }
 }
 

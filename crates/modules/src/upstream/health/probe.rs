@@ -52,7 +52,9 @@ fn request(ask: &Ask<'_>) -> Vec<u8> {
         field(b"Host", &ask.passes.host);
     }
     for (name, value) in headers.iter().filter(|(name, value)| {
-        !value.is_empty() && !name.eq_ignore_ascii_case(b"connection") && !name.eq_ignore_ascii_case(b"upgrade")
+        !value.is_empty()
+            && !name.eq_ignore_ascii_case(b"connection")
+            && !name.eq_ignore_ascii_case(b"upgrade")
     }) {
         field(name, value);
     }
@@ -65,7 +67,8 @@ async fn answer(io: &Io, check: &Check) -> Result<(), String> {
     let (mut bytes, mut head) = (Vec::new(), ResponseHead::default());
     let mut is_over = false;
     loop {
-        let parsed = parse_response(&bytes, &mut head).map_err(|error| format!("the answer is broken ({error})"))?;
+        let parsed =
+            parse_response(&bytes, &mut head).map_err(|error| format!("the answer is broken ({error})"))?;
         let is_head = matches!(parsed, Parsed::Complete);
         if is_head && (100..200).contains(&head.status) {
             bytes.drain(..head.len);
