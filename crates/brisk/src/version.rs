@@ -70,7 +70,7 @@ const OPTIONAL: &[&str] = &[
 pub fn long() -> String {
     let has = |name: &str| MODULES.iter().any(|m| m.name == name);
     let mut out = short();
-    out.push_str("built with AWS-LC (rustls)\nTLS SNI support enabled\nconfigure arguments:");
+    out.push_str("built with OpenSSL 1.1.1 (compatible; AWS-LC) under rustls\nTLS SNI support enabled\nconfigure arguments:");
     for name in OPTIONAL.iter().filter(|name| has(name)) {
         let _ = write!(out, " --with-http_{name}_module");
     }

@@ -68,7 +68,7 @@ fn shared<T: Send + Sync + 'static>(
 
 /// Whom clients' certificates are verified by.
 fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
-    if conf.verify == Verify::Off {
+    if conf.verify == Verify::Off || conf.certificates.is_empty() {
         return Ok(None);
     }
     let files = [&conf.client_certificate, &conf.trusted];
@@ -204,7 +204,10 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         }
         return Ok(Certs::Fixed(Arc::new(Sources { list })));
     }
-    let cache = conf.certificate_cache.map(|c| Arc::new(CertificateCache::new(c.max, c.inactive, c.valid)));
+    // nginx counts certificates and keys.
+    let cache = conf
+        .certificate_cache
+        .map(|c| Arc::new(CertificateCache::new(c.max.div_ceil(2), c.inactive, c.valid)));
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
 }
