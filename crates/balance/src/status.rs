@@ -176,10 +176,10 @@ impl Group {
         changed
     }
 
-    /// A peer that is not to be used before its first check has passed.
-    pub fn must_be_checked(&self, id: PeerId) {
+    /// A peer that is not to be used before its first check has passed; `keeps`: unless it was good before.
+    pub fn must_be_checked(&self, id: PeerId, keeps: bool) {
         if let Some(peer) = self.lock().peer_mut(id)
-            && peer.last_check_passed.is_none()
+            && !(keeps && peer.health == Health::Good)
         {
             peer.health = Health::Checking;
         }

@@ -70,7 +70,12 @@ impl Thread {
             return;
         }
         let live = self.live();
-        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        // Whoever waits unseen in the kernel's queue is waiting, too.
+        let batch = if live.snap.main.multi_accept || live.snap.measures_lag {
+            ACCEPT_ALL_MAX
+        } else {
+            ACCEPT_BATCH_MAX
+        };
         for _ in 0..batch {
             match listener.accept() {
                 Ok(Some((fd, peer))) => {

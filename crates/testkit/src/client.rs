@@ -314,6 +314,17 @@ impl Client {
         Ok(self.input.drain(..count).collect())
     }
 
+    /// Waits until this text has come; gives all that has. It is still to be read.
+    ///
+    /// # Panics
+    /// If the connection ends before.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        while find(&self.input, text.as_bytes()).is_none() {
+            self.fill().unwrap_or_else(|failure| panic!("waiting for {text:?}: {failure}"));
+        }
+        String::from_utf8_lossy(&self.input).into_owned()
+    }
+
     /// Everything up to the end of the connection.
     pub fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut out = std::mem::take(&mut self.input);

@@ -95,7 +95,7 @@ impl Recoder {
 /// Recodes a response's body.
 pub fn apply(resp: &mut Response, mut recoder: Recoder) {
     let body = std::mem::take(&mut resp.body);
-    if let Some(pieces) = in_memory(&body) {
+    if let Some(pieces) = body.in_memory() {
         let mut out = Vec::new();
         for bytes in pieces {
             recoder.recode(bytes, &mut out);
@@ -114,16 +114,6 @@ pub fn apply(resp: &mut Response, mut recoder: Recoder) {
         resp.content_length = None;
     }
     resp.body = Body::Stream(Box::new(Recoded { inner: InMemory::new(body), recoder }));
-}
-
-/// The body's bytes, if all of them are in memory.
-fn in_memory(body: &Body) -> Option<Vec<&[u8]>> {
-    match body {
-        Body::Empty => Some(Vec::new()),
-        Body::One(piece) => Some(vec![piece.in_memory()?]),
-        Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
-        Body::Stream(_) => None,
-    }
 }
 
 /// A body that is recoded while it is sent.

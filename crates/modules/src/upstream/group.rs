@@ -12,7 +12,7 @@ use brisk_server::zone::Zone;
 use brisk_upstream::backend::{Backend, Keepalive, Wait};
 use brisk_upstream::head::BackendHead;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Upstream {
     pub(super) parts: Parts,
     id: u64,
     idle: AtomicUsize,
+    /// Some location has a `health_check` of it.
+    is_checked: AtomicBool,
     /// Draws differ from request to request.
     drawn: AtomicU64,
     /// Taken from the zone, or made, by the first who needs it: by then the configuration is live.
@@ -57,6 +59,7 @@ impl Upstream {
             parts,
             id: IDS.fetch_add(1, Ordering::Relaxed),
             idle: AtomicUsize::new(0),
+            is_checked: AtomicBool::new(false),
             drawn: AtomicU64::new(clock::now().unix_secs as u64),
             group: OnceLock::new(),
         }
@@ -71,6 +74,15 @@ impl Upstream {
                 Some(zone) => zone.state::<Groups>().get(&self.parts.name, self.parts.method, &specs),
             }
         })
+    }
+
+    pub(super) fn will_be_checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what checks once said of the servers still counts.
+    pub(super) fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::Relaxed)
     }
 
     /// The zone that the upstream is in.

@@ -24,6 +24,9 @@ impl Service for Upstream {
     fn start(self: Arc<Self>, work: &Work) {
         let group = self.group().clone();
         let log = Logged { live: work.live.clone() };
+        if !self.is_checked() {
+            group.forget_checks();
+        }
         if let Some(resolver) = &self.parts.resolver {
             for (id, host, service) in group.to_resolve() {
                 let (this, resolver, log) = (self.clone(), resolver.clone(), log.clone());

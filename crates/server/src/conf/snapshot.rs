@@ -1,5 +1,6 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
+use super::Modules;
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
@@ -12,6 +13,7 @@ use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,12 +58,18 @@ impl std::fmt::Display for LogTarget {
 pub struct Prefix {
     pub proxy_protocol: bool,
     pub tls: bool,
+    /// `listen … http2`.
+    pub http2: bool,
 }
 
 impl Prefix {
     #[must_use]
     pub fn or(self, other: Prefix) -> Prefix {
-        Prefix { proxy_protocol: self.proxy_protocol || other.proxy_protocol, tls: self.tls || other.tls }
+        Prefix {
+            proxy_protocol: self.proxy_protocol || other.proxy_protocol,
+            tls: self.tls || other.tls,
+            http2: self.http2 || other.http2,
+        }
     }
 }
 
@@ -132,8 +140,15 @@ pub struct Snapshot {
     pub zones: Vec<Arc<Zone>>,
     /// What goes on while this configuration is live.
     pub services: Vec<Arc<dyn Service>>,
+    /// What modules look up by type, wherever a request is: [`Snapshot::data`].
+    pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    pub modules: Modules,
+    /// Somebody may ask for the numbers of requests: they are recorded.
+    pub records_requests: bool,
+    /// Somebody asks how long requests have been waiting for the event loop.
+    pub measures_lag: bool,
 }
 
 impl Snapshot {
@@ -156,9 +171,18 @@ impl Snapshot {
             folders: Vec::new(),
             zones: Vec::new(),
             services: Vec::new(),
+            data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            modules: self.modules,
+            records_requests: self.records_requests,
+            measures_lag: self.measures_lag,
         }
+    }
+
+    /// What a module has put into [`Global::data`](super::Global::data).
+    pub fn data<T: Any>(&self) -> Option<&T> {
+        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn location(&self, id: LocationId) -> &Location {

@@ -8,7 +8,9 @@ use super::{intake, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
+use crate::h2;
 use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
+use crate::metrics::{self, Ended};
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
@@ -24,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Headers that a prepared answer may depend on: a request with any of them takes the long way.
-const UNUSUAL: u64 = HeaderId::Range.bit()
+pub const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::IfRange.bit()
     | HeaderId::IfModifiedSince.bit()
     | HeaderId::IfUnmodifiedSince.bit()
@@ -56,11 +58,15 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     let mut used = 0;
     for key in keys {
         let Some((index, conn)) = thread.connection(key) else { continue };
+        if conn.session.get().is_some_and(|session| h2::is_deaf(session)) {
+            continue;
+        }
         if arena.len() - used < READ_CHUNK_BYTES {
             answer(thread, &arena, &mut reads);
             used = 0;
         }
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
+            Ok(0) if conn.session.get().is_some() => h2::closed(&conn),
             Ok(0) => {
                 proxy_protocol::closed(&thread.live(), &conn);
                 tls::closed(&thread.live(), &conn);
@@ -121,6 +127,9 @@ enum Stand {
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
     let Read { index, conn, start, end } = read;
+    if conn.session.get().is_some() {
+        return h2::input(&conn, &arena[start..end], end - start == READ_CHUNK_BYTES, out);
+    }
     let live = thread.live();
     let Some(listen) = conn.listener.id.get() else {
         thread.release(index);
@@ -136,6 +145,19 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     if conn.awaits_hello.get() {
         tls::opening(thread, &live, index, &conn, input);
         return;
+    }
+    if input.first() == Some(&b'P') {
+        match h2::is_preface(&live, &conn, input) {
+            Some(true) => {
+                h2::begin(thread, &live, index, &conn);
+                return h2::input(&conn, input, end - start == READ_CHUNK_BYTES, out);
+            }
+            Some(false) => {}
+            None => {
+                conn.input.borrow_mut().extend_from_slice(input);
+                return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
+            }
+        }
     }
     let mut at = 0;
     let mut keepalive_ms = 0;
@@ -263,7 +285,7 @@ fn request(
 }
 
 /// Whether the response is complete in memory and nothing of the request is left to be read.
-fn can_inline(r: &Request) -> bool {
+pub fn can_inline(r: &Request) -> bool {
     let in_memory = match &r.resp.body {
         Body::Empty => true,
         Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,
@@ -341,6 +363,7 @@ fn prepared(
     out.extend_from_slice(&answer.bytes);
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
+    thread.counters().prepared.up();
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
@@ -356,6 +379,16 @@ fn prepared(
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
         r.completed = true;
         finish(r);
+    } else if let Some(places) = &live.places {
+        let ended = Ended {
+            server: answer.server,
+            location: answer.location,
+            status: answer.status,
+            sent_bytes: answer.bytes.len() as u64,
+            received_bytes: r.head.len as u64,
+            started_us: r.started.mono_us,
+        };
+        places.record(thread, live, ended);
     }
     true
 }
@@ -420,6 +453,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
 /// The log phase.
 #[inline]
 pub fn finish(r: &Request) {
+    metrics::record(r);
     let live = &r.live;
     for handler in &live.snap.location(r.loc).plan.log {
         handler.log(r);

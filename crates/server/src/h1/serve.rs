@@ -5,6 +5,7 @@ use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
+use crate::h2;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -144,6 +145,12 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     };
                     next = handle(&thread, &conn, r, run, &mut keepalive).await;
                 }
+                Head::Session => {
+                    h2::begin(&thread, &thread.live(), index, &conn);
+                    thread.set_idle(index, conn.started.mono_ms + header_timeout_ms(&thread, &conn));
+                    let input = conn.input.take();
+                    return h2::input(&conn, &input, false, &mut Vec::new());
+                }
                 Head::Gone => {
                     thread.release(index);
                     return;
@@ -152,6 +159,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
             Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
+}
+
+fn header_timeout_ms(thread: &Thread, conn: &Connection) -> u64 {
+    thread.live().header_timeout(&conn.listener).as_millis() as u64
 }
 
 fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
@@ -175,6 +186,8 @@ enum Head {
     /// Nothing was sent since the last request.
     Idle,
     Request(Box<Request>, Result<(), u16>),
+    /// It is HTTP/2 from here on.
+    Session,
     Gone,
 }
 
@@ -188,6 +201,10 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        let preface = h2::is_preface(&thread.live(), conn, &conn.input.borrow());
+        if preface == Some(true) {
+            return Head::Session;
+        }
         let parsed = {
             let input = conn.input.borrow();
             if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
@@ -325,6 +342,7 @@ async fn handle(
     keepalive: &mut Duration,
 ) -> Next {
     let mut r = Logged(Some(r));
+    r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
     if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
@@ -394,7 +412,7 @@ impl Drop for Logged {
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
-async fn post_action(r: &mut Request) {
+pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.sent);
     r.resp.clear();
@@ -409,7 +427,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
     }
-    let mut bytes = Vec::with_capacity(512);
+    r.interim = None;
+    let mut bytes = conn.unsent.take();
+    bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
     if r.core().post_action.is_none() {
@@ -442,11 +462,10 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // Whoever made the body has told why it ended.
         send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
-        // The body failed, not the client: a file or coded data that is not what it was said to be.
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {
-            crate::rlog!(r, Error, "{error} while sending response to client");
+            body_failed(r, error);
         }
         send::SendError::Io(error) => {
             crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
@@ -464,6 +483,16 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             );
         }
     }
+}
+
+/// The body failed, not the client: a file or coded data that is not what it was said to be.
+pub fn body_failed(r: &Request, error: &io::Error) {
+    crate::rlog!(r, Error, "{error} while sending response to client");
+}
+
+/// Closes, in a task of its own, when the client has had time to hear what was said.
+pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
+    spawn(thread, index, conn, Vec::new(), Begin::Close);
 }
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
