@@ -3,6 +3,7 @@
 
 mod alone;
 mod bundle;
+mod certificates;
 mod channel;
 mod cli;
 mod config;
