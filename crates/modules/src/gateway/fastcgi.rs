@@ -32,85 +32,89 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = settings_rows!("fastcgi", Conf<Fast>, [
-    row!(
-        "fastcgi_catch_stderr",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).",
-        Set::Simple(|cx, d| {
-            let is_first = cx.first;
-            let text = d.arg(0).bytes().into();
-            let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().own.catch);
-            if is_first {
-                list.clear();
-            }
-            list.push(text);
-            Ok(())
-        })
-    ),
-    row!(
-        "fastcgi_index",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "What $fastcgi_script_name has behind a URI that ends with a slash.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf<Fast>>().own.index = d.arg(0).bytes().into();
-            Ok(())
-        })
-    ),
-    row!(
-        "fastcgi_keep_conn",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether applications are told to keep connections open, which the upstream's keepalive then holds for further requests. Unlike nginx, Brisk gives a connection up as soon as another one waits for the application: an idle connection occupies one of its processes.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf<Fast>>().own.keep_conn = value::flag(d.name(), d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "fastcgi_param",
-        Context::HSL,
-        Arity::between(2, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.",
-        Set::Simple(super::param::<Fast>)
-    ),
-    row!(
-        "fastcgi_pass",
-        Context::LOCATION.or(Context::LOCATION_IF),
-        Arity::ONE,
-        D::Nothing,
-        No,
-        false,
-        "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
-        Set::Simple(super::pass::<Fast>)
-    ),
-    settings_row!("fastcgi", "_send_lowat", between 1 1, Value("0"), brisk_upstream::conf::send_lowat::<Conf<Fast>>,
+static ROWS: &[Row] = settings_rows!(
+    "fastcgi",
+    Conf<Fast>,
+    [
+        row!(
+            "fastcgi_catch_stderr",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            true,
+            "Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).",
+            Set::Simple(|cx, d| {
+                let is_first = cx.first;
+                let text = d.arg(0).bytes().into();
+                let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().own.catch);
+                if is_first {
+                    list.clear();
+                }
+                list.push(text);
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_index",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            false,
+            "What $fastcgi_script_name has behind a URI that ends with a slash.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Fast>>().own.index = d.arg(0).bytes().into();
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_keep_conn",
+            Context::HSL,
+            Arity::ONE,
+            D::Value("off"),
+            Replace,
+            false,
+            "Whether applications are told to keep connections open, which the upstream's keepalive then holds for further requests. Unlike nginx, Brisk gives a connection up as soon as another one waits for the application: an idle connection occupies one of its processes.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Fast>>().own.keep_conn = value::flag(d.name(), d.arg(0))?;
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_param",
+            Context::HSL,
+            Arity::between(2, 3),
+            D::Nothing,
+            Replace,
+            true,
+            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.",
+            Set::Simple(super::param::<Fast>)
+        ),
+        row!(
+            "fastcgi_pass",
+            Context::LOCATION.or(Context::LOCATION_IF),
+            Arity::ONE,
+            D::Nothing,
+            No,
+            false,
+            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
+            Set::Simple(super::pass::<Fast>)
+        ),
+        settings_row!("fastcgi", "_send_lowat", between 1 1, Value("0"), brisk_upstream::conf::send_lowat::<Conf<Fast>>,
         "Accepted for compatibility; Linux has no such thing, in nginx neither."),
-    row!(
-        "fastcgi_split_path_info",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.",
-        Set::Simple(split_path_info)
-    ),
-]);
+        row!(
+            "fastcgi_split_path_info",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            false,
+            "A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.",
+            Set::Simple(split_path_info)
+        ),
+    ]
+);
 
 static VARIABLES: &[Variable] = &[
     Variable {

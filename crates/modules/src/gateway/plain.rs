@@ -30,7 +30,10 @@ pub struct Plain {
 enum Stage {
     Head(Box<ResponseHead>),
     /// Bytes to come; `None`: until the connection ends. `any`: whether some have come.
-    Body { left: Option<u64>, any: bool },
+    Body {
+        left: Option<u64>,
+        any: bool,
+    },
     TooMuch,
     Tunnel,
     Done,
@@ -48,7 +51,9 @@ impl Plain {
     }
 
     fn head(&mut self, input: &[u8]) -> Result<Step, CodecError> {
-        let Stage::Head(parser) = &mut self.stage else { unreachable!("asked for the head only before it is there") };
+        let Stage::Head(parser) = &mut self.stage else {
+            unreachable!("asked for the head only before it is there")
+        };
         let parsed = parse_cgi(input, parser, CgiStart::StatusLine)
             .map_err(|error| CodecError::new(error.to_string()))?;
         if parsed == Parsed::Partial {
@@ -104,9 +109,8 @@ impl Codec for Plain {
             Stage::Body { .. } if input.is_empty() => Ok(Step { used: 0, event: Event::NeedMore }),
             Stage::Body { left, any } => {
                 *any = true;
-                let fits = left.map_or(input.len(), |left| {
-                    usize::try_from(left).unwrap_or(usize::MAX).min(input.len())
-                });
+                let fits = left
+                    .map_or(input.len(), |left| usize::try_from(left).unwrap_or(usize::MAX).min(input.len()));
                 if let Some(left) = left {
                     *left -= fits as u64;
                 }
@@ -127,7 +131,11 @@ impl Codec for Plain {
     fn eof(&mut self) -> Result<Event, CodecError> {
         match self.stage {
             Stage::Body { left: Some(left), any } if left > 0 => {
-                if self.may_lack_body(any) { Err(CodecError::new("")) } else { Ok(Event::NeedMore) }
+                if self.may_lack_body(any) {
+                    Err(CodecError::new(""))
+                } else {
+                    Ok(Event::NeedMore)
+                }
             }
             Stage::Head(_) => Ok(Event::NeedMore),
             _ => {

@@ -57,7 +57,10 @@ struct Answer {
 /// How far the answer is.
 enum Stage {
     /// The bytes of the head so far.
-    Head { bytes: Vec<u8>, parser: Box<ResponseHead> },
+    Head {
+        bytes: Vec<u8>,
+        parser: Box<ResponseHead>,
+    },
     Body,
     /// The application has closed the stream, and not yet ended the request.
     StreamEnded,
@@ -65,7 +68,9 @@ enum Stage {
     Caught,
     /// There is more body than the head says.
     TooMuch,
-    Done { persists: bool },
+    Done {
+        persists: bool,
+    },
 }
 
 impl Default for Stage {
@@ -128,11 +133,7 @@ impl Codec for FastCgi {
                         return Ok(Step { used, event });
                     }
                 }
-                Record::StdoutEnd => {
-                    if let Some(event) = answer.stdout_end(question)? {
-                        return Ok(Step { used, event });
-                    }
-                }
+                Record::StdoutEnd => answer.stdout_end()?,
                 Record::End(_) => return Ok(Step { used, event: answer.end(question)? }),
             }
         }
@@ -186,8 +187,8 @@ impl Answer {
         };
         let before = bytes.len();
         bytes.extend_from_slice(&input[range.clone()]);
-        let parsed = parse_cgi(bytes, parser, CgiStart::Fields)
-            .map_err(|error| CodecError::new(error.to_string()))?;
+        let parsed =
+            parse_cgi(bytes, parser, CgiStart::Fields).map_err(|error| CodecError::new(error.to_string()))?;
         if parsed == Parsed::Partial {
             if bytes.len() > question.head_bytes_max {
                 return Err(CodecError::new("upstream sent too big header"));
@@ -240,7 +241,8 @@ impl Answer {
         }
         let message = std::mem::take(&mut self.message);
         let is_found = |pattern: &[u8]| memchr::memmem::find(&message, pattern).is_some();
-        if matches!(self.stage, Stage::Head { .. }) && question.catch.iter().any(|pattern| is_found(pattern)) {
+        if matches!(self.stage, Stage::Head { .. }) && question.catch.iter().any(|pattern| is_found(pattern))
+        {
             self.stage = Stage::Caught;
         }
         let end = message.iter().rposition(|b| !b"\n\r. ".contains(b)).map_or(0, |at| at + 1);
@@ -250,16 +252,14 @@ impl Answer {
         Some(Event::Log(LogLevel::Error, line))
     }
 
-    fn stdout_end(&mut self, question: &Question) -> Result<Option<Event>, CodecError> {
+    fn stdout_end(&mut self) -> Result<(), CodecError> {
         let is_head = matches!(self.stage, Stage::Head { .. });
         if is_head || self.is_short() {
             return Err(CodecError::new("upstream prematurely closed FastCGI stdout"));
         }
-        if question.keep_conn {
-            self.stage = Stage::StreamEnded;
-            return self.check_body().map(|()| None);
-        }
-        self.finish(false).map(Some)
+        // The end of the request follows: an application is not cut off while it says so.
+        self.stage = Stage::StreamEnded;
+        self.check_body()
     }
 
     fn end(&mut self, question: &Question) -> Result<Event, CodecError> {

@@ -24,28 +24,32 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = settings_rows!("scgi", Conf<Scgi>, [
-    row!(
-        "scgi_param",
-        Context::HSL,
-        Arity::between(2, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.",
-        Set::Simple(super::param::<Scgi>)
-    ),
-    row!(
-        "scgi_pass",
-        Context::LOCATION.or(Context::LOCATION_IF),
-        Arity::ONE,
-        D::Nothing,
-        No,
-        false,
-        "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
-        Set::Simple(super::pass::<Scgi>)
-    ),
-]);
+static ROWS: &[Row] = settings_rows!(
+    "scgi",
+    Conf<Scgi>,
+    [
+        row!(
+            "scgi_param",
+            Context::HSL,
+            Arity::between(2, 3),
+            D::Nothing,
+            Replace,
+            true,
+            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.",
+            Set::Simple(super::param::<Scgi>)
+        ),
+        row!(
+            "scgi_pass",
+            Context::LOCATION.or(Context::LOCATION_IF),
+            Arity::ONE,
+            D::Nothing,
+            No,
+            false,
+            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
+            Set::Simple(super::pass::<Scgi>)
+        ),
+    ]
+);
 
 /// Nothing beside the common settings.
 #[derive(Clone)]

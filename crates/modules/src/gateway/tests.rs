@@ -112,8 +112,13 @@ fn fastcgi_answers() {
     let plain = |_: &mut records::Question| {};
     let check = |parts: &[&str], want: &[&str]| check_records(plain, parts, false, want);
     check(&["out:A: b\n\nhello", "end"], &["head 200 A=b", "data hello", "end"]);
-    check(&["out:Sta", "out:tus: 404\r", "out:\n\r\nx", "out:y", "end"], &["head 404 Status=404", "data xy", "end"]);
-    check(&["out:\n\n", "outend"], &["head 200 ", "data \n", "end"]);
+    check(
+        &["out:Sta", "out:tus: 404\r", "out:\n\r\nx", "out:y", "end"],
+        &["head 404 Status=404", "data xy", "end"],
+    );
+    check(&["out:\n\n", "outend"], &["head 200 ", "data \n", "more"]);
+    check_records(plain, &["out:\n\n", "outend"], true, &["head 200 ", "data \n", "end"]);
+    check(&["out:\nx", "outend", "end"], &["head 200 ", "data x", "end"]);
     check(&["out:A: b\n", "end"], &["error upstream sent unexpected FastCGI record: 3"]);
     check(&["out:A: b\n", "outend"], &["error upstream prematurely closed FastCGI stdout"]);
     check(&["end"], &["error upstream sent unexpected FastCGI record: 3"]);
@@ -130,18 +135,19 @@ fn fastcgi_lengths_are_kept() {
     let check = |parts: &[&str], want: &[&str]| check_records(plain, parts, false, want);
     let head = "head 200 Content-Length=5";
     check(&["out:Content-Length: 5\n\nhello", "end"], &[head, "data hello", "end"]);
-    check(&["out:Content-Length: 5\n\nhello", "out:, all", "end"], &[head, "data hello", records::TOO_MUCH, "end"]);
+    check(
+        &["out:Content-Length: 5\n\nhello", "out:, all", "end"],
+        &[head, "data hello", records::TOO_MUCH, "end"],
+    );
     check(&["out:Content-Length: 5\n\nhell", "out:o, all"], &[head, "data hello", records::TOO_MUCH, "end"]);
-    check(&["out:Content-Length: 5\n\nhell", "end"], &[
-        head,
-        "data hell",
-        "error upstream prematurely closed FastCGI request",
-    ]);
-    check(&["out:Content-Length: 5\n\nhell", "outend"], &[
-        head,
-        "data hell",
-        "error upstream prematurely closed FastCGI stdout",
-    ]);
+    check(
+        &["out:Content-Length: 5\n\nhell", "end"],
+        &[head, "data hell", "error upstream prematurely closed FastCGI request"],
+    );
+    check(
+        &["out:Content-Length: 5\n\nhell", "outend"],
+        &[head, "data hell", "error upstream prematurely closed FastCGI stdout"],
+    );
     check(&["out:Status: 304\n\n", "out:x"], &["head 304 Status=304", records::TOO_MUCH, "end"]);
     check_records(plain, &["out:Content-Length: 5\n\nhello"], true, &[head, "data hello", "end"]);
     check_records(plain, &["out:Content-Length: 5\n\nhell"], true, &[head, "data hell", "more"]);
@@ -150,19 +156,19 @@ fn fastcgi_lengths_are_kept() {
 #[test]
 fn fastcgi_connections_are_kept_if_asked() {
     let keep = |question: &mut records::Question| question.keep_conn = true;
-    check_records(keep, &["out:\nx", "outend", "err:bye", "end"], false, &[
-        "head 200 ",
-        "data x",
-        "FastCGI sent in stderr: \"bye\"",
-        "end, kept",
-    ]);
+    check_records(
+        keep,
+        &["out:\nx", "outend", "err:bye", "end"],
+        false,
+        &["head 200 ", "data x", "FastCGI sent in stderr: \"bye\"", "end, kept"],
+    );
     check_records(keep, &["out:\nx", "outend"], true, &["head 200 ", "data x", "end"]);
-    check_records(keep, &["out:Content-Length: 1\n\nxx", "end"], false, &[
-        "head 200 Content-Length=1",
-        "data x",
-        records::TOO_MUCH,
-        "end",
-    ]);
+    check_records(
+        keep,
+        &["out:Content-Length: 1\n\nxx", "end"],
+        false,
+        &["head 200 Content-Length=1", "data x", records::TOO_MUCH, "end"],
+    );
 }
 
 #[test]
@@ -179,23 +185,31 @@ fn fastcgi_answers_to_head() {
 #[test]
 fn fastcgi_messages_go_to_the_log() {
     let plain = |_: &mut records::Question| {};
-    check_records(plain, &["err:PHP message: x\n", "err:", "out:\n\ny", "err:.. ", "end"], false, &[
-        "FastCGI sent in stderr: \"PHP message: x\"",
-        "head 200 ",
-        "data \ny",
-        "FastCGI sent in stderr: \"\"",
-        "end",
-    ]);
+    check_records(
+        plain,
+        &["err:PHP message: x\n", "err:", "out:\n\ny", "err:.. ", "end"],
+        false,
+        &[
+            "FastCGI sent in stderr: \"PHP message: x\"",
+            "head 200 ",
+            "data \ny",
+            "FastCGI sent in stderr: \"\"",
+            "end",
+        ],
+    );
     let catch = |question: &mut records::Question| question.catch = Arc::new(vec![b"Fatal".to_vec().into()]);
-    check_records(catch, &["err:a Fatal error", "out:\n"], false, &[
-        "FastCGI sent in stderr: \"a Fatal error\"",
-        "error ",
-    ]);
-    check_records(catch, &["out:\n", "err:a Fatal error", "end"], false, &[
-        "head 200 ",
-        "FastCGI sent in stderr: \"a Fatal error\"",
-        "end",
-    ]);
+    check_records(
+        catch,
+        &["err:a Fatal error", "out:\n"],
+        false,
+        &["FastCGI sent in stderr: \"a Fatal error\"", "error "],
+    );
+    check_records(
+        catch,
+        &["out:\n", "err:a Fatal error", "end"],
+        false,
+        &["head 200 ", "FastCGI sent in stderr: \"a Fatal error\"", "end"],
+    );
     // A long one comes in parts, and is never held as a whole.
     let long = format!("err:{}", "x".repeat(5000));
     let mut codec = records::FastCgi::new(question());
@@ -257,8 +271,7 @@ fn plain_answers_end_with_the_connection() {
 
 #[test]
 fn plain_upgrades_become_tunnels() {
-    let question =
-        plain::Question { head: Vec::new(), is_head: false, cacheable: false, upgrade: true };
+    let question = plain::Question { head: Vec::new(), is_head: false, cacheable: false, upgrade: true };
     let mut codec = plain::Plain::new(question);
     let data = b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n";
     assert_eq!(told(&mut codec, data, 3, false), ["head 101 Upgrade=x", "end"]);

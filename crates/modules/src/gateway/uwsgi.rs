@@ -25,67 +25,71 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = settings_rows!("uwsgi", Conf<Uwsgi>, [
-    row!(
-        "uwsgi_modifier1",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("0"),
-        Replace,
-        false,
-        "The first modifier of the packet, from 0 to 255: which plug-in of uWSGI answers.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf<Uwsgi>>().own.modifier1 = modifier(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "uwsgi_modifier2",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("0"),
-        Replace,
-        false,
-        "The second modifier of the packet, from 0 to 255.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf<Uwsgi>>().own.modifier2 = modifier(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "uwsgi_param",
-        Context::HSL,
-        Arity::between(2, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.",
-        Set::Simple(super::param::<Uwsgi>)
-    ),
-    row!(
-        "uwsgi_pass",
-        Context::LOCATION.or(Context::LOCATION_IF),
-        Arity::ONE,
-        D::Nothing,
-        No,
-        false,
-        "The application's address (host:port, unix:/path, with uwsgi:// before it if you like) or an upstream; may contain variables.",
-        Set::Simple(super::pass::<Uwsgi>)
-    ),
-    row!(
-        "uwsgi_string",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Bytes that are put behind the parameters as they are.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf<Uwsgi>>().own.string = d.arg(0).bytes().into();
-            Ok(())
-        })
-    ),
-]);
+static ROWS: &[Row] = settings_rows!(
+    "uwsgi",
+    Conf<Uwsgi>,
+    [
+        row!(
+            "uwsgi_modifier1",
+            Context::HSL,
+            Arity::ONE,
+            D::Value("0"),
+            Replace,
+            false,
+            "The first modifier of the packet, from 0 to 255: which plug-in of uWSGI answers.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Uwsgi>>().own.modifier1 = modifier(d.arg(0))?;
+                Ok(())
+            })
+        ),
+        row!(
+            "uwsgi_modifier2",
+            Context::HSL,
+            Arity::ONE,
+            D::Value("0"),
+            Replace,
+            false,
+            "The second modifier of the packet, from 0 to 255.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Uwsgi>>().own.modifier2 = modifier(d.arg(0))?;
+                Ok(())
+            })
+        ),
+        row!(
+            "uwsgi_param",
+            Context::HSL,
+            Arity::between(2, 3),
+            D::Nothing,
+            Replace,
+            true,
+            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.",
+            Set::Simple(super::param::<Uwsgi>)
+        ),
+        row!(
+            "uwsgi_pass",
+            Context::LOCATION.or(Context::LOCATION_IF),
+            Arity::ONE,
+            D::Nothing,
+            No,
+            false,
+            "The application's address (host:port, unix:/path, with uwsgi:// before it if you like) or an upstream; may contain variables.",
+            Set::Simple(super::pass::<Uwsgi>)
+        ),
+        row!(
+            "uwsgi_string",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            false,
+            "Bytes that are put behind the parameters as they are.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Uwsgi>>().own.string = d.arg(0).bytes().into();
+                Ok(())
+            })
+        ),
+    ]
+);
 
 /// What the module has beside the common settings.
 #[derive(Clone)]
@@ -106,8 +110,9 @@ impl Own for Uwsgi {
 }
 
 fn modifier(token: &Token) -> Result<u8, Diag> {
-    u8::try_from(value::number(token)?)
-        .map_err(|_| Diag::emerg(token.span, "value must be between 0 and 255").help("a modifier is one byte"))
+    u8::try_from(value::number(token)?).map_err(|_| {
+        Diag::emerg(token.span, "value must be between 0 and 255").help("a modifier is one byte")
+    })
 }
 
 impl Protocol for Location<Uwsgi> {
