@@ -213,8 +213,8 @@ impl Response {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
     }
 
-    /// The body is not what ranges could be cut of (any more), whoever said it was.
-    pub fn forbid_ranges(&mut self) {
+    /// The body is not any more what others have said of its ranges.
+    pub fn clear_ranges(&mut self) {
         self.allow_ranges = false;
         self.remove("Accept-Ranges");
     }

@@ -374,6 +374,12 @@ pub(crate) fn handshake_signature(
     Ok(HandshakeSignatureValid::assertion())
 }
 
+/// The value of [`ServerOptions::context`] for a description of what sessions are for.
+pub fn context_id(text: &[u8]) -> [u8; 32] {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
+    hash.as_ref().try_into().expect("32 bytes")
+}
+
 /// Reads the certificates of a PEM file, the first of which is the server's own.
 pub fn chain(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     verify::certificates(text)

@@ -126,8 +126,11 @@ impl BodyReader {
                 return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
-                // As in nginx, also if there turns out to be nothing to send.
-                ready!(self.say_continue(cx))?;
+                // nginx answers the expectation of an empty body too.
+                if self.expects || !self.unsent.is_empty() {
+                    self.deadline.set(pause);
+                    ready!(self.say_continue(cx))?;
+                }
                 return Poll::Ready(Ok(false));
             }
             if !self.deadline.is_set() {
