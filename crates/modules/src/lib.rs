@@ -9,6 +9,7 @@ pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -69,6 +70,10 @@ pub static MODULES: &[&Module] = &[
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &gateway::fastcgi::MODULE,

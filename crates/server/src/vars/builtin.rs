@@ -230,6 +230,13 @@ const OF_TARGET: &[&str] = &[
     "hostname",
     "nginx_version",
     "pid",
+    // Of stored answers: they are the same for all who get the same one.
+    "cache_status",
+    "upstream_cache_key",
+    "upstream_cache_status",
+    // Follow from the target, or from variables that are asked for in turn.
+    "proxy_host",
+    "proxy_port",
 ];
 
 /// What the built-in variable `name` follows from.
