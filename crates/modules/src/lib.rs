@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
 mod addition;
 mod auth_basic;
 pub mod auth_jwt;
@@ -21,6 +22,7 @@ mod core_tests;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
+mod gateway;
 mod geo;
 mod headers;
 mod index;
@@ -42,6 +44,7 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod sub_filter;
@@ -57,8 +60,10 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
@@ -71,6 +76,9 @@ pub static MODULES: &[&Module] = &[
     &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -93,6 +101,7 @@ pub static MODULES: &[&Module] = &[
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

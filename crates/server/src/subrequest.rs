@@ -9,6 +9,7 @@ use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::h1;
+use crate::h2::Exchange;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::request::Request;
@@ -35,6 +36,7 @@ pub struct Parent {
     host: Vec<u8>,
     port: Option<u16>,
     conn: Option<Rc<Connection>>,
+    link: Option<Rc<Exchange>>,
     thread: Rc<Thread>,
     live: Rc<Live>,
     server: ServerId,
@@ -65,6 +67,7 @@ impl Parent {
             host: r.host.clone(),
             port: r.port,
             conn: r.conn.clone(),
+            link: r.link.clone(),
             thread: r.thread.clone(),
             live: r.live.clone(),
             server: r.server,
@@ -115,6 +118,7 @@ impl Parent {
         r.host.extend_from_slice(&self.host);
         r.port = self.port;
         r.conn.clone_from(&self.conn);
+        r.link.clone_from(&self.link);
         r.server = self.server;
         r.loc = self.live.snap.server(self.server).root;
         r.vars = self.vars.clone();

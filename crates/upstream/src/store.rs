@@ -31,7 +31,7 @@ struct Place {
 
 /// The same answer, with a body that also goes into a file, if it is to be stored.
 pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fetched {
-    if fetched.head.status != 200 || fetched.tunnel {
+    if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
         return fetched;
     }
     let path = match &settings.store {

@@ -77,13 +77,18 @@ impl Rewrite {
         }
     }
 
-    /// A domain's pattern may be written with a dot before it.
+    /// For domains: both may be written with a dot before them; regular expressions ignore case.
     pub fn for_domain(cx: &mut Cx<'_, '_>, pattern: &Token, replacement: &Token) -> Result<Rewrite, Diag> {
-        let mut pattern = pattern.clone();
-        if let [b'.', rest @ ..] = pattern.bytes() {
-            pattern.value = rest.into();
+        if let [b'~', text @ ..] = pattern.bytes() {
+            let pattern = Pattern::Regex(Arc::new(cx.regex(pattern, text, true)?));
+            return Ok(Rewrite { pattern, replacement: cx.template(replacement)? });
         }
-        Rewrite::parse(cx, &pattern, replacement)
+        let bare = |token: &Token| match token.bytes() {
+            [b'.', rest @ ..] => Token { value: rest.into(), ..token.clone() },
+            _ => token.clone(),
+        };
+        let pattern = Pattern::Text(cx.template(&bare(pattern))?);
+        Ok(Rewrite { pattern, replacement: cx.template(&bare(replacement))? })
     }
 }
 

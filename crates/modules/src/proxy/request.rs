@@ -4,9 +4,9 @@ use super::headers::Headers;
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, HttpVersion, cookie, redirect};
+use brisk_http::HeaderId;
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape};
-use brisk_http::{HeaderId, Method};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -151,11 +151,7 @@ impl Protocol for Http {
     }
 }
 
-/// The method's name: an error page has made a GET of whatever it was.
+/// A subrequest has a method of its own.
 fn method_of(r: &Request) -> &[u8] {
-    match r.method {
-        method if method == r.head.method => r.head.method_name.of(&r.buf),
-        Method::Other => r.head.method_name.of(&r.buf),
-        method => method.as_str().as_bytes(),
-    }
+    if r.depth > 0 { r.method.as_str().as_bytes() } else { r.method_name() }
 }

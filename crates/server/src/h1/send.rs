@@ -36,6 +36,21 @@ pub struct Sender {
     deadline: Deadline,
 }
 
+/// The bytes that `limit_rate` or `limit_rate_after` says.
+pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
+    match rate {
+        Rate::Bytes(bytes) => *bytes,
+        Rate::Template(template) => {
+            let token = brisk_conf::Token {
+                value: template.eval(r).into(),
+                span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
+                quoted: false,
+            };
+            brisk_conf::value::size(&token).unwrap_or(0)
+        }
+    }
+}
+
 /// Why sending ended early.
 #[derive(Debug)]
 pub enum SendError {
@@ -54,17 +69,7 @@ impl From<io::Error> for SendError {
 impl Sender {
     pub fn new(r: &Request) -> Sender {
         let core = r.core();
-        let rate = |rate: &Rate| match rate {
-            Rate::Bytes(bytes) => *bytes,
-            Rate::Template(template) => {
-                let token = brisk_conf::Token {
-                    value: template.eval(r).into(),
-                    span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
-                    quoted: false,
-                };
-                brisk_conf::value::size(&token).unwrap_or(0)
-            }
-        };
+        let rate = |rate: &Rate| rate_of(rate, r);
         let limit = r.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
         let conn = r.conn.clone().expect("a request has a connection");
         Sender {
