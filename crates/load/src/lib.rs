@@ -3,6 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`plan`] | what to send where, how much of it and how: pure data |
+//! | [`arrivals`] | when requests of an open loop are due |
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
 //! | [`stats`], [`histogram`] | what was seen |
@@ -13,6 +14,7 @@
 //! target is compared, not parsed. It must never be what a benchmark measures.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod engine;
 pub mod histogram;
 pub mod plan;
