@@ -74,7 +74,8 @@ pub struct Change {
 pub struct NoSuchServer;
 
 impl Change {
-    fn apply(&self, spec: &mut ServerSpec) {
+    /// Changes a server's parameters.
+    pub fn apply(&self, spec: &mut ServerSpec) {
         fn set<T: Clone>(to: &mut T, from: Option<&T>) {
             if let Some(from) = from {
                 to.clone_from(from);
@@ -146,6 +147,15 @@ impl Group {
         Ok(())
     }
 
+    /// All counts begin anew.
+    pub fn reset_stats(&self) {
+        let mut state = self.lock();
+        for peer in state.sets.iter_mut().flat_map(|set| &mut set.peers) {
+            peer.info.stats.reset();
+            (peer.downtime_ms, peer.selected_ms) = (0, None);
+        }
+    }
+
     /// What an active check has found. Returns whether the peer's state has changed.
     pub fn checked(&self, id: PeerId, passed: bool, health: Health, now_ms: u64) -> bool {
         let now = Clock::at(now_ms);
@@ -176,10 +186,10 @@ impl Group {
         changed
     }
 
-    /// A peer that is not to be used before its first check has passed.
-    pub fn must_be_checked(&self, id: PeerId) {
+    /// A peer that is not to be used before its first check has passed; `keeps`: unless it was good before.
+    pub fn must_be_checked(&self, id: PeerId, keeps: bool) {
         if let Some(peer) = self.lock().peer_mut(id)
-            && peer.last_check_passed.is_none()
+            && !(keeps && peer.health == Health::Good)
         {
             peer.health = Health::Checking;
         }

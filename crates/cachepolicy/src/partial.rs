@@ -137,7 +137,7 @@ mod tests {
     fn what_can_be_served() {
         let part = Part { start: 4, end: 9, total: Some(10) };
         let check = |wanted: Option<&str>, want| {
-            assert_eq!(serve(&part, wanted.map(str::as_bytes)), want, "{wanted:?}")
+            assert_eq!(serve(&part, wanted.map(str::as_bytes)), want, "{wanted:?}");
         };
         check(Some("bytes=4-8"), Serve::Stored(4, 9));
         check(Some("bytes=6-7"), Serve::Stored(6, 8));

@@ -67,6 +67,27 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "cgi_head",
+        run: brisk_http::fuzz::fuzz_cgi_head,
+        seeds: &["crates/http/corpus/cgi_head"],
+        dictionary: HTTP,
+        bytes_max: 300,
+    },
+    Target {
+        name: "fastcgi",
+        run: brisk_gateway::fuzz::fuzz_fastcgi,
+        seeds: &["crates/gateway/corpus/fastcgi"],
+        dictionary: GATEWAY,
+        bytes_max: 300,
+    },
+    Target {
+        name: "cgi_requests",
+        run: brisk_gateway::fuzz::fuzz_cgi_requests,
+        seeds: &["crates/gateway/corpus/cgi_requests"],
+        dictionary: GATEWAY,
+        bytes_max: 300,
+    },
+    Target {
         name: "h2",
         run: brisk_h2::fuzz::fuzz_connection,
         seeds: &["crates/h2/corpus/h2"],
@@ -94,6 +115,47 @@ pub static TARGETS: &[Target] = &[
         dictionary: CACHE,
         bytes_max: 500,
     },
+    Target {
+        name: "cache_file",
+        run: brisk_cache::fuzz::fuzz_cache_file,
+        seeds: &["crates/cache/corpus"],
+        dictionary: &[b"\nKEY: ", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x01\0\0\0"],
+        bytes_max: 700,
+    },
+    Target {
+        name: "ssi",
+        run: brisk_modules::fuzz::fuzz_ssi,
+        seeds: &["crates/modules/corpus/ssi"],
+        dictionary: PAGES,
+        bytes_max: 400,
+    },
+    Target {
+        name: "sub_filter",
+        run: brisk_modules::fuzz::fuzz_sub_filter,
+        seeds: &["crates/modules/corpus/sub_filter"],
+        dictionary: &[b"\n", b"a", b"A", b"ab", b"aab", b"abc", b"ABAB", b"aaa"],
+        bytes_max: 120,
+    },
+];
+
+const PAGES: &[&[u8]] = &[
+    b"<!--#",
+    b"-->",
+    b"<!--",
+    b"<",
+    b"-",
+    b"'",
+    b"\"",
+    b"\\",
+    b"=",
+    b" ",
+    b"\n",
+    b"echo",
+    b" var=\"a\"",
+    b"include virtual=\"/x\"",
+    b"if expr=\"$a = /x/\"",
+    b"block name='b'",
+    b"endblock",
 ];
 
 const CONFIGURATIONS: &[&str] = &[
@@ -201,6 +263,30 @@ const HTTP: &[&[u8]] = &[
     b"192.0.2.1 ",
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0",
     b"\x20\0\x05",
+];
+
+const GATEWAY: &[&[u8]] = &[
+    b"\x01\x01\0\x01\0\x08\0\0\0\x01\x01\0\0\0\0\0",
+    b"\x01\x03\0\x01\0\x08\0\0\0\0\0\0\0\0\0\0",
+    b"\x01\x04\0\x01\0\x04\x04\0\x01\x01Ab\0\0\0\0",
+    b"\x01\x04\0\x01\0\0\0\0",
+    b"\x01\x05\0\x01\0\0\0\0",
+    b"\x01\x05\0\x01\0\x01\x07\0",
+    b"\x01\x06\0\x01\0\x05\x03\0hello",
+    b"\x01\x06\0\x01\0\0\0\0",
+    b"\x01\x07\0\x01\0\x05\0\0error",
+    b"\x01\x02\0\x01\0\0\0\0",
+    b"\x80\0\0\x01",
+    b"\xff\xff\xff\xff",
+    b"\0",
+    b"\x01",
+    b"17:CONTENT_LENGTH\x000\0,",
+    b"CONTENT_LENGTH\0",
+    b"SCGI\x001\0",
+    b",",
+    b":",
+    b"\x01\0A",
+    b"\0\x06\0\0",
 ];
 
 /// Whole frames, heads of frames, and pieces of header blocks.

@@ -19,6 +19,7 @@ mod stream;
 pub mod sys;
 mod task;
 mod timer;
+mod tls;
 pub mod watch;
 
 pub use event_loop::{Driver, Loop};
@@ -27,3 +28,4 @@ pub use mailbox::Mailbox;
 pub use stream::Stream;
 pub use task::{TaskId, spawn};
 pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
+pub use tls::{Tls, TlsError};

@@ -7,8 +7,8 @@
 
 use crate::core::{BodyFile, CoreConf};
 use crate::flow::Flow;
-use crate::h1::BodyReader;
 use crate::limits::BODY_PIECE_BYTES;
+use crate::reader::BodyReader;
 use crate::request::Request;
 use crate::temp_file::{Fate, TempError, TempFile};
 use brisk_http::chunked::ChunkError;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What has become of a request's body.
@@ -246,6 +246,40 @@ impl Request {
             }
             RequestBody::Unread | RequestBody::Refused(_) | RequestBody::Lent(_) => Ok(false),
         }
+    }
+
+    /// Reads what the client has sent already, at most `client_body_buffer_size`. True if that was all: then
+    /// [`RequestBody::content`] has it; else it is in `out`, and the rest can be lent out.
+    pub fn read_body_now(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+        let mut reader = match std::mem::take(&mut self.body) {
+            RequestBody::Unread => BodyReader::new(self),
+            RequestBody::Partial(reader) => reader,
+            done => {
+                let is_whole = matches!(done, RequestBody::Whole { .. });
+                self.body = done;
+                return Ok(is_whole);
+            }
+        };
+        let (room, pause) = (self.core().client_body_buffer_size, self.core().client_body_timeout);
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match reader.poll_read(&mut cx, out, pause) {
+                Poll::Ready(Ok(true)) if (out.len() as u64) < room => {}
+                Poll::Ready(Ok(true)) | Poll::Pending => break,
+                Poll::Ready(Ok(false)) => {
+                    self.body_received.set(reader.received());
+                    self.body = RequestBody::whole(Content::Memory(std::mem::take(out)));
+                    return Ok(true);
+                }
+                Poll::Ready(Err(error)) => {
+                    self.body = RequestBody::Refused(Some(reader));
+                    return Err(error);
+                }
+            }
+        }
+        self.body_received.set(reader.received());
+        self.body = RequestBody::Partial(reader);
+        Ok(false)
     }
 
     /// Lends out what is left of the body.

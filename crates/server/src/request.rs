@@ -8,6 +8,8 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
+use crate::h2::Exchange;
+use crate::interim::Interim;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -46,12 +48,19 @@ pub enum Persistence {
 }
 
 /// See [`Request::watch_client`].
-pub struct ClientWatch(Option<Rc<Connection>>);
+pub struct ClientWatch {
+    conn: Option<Rc<Connection>>,
+    link: Option<Rc<Exchange>>,
+}
 
 impl ClientWatch {
     /// Ready when the client has gone away.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
     }
 }
 
@@ -76,6 +85,8 @@ pub struct Request {
     pub thread: Rc<Thread>,
     pub live: Rc<Live>,
     pub conn: Option<Rc<Connection>>,
+    /// The stream that it came on, if its connection carries several. `None`: the connection is its own.
+    pub(crate) link: Option<Rc<Exchange>>,
     pub server: ServerId,
     pub loc: LocationId,
     pub cursor: Cursor,
@@ -101,6 +112,10 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// How interim responses are sent; `None` where that cannot be.
+    pub interim: Option<Rc<dyn Interim>>,
+    /// Hints were sent, or it was found that there are none.
+    pub(crate) hinted: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -127,7 +142,6 @@ pub struct Request {
     pub body: RequestBody,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
-    pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
     /// As `slots`, for what variables find out: they see the request only from outside.
@@ -149,6 +163,7 @@ impl Request {
             thread,
             live,
             conn: None,
+            link: None,
             server: ServerId(0),
             loc: LocationId(0),
             cursor: Cursor::default(),
@@ -164,6 +179,8 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            interim: None,
+            hinted: false,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
@@ -178,7 +195,6 @@ impl Request {
             completed: false,
             body: RequestBody::Unread,
             body_received: Cell::new(0),
-            id: RefCell::new(None),
             slots: Vec::new(),
             findings: RefCell::default(),
         }
@@ -195,6 +211,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.link = None;
         self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;
@@ -208,6 +225,8 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
+        self.interim = None;
+        self.hinted = false;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
@@ -227,7 +246,6 @@ impl Request {
         self.completed = false;
         self.body = RequestBody::Unread;
         self.body_received.set(0);
-        *self.id.get_mut() = None;
         self.slots.clear();
         self.findings.get_mut().clear();
     }
@@ -282,6 +300,13 @@ impl Request {
         self.head.method == Method::Head
     }
 
+    /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.
+    pub fn method_name(&self) -> &[u8] {
+        let sent = self.head.method_name.of(&self.buf);
+        let is_same = self.depth > 0 || self.method == self.head.method || self.method == Method::Other;
+        if is_same { sent } else { self.method.as_str().as_bytes() }
+    }
+
     /// The file extension of the URI's last segment, without the dot.
     pub fn extension(&self) -> &[u8] {
         let name = memchr::memrchr(b'/', &self.uri).map_or(&self.uri[..], |at| &self.uri[at + 1..]);
@@ -297,7 +322,7 @@ impl Request {
 
     /// The scheme as clients see it.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     pub fn version(&self) -> Version {
@@ -328,12 +353,16 @@ impl Request {
 
     /// Ready when the client has gone away, so that its request need not be answered.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.conn.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
     }
 
     /// The same for whoever has no request at hand.
     pub fn watch_client(&self) -> ClientWatch {
-        ClientWatch(self.conn.clone())
+        ClientWatch { conn: self.conn.clone(), link: self.link.clone() }
     }
 
     /// This request's value of a module's type that variables share with handlers, made on first use.

@@ -101,6 +101,16 @@ impl Body {
         }
     }
 
+    /// The bytes of all pieces, if all of them are in memory.
+    pub fn in_memory(&self) -> Option<Vec<&[u8]>> {
+        match self {
+            Body::Empty => Some(Vec::new()),
+            Body::One(piece) => Some(vec![piece.in_memory()?]),
+            Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
+            Body::Stream(_) => None,
+        }
+    }
+
     /// Whether there is surely nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == Some(0)
@@ -153,6 +163,27 @@ pub struct Response {
 }
 
 impl Response {
+    /// All but the body and what makes trailers.
+    #[must_use]
+    pub fn head(&self) -> Response {
+        Response {
+            status: self.status,
+            reason: self.reason.clone(),
+            content_type: self.content_type.clone(),
+            charset: self.charset.clone(),
+            content_length: self.content_length,
+            content_encoding: self.content_encoding.clone(),
+            last_modified: self.last_modified,
+            etag: self.etag.clone(),
+            location: self.location.clone(),
+            server: self.server.clone(),
+            date: self.date.clone(),
+            headers: self.headers.clone(),
+            vary: self.vary.clone(),
+            ..Response::default()
+        }
+    }
+
     /// Forgets everything but memory.
     pub fn clear(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
@@ -180,6 +211,12 @@ impl Response {
 
     pub fn remove(&mut self, name: &str) {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    /// The body is not any more what others have said of its ranges.
+    pub fn clear_ranges(&mut self) {
+        self.allow_ranges = false;
+        self.remove("Accept-Ranges");
     }
 
     /// A complete small response.

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 /// How connections that have done their work are kept (`keepalive…` in `upstream`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,23 @@ impl Keepalive {
         Keepalive { idle_max: 0, local: false, requests_max: 1000, time_ms: 3_600_000, timeout_ms: 60_000 };
     /// For `upstream` blocks without `keepalive`.
     pub const DEFAULT: Keepalive = Keepalive { idle_max: 32, local: true, ..Keepalive::NONE };
+}
+
+/// What a location passes its requests to. `*_pass` modules leave it in the plan ([`Plan::put`]) for those who ask the same
+/// servers on their own: health checks.
+///
+/// [`Plan::put`]: brisk_server::plan::Plan::put
+#[derive(Clone, Debug, Default)]
+pub struct Passes {
+    /// [`Backend::id`].
+    pub group: u64,
+    pub tls: bool,
+    /// What `Host` is unless it is among the headers.
+    pub host: Vec<u8>,
+    /// Fields that do not depend on a request.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub connect_timeout: Duration,
+    pub read_timeout: Duration,
 }
 
 /// A future that works on a request.

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Bytes taken from a back end in one read.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
-/// A request's body up to this size leaves together with the head.
-const PRIMED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a request that are put together before they leave.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     /// Reads go here first: nobody who waits holds a buffer.
@@ -125,20 +125,14 @@ impl Exchange {
         };
         this.link.requests += 1;
         this.codec.begin(&mut this.out);
-        let room = this.codec.room().min(PRIMED_BYTES_MAX);
-        if let Some(piece) = this.source.at_hand(room) {
-            this.codec.body(piece, &mut this.out);
-        }
-        if this.source.is_done() {
-            this.codec.end(&mut this.out);
-            this.ended = true;
-        }
         this
     }
 
     /// Sends what can be sent; ready when the whole request has left.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
+            // What is at hand leaves together.
+            let is_waiting = ready!(self.poll_gather(cx))?;
             ready!(self.poll_flush(cx))?;
             if self.ended || self.write_error.is_some() {
                 self.link.write_limit.clear();
@@ -147,10 +141,19 @@ impl Exchange {
                 }
                 return Poll::Ready(Ok(()));
             }
-            let room = self.codec.room();
-            if room == 0 && !self.source.is_done() {
+            if is_waiting {
                 self.link.write_limit.clear();
                 return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes what there is of the body; true if more is to come, but not now.
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
+        while !self.ended && self.out.len() - self.out_at < GATHERED_BYTES_MAX {
+            let room = self.codec.room();
+            if room == 0 && !self.source.is_done() {
+                return Poll::Ready(Ok(true));
             }
             match self.source.poll(cx, room) {
                 Poll::Ready(Ok(Some(piece))) => self.codec.body(piece, &mut self.out),
@@ -159,12 +162,10 @@ impl Exchange {
                     self.ended = true;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Body(error))),
-                Poll::Pending => {
-                    self.link.write_limit.clear();
-                    return Poll::Pending;
-                }
+                Poll::Pending => return Poll::Ready(Ok(true)),
             }
         }
+        Poll::Ready(Ok(false))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {

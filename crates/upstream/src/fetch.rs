@@ -19,7 +19,7 @@ use crate::turn::Turn;
 use brisk_balance::{Outcome, Selection};
 use brisk_http::{HeaderId, Method};
 use brisk_net::clock;
-use brisk_server::body::{BodySource, Content};
+use brisk_server::body::{BodyError, BodySource, Content};
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
@@ -36,8 +36,8 @@ enum Payload {
     None,
     Own(Rc<[u8]>),
     Content(Rc<Content>),
-    /// Once only.
-    Client(Option<BodySource>),
+    /// Once only; with what has come of it.
+    Client(Option<BodySource>, Vec<u8>),
 }
 
 impl Payload {
@@ -46,7 +46,9 @@ impl Payload {
             Payload::None => Source::None,
             Payload::Own(bytes) => Source::own(bytes),
             Payload::Content(content) => Source::of(content.clone()),
-            Payload::Client(body) => body.take().map_or(Source::None, Source::client),
+            Payload::Client(body, first) => {
+                body.take().map_or(Source::None, |body| Source::client(body, std::mem::take(first)))
+            }
         }
     }
 
@@ -58,12 +60,12 @@ impl Payload {
                 Content::None => BodyShape::None,
                 content => BodyShape::Length(content.len()),
             },
-            Payload::Client(_) => r.body_len().map_or(BodyShape::Unknown, BodyShape::Length),
+            Payload::Client(..) => r.body_len().map_or(BodyShape::Unknown, BodyShape::Length),
         }
     }
 
     fn is_unbuffered(&self) -> bool {
-        matches!(self, Payload::Client(_))
+        matches!(self, Payload::Client(..))
     }
 }
 
@@ -81,7 +83,7 @@ struct Miss {
 
 /// What an attempt gave.
 enum Attempted {
-    Answer(Box<Exchange>, Turn, Rc<BackendHead>),
+    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
     Missed(Turn, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
@@ -109,8 +111,8 @@ pub(crate) async fn fetch<P: Protocol>(
     let settings = engine.protocol.settings();
     let mut payload = payload(engine, r).await?;
     let shape = payload.shape(r);
-    if payload.is_unbuffered() {
-        payload = Payload::Client(Some(r.lend_body()));
+    if let Payload::Client(body, _) = &mut payload {
+        *body = Some(r.lend_body());
     }
     let Target { peers, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
     let state = State::begin(r, scheme, &uri);
@@ -128,6 +130,13 @@ fn failed(flow: Flow) -> Failed {
     }
 }
 
+fn body_failed(r: &mut Request, error: &BodyError) -> Failed {
+    match error.end(r) {
+        Flow::Status(status) => Failed { status, kind: FailKind::Client },
+        _ => Failed { status: 400, kind: FailKind::Close },
+    }
+}
+
 /// Reads the body, or leaves it with the client.
 async fn payload<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
     let settings = engine.protocol.settings();
@@ -138,13 +147,15 @@ async fn payload<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Pay
         && !settings.request_buffering
         && (is_known || engine.protocol.streams_unknown_length());
     if can_stream && r.body.content().is_none() && !r.has_no_body() {
-        return Ok(Payload::Client(None));
+        let mut first = Vec::new();
+        match r.read_body_now(&mut first) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Payload::Client(None, first)),
+            Err(error) => return Err(body_failed(r, &error)),
+        }
     }
     if let Err(error) = r.read_body().await {
-        return Err(match error.end(r) {
-            Flow::Status(status) => Failed { status, kind: FailKind::Client },
-            _ => Failed { status: 400, kind: FailKind::Close },
-        });
+        return Err(body_failed(r, &error));
     }
     Ok(match (own, r.body.content()) {
         (Some(bytes), _) => Payload::Own(bytes.into()),
@@ -239,6 +250,13 @@ impl<P: Protocol> Journey<'_, P> {
         let source = self.payload.source();
         let mut exchange = Box::new(Exchange::new(link, codec, source, limits, self.state.clone()));
         match self.read_head(r, &mut exchange).await {
+            // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
+            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
+                rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
+                self.state.note(|attempt| attempt.status = head.status);
+                r.resp.status = 502;
+                Attempted::Over(Failed { status: 502, kind: FailKind::Close })
+            }
             Ok(head) => {
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);
@@ -249,7 +267,7 @@ impl<P: Protocol> Journey<'_, P> {
                     attempt.header_ms = Some(elapsed);
                     attempt.status = head.status;
                 });
-                let head = Rc::new(head);
+                let head = Arc::new(head);
                 self.state.set_head(head.clone());
                 Attempted::Answer(exchange, turn, head)
             }
@@ -261,10 +279,7 @@ impl<P: Protocol> Journey<'_, P> {
                 );
                 Attempted::Over(Failed { status: 499, kind: FailKind::Client })
             }
-            Err(Some(Fault::Body(error))) => Attempted::Over(match error.end(r) {
-                Flow::Status(status) => Failed { status, kind: FailKind::Client },
-                _ => Failed { status: 400, kind: FailKind::Close },
-            }),
+            Err(Some(Fault::Body(error))) => Attempted::Over(body_failed(r, &error)),
             Err(Some(fault)) => {
                 fault.log("reading response header from upstream", |level, text| {
                     if r.logs(level) {
@@ -412,7 +427,7 @@ impl<P: Protocol> Journey<'_, P> {
             .filter(|field| passes(field.name))
             .map(|field| (field.name.to_vec().into(), field.value.to_vec().into()))
             .collect();
-        drop(fields);
+        r.send_early_hints(&fields);
     }
 
     /// An attempt without an answer: the next selection, if there is to be another attempt.
@@ -478,7 +493,7 @@ impl<P: Protocol> Journey<'_, P> {
         r: &mut Request,
         mut exchange: Box<Exchange>,
         turn: Turn,
-        head: Rc<BackendHead>,
+        head: Arc<BackendHead>,
     ) -> Fetched {
         if exchange.codec.is_tunnel() {
             return self.tunnel(r, *exchange, turn, head);
@@ -526,7 +541,7 @@ impl<P: Protocol> Journey<'_, P> {
         Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
     }
 
-    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Rc<BackendHead>) -> Fetched {
+    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
         let first = exchange.take_rest();
         let times = (self.settings.read_timeout, self.settings.send_timeout);
         let client = r.lend_connection();

@@ -73,9 +73,6 @@ impl Http1 {
             let head = BackendHead::from_response(input, std::mem::take(&mut self.parsed));
             return Ok(Step { used, event: Event::Interim(head) });
         }
-        if status == 101 && !self.shape.upgrade {
-            return Err(CodecError::new("upstream sent unexpected 101 response"));
-        }
         let framing = response_framing(input, &self.parsed, self.shape.kind).map_err(invalid)?;
         // RFC 9112 §9.3: HTTP/1.0 keeps a connection only if it says so; nginx never keeps it.
         self.persists =
@@ -94,7 +91,9 @@ impl Http1 {
             ResponseFraming::Length(length) => State::Length(length),
             ResponseFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
             ResponseFraming::UntilClose => State::UntilClose,
-            ResponseFraming::Tunnel => State::Tunnel,
+            ResponseFraming::Tunnel if self.shape.upgrade => State::Tunnel,
+            // Nobody has asked for it: there is nothing to be read.
+            ResponseFraming::Tunnel => State::UntilClose,
         };
         let head = BackendHead::from_response(input, std::mem::take(&mut self.parsed));
         Ok(Step { used, event: Event::Head(head) })

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-pub use brisk_net::Io as Stream;
+pub use brisk_net::Stream;
 
 /// A connection with what has to be known of it.
 pub struct Link {

@@ -14,12 +14,13 @@ use brisk_server::response::{Body, Trailers};
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// See [`Origin::respond`](crate::origin::Origin::respond).
 pub(crate) fn respond<P: Protocol>(
     protocol: &P,
     r: &mut Request,
-    head: &Rc<BackendHead>,
+    head: &Arc<BackendHead>,
     length: Option<u64>,
     body: Body,
 ) -> Flow {
@@ -33,7 +34,17 @@ pub(crate) fn respond<P: Protocol>(
     {
         return redirect(protocol, r, head, to);
     }
-    head.fields().filter(|field| !settings.hides(field.name)).for_each(|field| copy(protocol, r, field));
+    let mut seen = 0;
+    for field in head.fields() {
+        let bit = field.id.bit() & SINGLE;
+        let before = seen;
+        seen |= bit;
+        if before & bit != 0 {
+            duplicate(r, head, field);
+        } else if !settings.hides(field.name) {
+            copy(protocol, r, field);
+        }
+    }
     r.resp.status = head.status;
     let text = head.status_text();
     if text.len() > 4 && text != b"200 OK" {
@@ -50,6 +61,35 @@ pub(crate) fn respond<P: Protocol>(
         r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone() }));
     }
     Flow::Done
+}
+
+/// Fields that can be there once; what comes later is ignored.
+const SINGLE: u64 = HeaderId::Status.bit()
+    | HeaderId::ContentType.bit()
+    | HeaderId::Date.bit()
+    | HeaderId::LastModified.bit()
+    | HeaderId::ETag.bit()
+    | HeaderId::Server.bit()
+    | HeaderId::Location.bit()
+    | HeaderId::Refresh.bit()
+    | HeaderId::Expires.bit()
+    | HeaderId::XAccelExpires.bit()
+    | HeaderId::XAccelRedirect.bit()
+    | HeaderId::XAccelLimitRate.bit();
+
+#[cold]
+fn duplicate(r: &Request, head: &BackendHead, field: Field<'_>) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let Some(first) = head.fields().find(|first| first.id == field.id) else { return };
+    rlog!(
+        r,
+        Warn,
+        "upstream sent duplicate header line: \"{}: {}\", previous value: \"{}: {}\", ignored while reading response header from upstream",
+        text(field.name),
+        text(field.value),
+        text(first.name),
+        text(first.value)
+    );
 }
 
 /// `*_intercept_errors`: an error page in place of what the back end says.

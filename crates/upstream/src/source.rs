@@ -73,8 +73,9 @@ impl Source {
         if bytes.is_empty() { Source::None } else { Source::Own { bytes: bytes.clone(), at: 0 } }
     }
 
-    pub fn client(body: BodySource) -> Source {
-        Source::Client { body, piece: Piece::default(), is_over: false }
+    /// `first` has come already.
+    pub fn client(body: BodySource, first: Vec<u8>) -> Source {
+        Source::Client { body, piece: Piece { bytes: first, at: 0 }, is_over: false }
     }
 
     /// Whether nothing is left.
@@ -89,7 +90,7 @@ impl Source {
     }
 
     /// The next bytes, at most `room`, if they are in memory.
-    pub fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
+    fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
         let (bytes, at): (&[u8], _) = match self {
             Source::Memory { content, at } => match &**content {
                 Content::Memory(bytes) => (bytes, at),

@@ -79,10 +79,6 @@ impl Spool {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.front.is_empty() && self.tail.is_empty() && !self.is_on_disk()
-    }
-
     /// Whether no more should be taken now.
     pub fn is_full(&self) -> bool {
         self.front_bytes + self.tail.len() >= self.limits.memory_bytes_max
@@ -117,11 +113,6 @@ impl Spool {
         let place = self.limits.place.clone();
         self.disk = Disk::Writing(Box::pin(write(file, place, bytes)));
         true
-    }
-
-    /// Whether there is a file.
-    pub fn has_file(&self) -> bool {
-        self.written > 0
     }
 
     /// Drives what was begun. Ready when nothing is being done.

@@ -31,7 +31,7 @@ struct Place {
 
 /// The same answer, with a body that also goes into a file, if it is to be stored.
 pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fetched {
-    if fetched.head.status != 200 || fetched.tunnel {
+    if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
         return fetched;
     }
     let path = match &settings.store {
@@ -219,6 +219,7 @@ impl BodyStream for Storing {
 
 impl Drop for Storing {
     fn drop(&mut self) {
+        // Nothing to be done for a file that is complete, or will never be.
         if self.work.is_none() || self.over && !matches!(self.work, Some(Work::Finish(_))) {
             return;
         }
@@ -233,9 +234,6 @@ impl Drop for Storing {
             given: None,
             over: self.over,
         };
-        brisk_net::spawn(async move {
-            while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {}
-            rest.work = None;
-        });
+        brisk_net::spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {} });
     }
 }

@@ -101,7 +101,7 @@ impl Tunnel {
             if !ready!(self.client.poll_raw(cx, &mut self.up))? {
                 self.up_way = Way::Closed;
                 // The back end may still have something to say.
-                let _ = rustix::net::shutdown(self.link.stream.fd(), rustix::net::Shutdown::Write);
+                let _ = self.link.stream.shutdown_write();
             }
         }
     }

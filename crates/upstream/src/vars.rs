@@ -118,14 +118,17 @@ fn trailer(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
 /// The value of a cookie: what stands behind `NAME=` at the beginning of a `Set-Cookie`.
 fn cookie(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
     let Some(head) = r.finding_ref::<State>().and_then(|state| state.head()) else { return false };
+    let spaces = |text: &[u8]| text.iter().take_while(|&&b| b == b' ').count();
     for value in head.all(brisk_http::HeaderId::SetCookie) {
-        let Some(at) = memchr::memchr(b'=', value) else { continue };
-        if value[..at].trim_ascii().eq_ignore_ascii_case(name.as_bytes()) {
-            let rest = &value[at + 1..];
-            let end = memchr::memchr(b';', rest).unwrap_or(rest.len());
-            out.extend_from_slice(rest[..end].trim_ascii());
-            return true;
+        let Some((have, rest)) = value.split_at_checked(name.len()) else { continue };
+        if !have.eq_ignore_ascii_case(name.as_bytes()) {
+            continue;
         }
+        let Some(rest) = rest[spaces(rest)..].strip_prefix(b"=") else { continue };
+        let rest = &rest[spaces(rest)..];
+        let end = memchr::memchr(b';', rest).unwrap_or(rest.len());
+        out.extend_from_slice(&rest[..end]);
+        return true;
     }
     false
 }

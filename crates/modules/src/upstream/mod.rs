@@ -6,6 +6,7 @@
 
 mod draft;
 mod group;
+mod health;
 mod implicit;
 mod queue;
 mod resolve;
@@ -17,7 +18,8 @@ mod sticky;
 mod tests;
 
 pub use group::Upstream;
-pub use implicit::{find, implicit};
+pub use implicit::{Registry, at_run_time, find, implicit};
+pub use state::place;
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
@@ -30,8 +32,10 @@ const NAME: &str = "upstream";
 pub static MODULE: Module = Module {
     name: NAME,
     rows: rows::ROWS,
+    variables: brisk_upstream::vars::VARIABLES,
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
+    install: Some(|cx, plan| health::install(cx, plan)),
     ..Module::EMPTY
 };
 
@@ -39,6 +43,8 @@ pub static MODULE: Module = Module {
 #[derive(Clone, Default)]
 struct Conf {
     drafts: Vec<Draft>,
+    /// Of this location alone.
+    check: Option<Arc<health::Check>>,
 }
 
 impl ModuleConf for Conf {
@@ -47,11 +53,12 @@ impl ModuleConf for Conf {
     }
 
     fn must_enter(&self, into: Context) -> bool {
-        Context::SERVER.has(into) && !self.drafts.is_empty()
+        Context::SERVER.has(into) && !self.drafts.is_empty() || self.check.is_some()
     }
 
     fn enter(&mut self, _: Context) -> bool {
         self.drafts.clear();
+        self.check = None;
         true
     }
 }
@@ -85,11 +92,11 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         return Ok(());
     }
     for draft in std::mem::take(&mut cx.conf::<Conf>().drafts) {
-        let name = draft.name.to_ascii_lowercase();
+        let name = draft.name.clone();
         match draft.build(cx) {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
-                cx.global.named.insert((NAME, name), Box::new(upstream));
+                implicit::registry(cx).add(&name, None, upstream);
             }
             Err(diag) => cx.global.diags.push(diag),
         }

@@ -1,7 +1,7 @@
 //! Directives of `upstream` blocks.
 
 use super::draft::parse_zone;
-use super::{draft, server, sticky, upstream};
+use super::{draft, health, server, sticky, upstream};
 use brisk_balance::{LeastTime, Measure, Method};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -206,6 +206,26 @@ pub(super) static ROWS: &[Row] = &[
             draft(cx).resolver_timeout = Some(value::msec(d.arg(0))?);
             Ok(())
         })
+    ),
+    row!(
+        "health_check",
+        Context::LOCATION,
+        Arity::ANY,
+        D::Nothing,
+        No,
+        false,
+        "Asks each server of the group that the location passes to how it is: interval=5s, jitter=, fails=1, passes=1, uri=/, match=NAME, port=, mandatory [persistent]. Servers that fail get no requests until they pass. The question is an HTTP/1.0 GET with the location's time-outs and constant headers.",
+        Set::Simple(health::set)
+    ),
+    row!(
+        "match",
+        Context::HTTP,
+        Arity::ONE.block(),
+        D::Nothing,
+        Definition,
+        true,
+        "What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX. Without it 2xx and 3xx pass.",
+        Set::Simple(health::match_block)
     ),
     row!(
         "ntlm",

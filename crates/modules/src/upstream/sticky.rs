@@ -1,8 +1,8 @@
 //! `sticky`: sessions stay with their back end — by a cookie that we set, by a route in the request, or by what back ends
 //! set themselves.
 
+use super::draft;
 use super::draft::sessions_zone;
-use super::{Draft, draft};
 use brisk_balance::{Lease, Sessions};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_net::clock;
@@ -235,8 +235,8 @@ impl Sticky {
         r.resp.add("Set-Cookie", Text::Owned(text));
     }
 
-    /// A back end has answered: what it calls the session is remembered.
-    pub fn answered(&self, zone: Option<&Arc<Zone>>, r: &Request, lease: &Lease) {
+    /// A back end has answered: what it calls the session is remembered, when the request is over or at once.
+    pub fn answered(&self, zone: Option<&Arc<Zone>>, r: &mut Request, lease: &Lease) {
         let (Kind::Learn(learn), Some(zone)) = (&self.kind, zone) else { return };
         let (session, create) = match first(&learn.create, r) {
             Some(session) => (session, true),
@@ -245,8 +245,32 @@ impl Sticky {
                 None => return,
             },
         };
-        let sessions = zone.state::<Sessions>();
-        sessions.learn(&session, &lease.peer.sid, create, learn.timeout_ms, clock::mono_ms());
+        let learned = Learned {
+            zone: zone.clone(),
+            session,
+            sid: lease.peer.sid.clone(),
+            create,
+            timeout_ms: learn.timeout_ms,
+        };
+        if !learn.after_header {
+            r.slot::<Option<Learned>>().replace(learned);
+        }
+    }
+}
+
+/// What is remembered of a session when this is dropped: with the request, or at once.
+struct Learned {
+    zone: Arc<Zone>,
+    session: Vec<u8>,
+    sid: Arc<str>,
+    create: bool,
+    timeout_ms: u64,
+}
+
+impl Drop for Learned {
+    fn drop(&mut self) {
+        let sessions = self.zone.state::<Sessions>();
+        sessions.learn(&self.session, &self.sid, self.create, self.timeout_ms, clock::mono_ms());
     }
 }
 

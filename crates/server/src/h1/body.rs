@@ -122,9 +122,15 @@ impl BodyReader {
         loop {
             self.take_input(out)?;
             if out.len() > before {
+                self.expects = false;
                 return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
+                // nginx answers the expectation of an empty body too.
+                if self.expects || !self.unsent.is_empty() {
+                    self.deadline.set(pause);
+                    ready!(self.say_continue(cx))?;
+                }
                 return Poll::Ready(Ok(false));
             }
             if !self.deadline.is_set() {
@@ -148,7 +154,9 @@ impl BodyReader {
     /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
     fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if std::mem::take(&mut self.expects) {
-            self.unsent = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+            // Behind an interim response that has not left yet.
+            self.unsent = self.conn.unsent.take();
+            self.unsent.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         while !self.unsent.is_empty() {
             match self.conn.io.try_write(&self.unsent) {
@@ -247,6 +255,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
+        self.expects = false;
         self.limit = 0;
         let work = async {
             let mut sink = Vec::new();

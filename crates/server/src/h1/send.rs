@@ -36,6 +36,21 @@ pub struct Sender {
     deadline: Deadline,
 }
 
+/// The bytes that `limit_rate` or `limit_rate_after` says.
+pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
+    match rate {
+        Rate::Bytes(bytes) => *bytes,
+        Rate::Template(template) => {
+            let token = brisk_conf::Token {
+                value: template.eval(r).into(),
+                span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
+                quoted: false,
+            };
+            brisk_conf::value::size(&token).unwrap_or(0)
+        }
+    }
+}
+
 /// Why sending ended early.
 #[derive(Debug)]
 pub enum SendError {
@@ -54,17 +69,7 @@ impl From<io::Error> for SendError {
 impl Sender {
     pub fn new(r: &Request) -> Sender {
         let core = r.core();
-        let rate = |rate: &Rate| match rate {
-            Rate::Bytes(bytes) => *bytes,
-            Rate::Template(template) => {
-                let token = brisk_conf::Token {
-                    value: template.eval(r).into(),
-                    span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
-                    quoted: false,
-                };
-                brisk_conf::value::size(&token).unwrap_or(0)
-            }
-        };
+        let rate = |rate: &Rate| rate_of(rate, r);
         let limit = r.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
         let conn = r.conn.clone().expect("a request has a connection");
         Sender {
@@ -165,8 +170,7 @@ impl Sender {
                 }
             }
             Body::Stream(stream) => {
-                self.raw(head).await?;
-                let result = self.pull(stream, chunked).await;
+                let result = self.pull(head, stream, chunked).await;
                 // What it holds (a back end's connection, the request's body) is given back before the request ends.
                 self.stream = None;
                 result?;
@@ -185,7 +189,14 @@ impl Sender {
         Ok(())
     }
 
-    async fn pull(&mut self, stream: Box<dyn BodyStream>, chunked: bool) -> Result<(), SendError> {
+    /// The head leaves with the first piece, or when there is none for now: a body that fails before that has no
+    /// response (nginx: `postpone_output`).
+    async fn pull(
+        &mut self,
+        mut head: &[u8],
+        stream: Box<dyn BodyStream>,
+        chunked: bool,
+    ) -> Result<(), SendError> {
         self.stream = Some(stream);
         loop {
             let next = poll_fn(|cx| match &mut self.stream {
@@ -193,10 +204,12 @@ impl Sender {
                 None => Poll::Ready(None),
             });
             match next.await {
-                None => return Ok(()),
+                None => return self.raw(head).await,
                 Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Chunk::Flush)) => {}
-                Some(Ok(Chunk::Piece(piece))) => self.piece_with_head(b"", &piece, chunked).await?,
+                Some(Ok(Chunk::Flush)) => self.raw(std::mem::take(&mut head)).await?,
+                Some(Ok(Chunk::Piece(piece))) => {
+                    self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
+                }
             }
         }
     }
