@@ -113,7 +113,10 @@ mod tests {
             // In the second half of the ramp the rate around a moment is what the line says.
             let around = due.iter().filter(|at| (44.0..46.0).contains(*at)).count() as f64 / 2.0;
             let line = from + (to - from) * 0.75;
-            assert!((around - line).abs() <= 1.0 + line * 0.01, "{from}..{to}: {around} where {line} was meant");
+            assert!(
+                (around - line).abs() <= 1.0 + line * 0.01,
+                "{from}..{to}: {around} where {line} was meant"
+            );
             for seconds in [0.5, 10.0, 59.0, 60.0] {
                 let counted = due.iter().filter(|&&at| at < seconds).count() as u64;
                 assert!(rate.by(Duration::from_secs_f64(seconds)).abs_diff(counted) <= 1);

@@ -1,17 +1,18 @@
-//! Closed-loop HTTP/1.1 load from the command line.
+//! HTTP/1.1 load from the command line.
 #![forbid(unsafe_code)]
 
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use brisk_load::arrivals::Rate;
 use brisk_load::engine::{self, Run};
 use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
 use brisk_load::report::Report;
 use lexopt::prelude::*;
 
 const HELP: &str = "\
-brisk-load: closed-loop HTTP/1.1 load
+brisk-load: HTTP/1.1 load
 
 usage: brisk-load [options] URL...
 
@@ -22,6 +23,7 @@ usage: brisk-load [options] URL...
   -n, --requests N       so many requests instead
   -w, --warmup TIME      part before the count starts [0s]
   -p, --pipeline N       requests in flight per connection [1]
+  -r, --rate RATE        open loop: requests per second, e.g. 500, or 10..1000/60s for a ramp
   -H, --header LINE      further header line
   -X, --method NAME      method [GET]
       --body TEXT        request body
@@ -94,6 +96,7 @@ fn parse() -> Result<Option<Args>, String> {
             Short('n') | Long("requests") => plan.stop = Stop::Requests(number(&text(&mut parser)?)?),
             Short('w') | Long("warmup") => plan.warmup = duration(&text(&mut parser)?)?,
             Short('p') | Long("pipeline") => plan.pipeline = number(&text(&mut parser)?)?,
+            Short('r') | Long("rate") => plan.rate = Some(rate(&text(&mut parser)?)?),
             Short('H') | Long("header") => options.headers.push(text(&mut parser)?),
             Short('X') | Long("method") => options.method = text(&mut parser)?,
             Long("body") => options.body = text(&mut parser)?.into_bytes(),
@@ -130,6 +133,23 @@ fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not a number"))
+}
+
+/// `500`, or `10..1000/60s`.
+fn rate(text: &str) -> Result<Rate, String> {
+    let bad = || format!("\"{text}\" is not a rate: write 500, or 10..1000/60s for a ramp");
+    let rate = match text.split_once("..") {
+        None => Rate::constant(number(text).map_err(|_| bad())?),
+        Some((from, rest)) => {
+            let (to, over) = rest.split_once('/').ok_or_else(bad)?;
+            Rate {
+                from: number(from).map_err(|_| bad())?,
+                to: number(to).map_err(|_| bad())?,
+                over: duration(over).map_err(|_| bad())?,
+            }
+        }
+    };
+    if rate.is_sound() { Ok(rate) } else { Err(bad()) }
 }
 
 /// A number with `ms`, `s` or `m`; seconds without.
