@@ -31,7 +31,7 @@ impl Rate {
     fn due(&self, number: u64) -> f64 {
         let (a, b, t) = (self.from, self.to, self.over.as_secs_f64());
         let n = number as f64;
-        let on_ramp = (a + b) / 2.0 * t;
+        let on_ramp = f64::midpoint(a, b) * t;
         if n >= on_ramp {
             return t + (n - on_ramp) / b;
         }
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_ramp_has_the_area_under_its_line() {
         for (from, to) in [(10.0, 1000.0), (0.0, 500.0), (800.0, 20.0)] {
-            let rate = Rate { from, to, over: Duration::from_secs(60) };
+            let rate = Rate { from, to, over: Duration::from_mins(1) };
             let due = all(rate, 2, 60.0);
-            let area = (from + to) / 2.0 * 60.0;
+            let area = f64::midpoint(from, to) * 60.0;
             assert!((due.len() as f64 - area).abs() <= 1.0, "{from}..{to}: {} of {area}", due.len());
             assert!(due.is_sorted());
             // In the second half of the ramp the rate around a moment is what the line says.
@@ -128,7 +128,7 @@ mod tests {
     fn after_the_ramp_the_rate_stays() {
         let rate = Rate { from: 10.0, to: 200.0, over: Duration::from_secs(5) };
         let due = all(rate, 1, 8.0);
-        assert_eq!(due.iter().filter(|&&at| at >= 6.0 && at < 7.0).count(), 200);
+        assert_eq!(due.iter().filter(|at| (6.0..7.0).contains(*at)).count(), 200);
     }
 
     #[test]

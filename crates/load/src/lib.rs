@@ -7,6 +7,7 @@
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
 //! | [`stats`], [`histogram`] | what was seen |
+//! | [`cli`] | `brisk bench` |
 //! | [`report`] | the same for people and programs |
 //!
 //! The generator is cheap on purpose: one read and one write per request, one read buffer per
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod cli;
 pub mod engine;
 pub mod histogram;
 pub mod plan;

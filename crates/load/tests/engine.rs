@@ -198,15 +198,15 @@ fn unix_sockets() {
     assert_eq!(errors(&outcome), []);
 }
 
-/// Answers at once, but for the last part of each period it answers nobody.
-fn stalling(period: Duration, stall: Duration) -> SocketAddr {
+/// Answers at once for the first part of each period, and nobody for the rest.
+fn stalling(period: Duration, quick: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let began = Instant::now();
     let wait = move || {
         let at = Duration::from_nanos((began.elapsed().as_nanos() % period.as_nanos()) as u64);
-        if at >= period - stall {
-            thread::sleep(period - at);
+        if at >= quick {
+            thread::sleep(period.saturating_sub(at));
         }
     };
     thread::spawn(move || {
@@ -231,7 +231,7 @@ fn stalling(period: Duration, stall: Duration) -> SocketAddr {
 #[test]
 fn an_open_loop_tells_the_truth_about_stalls() {
     for connections in [1, 8] {
-        let address = stalling(Duration::from_secs(2), Duration::from_millis(200));
+        let address = stalling(Duration::from_secs(2), Duration::from_millis(1800));
         let mut plan = plan(address, &["/"], connections, Stop::After(Duration::from_secs(6)));
         plan.rate = Some(Rate::constant(500.0));
         let outcome = engine::run(plan).unwrap();
