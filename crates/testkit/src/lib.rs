@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod h2;
 pub mod load;
 pub mod ports;
 pub mod process;
@@ -16,6 +17,7 @@ pub mod temp;
 pub mod wait;
 
 pub use client::Client;
+pub use h2::H2Client;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;

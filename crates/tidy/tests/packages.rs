@@ -12,12 +12,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-server", &["brisk-conf", "brisk-http", "brisk-h2", "brisk-net"]),
     ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
-    ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
+    (
+        "brisk",
+        &["brisk-conf", "brisk-http", "brisk-h2", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
+    ),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
     ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-h2", "brisk-server", "brisk-modules"]),
     (
         "brisk-testkit",
-        &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
+        &["brisk-conf", "brisk-http", "brisk-h2", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
     ),
     ("brisk-tidy", &["brisk-modules"]),
 ];
