@@ -21,6 +21,7 @@ mod empty_gif;
 pub mod fuzz;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -67,6 +68,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &realip::MODULE,
     &limit_req::MODULE,

@@ -7,13 +7,14 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
+    ("brisk-image", &[]),
     ("brisk-net", &[]),
     ("brisk-server", &["brisk-conf", "brisk-http", "brisk-net"]),
-    ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server"]),
+    ("brisk-modules", &["brisk-conf", "brisk-http", "brisk-image", "brisk-net", "brisk-server"]),
     ("brisk-load", &["brisk-http", "brisk-net"]),
     ("brisk", &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"]),
     ("brisk-benches", &["brisk-http", "brisk-net", "brisk-load"]),
-    ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-server", "brisk-modules"]),
+    ("brisk-fuzz", &["brisk-conf", "brisk-http", "brisk-image", "brisk-server", "brisk-modules"]),
     (
         "brisk-testkit",
         &["brisk-conf", "brisk-http", "brisk-net", "brisk-server", "brisk-modules", "brisk-load"],
@@ -32,6 +33,7 @@ const LICENCES: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    "IJG",
     "ISC",
     "MIT",
     "Unicode-3.0",
@@ -46,6 +48,7 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("digest", PWHASH),
     ("getrandom", PWHASH),
     ("md-5", PWHASH),
+    ("miniz_oxide", "png is built on the generation before"),
     ("rand", PWHASH),
     ("rand_core", PWHASH),
 ];
