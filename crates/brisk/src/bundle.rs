@@ -5,8 +5,9 @@
 
 use brisk_conf::Loader;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub struct Bundle {
     pub files: BTreeMap<String, Arc<[u8]>>,
     pub globs: BTreeMap<String, Vec<String>>,
+    /// Hosts that directives name. None: it was not found.
+    pub hosts: BTreeMap<String, Vec<IpAddr>>,
 }
 
 /// Reads the disk and remembers what it read.
@@ -66,6 +69,25 @@ impl Loader for DiskLoader {
         self.seen.borrow_mut().globs.insert(pattern.to_string(), found.clone());
         Ok(found)
     }
+
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if !self.seen.borrow().hosts.contains_key(host) {
+            let mut found: Vec<IpAddr> = match (host, 0).to_socket_addrs() {
+                Ok(found) => found.map(|addr| addr.ip()).collect(),
+                Err(_) => Vec::new(),
+            };
+            // The system's order is kept; a name may be listed twice.
+            let mut seen = BTreeSet::new();
+            found.retain(|ip| seen.insert(*ip));
+            self.seen.borrow_mut().hosts.insert(host.to_string(), found);
+        }
+        known(&self.seen.borrow(), host)
+    }
+}
+
+fn known(bundle: &Bundle, host: &str) -> io::Result<Vec<IpAddr>> {
+    let found = bundle.hosts.get(host).filter(|found| !found.is_empty()).cloned();
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "host not found"))
 }
 
 /// Answers from a bundle only.
@@ -86,6 +108,10 @@ impl Loader for BundleLoader<'_> {
     fn glob(&self, pattern: &str) -> io::Result<Vec<String>> {
         Ok(self.bundle.globs.get(pattern).cloned().unwrap_or_default())
     }
+
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        known(self.bundle, host)
+    }
 }
 
 impl Bundle {
@@ -101,6 +127,12 @@ impl Bundle {
         for (pattern, names) in &self.globs {
             put(&mut out, pattern.as_bytes());
             put(&mut out, names.join("\0").as_bytes());
+        }
+        put(&mut out, &(self.hosts.len() as u64).to_le_bytes());
+        for (host, found) in &self.hosts {
+            put(&mut out, host.as_bytes());
+            let found: Vec<String> = found.iter().map(IpAddr::to_string).collect();
+            put(&mut out, found.join(" ").as_bytes());
         }
         out
     }
@@ -120,6 +152,12 @@ impl Bundle {
             let names = text(take(&mut rest)?)?;
             let names = names.split('\0').filter(|n| !n.is_empty()).map(str::to_string).collect();
             bundle.globs.insert(pattern, names);
+        }
+        for _ in 0..count(&mut rest)? {
+            let host = text(take(&mut rest)?)?;
+            let found = text(take(&mut rest)?)?;
+            let found = found.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+            bundle.hosts.insert(host, found);
         }
         rest.is_empty().then_some(bundle)
     }
@@ -157,10 +195,27 @@ mod tests {
         let mut bundle = Bundle::default();
         bundle.files.insert("/etc/a.conf".into(), Arc::from(&b"include x/*;"[..]));
         bundle.globs.insert("/etc/x/*".into(), vec!["/etc/x/1".into(), "/etc/x/2".into()]);
+        bundle
+            .hosts
+            .insert("two.example".into(), vec![[192, 0, 2, 1].into(), "2001:db8::1".parse().unwrap()]);
+        bundle.hosts.insert("none.example".into(), Vec::new());
         let bytes = bundle.encode();
         assert_eq!(Bundle::decode(&bytes), Some(bundle));
         for end in 0..bytes.len() {
             assert_eq!(Bundle::decode(&bytes[..end]), None);
         }
+    }
+
+    #[test]
+    fn names_are_looked_up_once() {
+        let disk = DiskLoader::new("/etc/");
+        let found = disk.addresses("localhost").unwrap();
+        assert!(found.iter().all(IpAddr::is_loopback));
+        assert!(disk.addresses("no-such-host.invalid").is_err());
+        let bundle = disk.into_bundle();
+        let copy = BundleLoader { conf_prefix: "/etc/", bundle: &bundle };
+        assert_eq!(copy.addresses("localhost").unwrap(), found);
+        assert!(copy.addresses("no-such-host.invalid").is_err());
+        assert!(copy.addresses("never-asked.example").is_err());
     }
 }

@@ -4,6 +4,7 @@ use crate::diag::Diag;
 use crate::parser::{DEPTH_MAX, Directive, parse_at};
 use crate::source::SourceMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where included files come from.
@@ -16,6 +17,10 @@ pub trait Loader {
 
     /// The files that match a pattern, sorted by name as glob(3) does; none is no error.
     fn glob(&self, pattern: &str) -> io::Result<Vec<String>>;
+
+    /// The addresses of a host that a directive names, as the system's resolver gives them. Whoever builds the same
+    /// configuration again from a copy must get the same ones, whatever DNS says by then.
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
 /// A loader for text that stands alone: every include fails.
@@ -32,6 +37,10 @@ impl Loader for NoFiles {
 
     fn glob(&self, _: &str) -> io::Result<Vec<String>> {
         Ok(Vec::new())
+    }
+
+    fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::from_raw_os_error(2))
     }
 }
 

@@ -2,11 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
 mod addition;
 mod auth_basic;
+pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -19,6 +22,7 @@ mod core_tests;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
+mod gateway;
 mod geo;
 mod headers;
 mod image;
@@ -29,6 +33,9 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+mod metrics;
+mod overload;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -38,10 +45,12 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod sub_filter;
 mod try_files;
+pub mod upstream;
 mod userid;
 
 use brisk_server::module::Module;
@@ -52,15 +61,25 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &addition::MODULE,
     &auth_basic::MODULE,
+    &auth_jwt::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -70,20 +89,25 @@ pub static MODULES: &[&Module] = &[
     &headers::MODULE,
     &image::MODULE,
     &index::MODULE,
+    &overload::MODULE,
     &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &metrics::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
+    &upstream::MODULE,
     &static_files::MODULE,
 ];

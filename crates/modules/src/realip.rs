@@ -14,7 +14,7 @@ use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_server::{row, simple};
 use std::cell::Cell;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -117,7 +117,7 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 }
                 found.push(cidr);
             }
-            None => found.extend(resolve(token.str()).ok_or_else(|| {
+            None => found.extend(resolve(cx, token.str()).ok_or_else(|| {
                 Diag::emerg(token.span, format!("host not found in set_real_ip_from \"{}\"", token.text()))
                     .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
             })?),
@@ -134,10 +134,10 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 /// The addresses of a host; `None` if there are none.
-fn resolve(host: &str) -> Option<Vec<Cidr>> {
-    let addresses = (host, 0).to_socket_addrs().ok()?;
-    let one = |addr: SocketAddr| Cidr::parse(addr.ip().to_string().as_bytes()).map(|(cidr, _)| cidr);
-    Some(addresses.filter_map(one).collect()).filter(|found: &Vec<Cidr>| !found.is_empty())
+fn resolve(cx: &Cx<'_, '_>, host: &str) -> Option<Vec<Cidr>> {
+    let addresses = cx.global.loader.addresses(host).ok()?;
+    let one = |ip: IpAddr| Cidr::parse(ip.to_string().as_bytes()).map(|(cidr, _)| cidr);
+    Some(addresses.into_iter().filter_map(one).collect()).filter(|found: &Vec<Cidr>| !found.is_empty())
 }
 
 fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 const LINKS_MAX: usize = 40;
 /// Registrations between two sweeps for flags that nobody holds any more.
 const SWEEP_EVERY: usize = 4096;
+/// Events taken in one [`Watcher::sync`]: four times what the kernel queues by default.
+const EVENTS_PER_SYNC_MAX: usize = 65_536;
 
 /// File systems whose changes inotify reports completely (for local changes: there are no others).
 const COHERENT: [u64; 10] = [
@@ -48,7 +50,8 @@ const COHERENT: [u64; 10] = [
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    fn raised() -> Arc<Flag> {
+    /// A flag that is lowered by its owner's hand alone, for what is no file.
+    pub fn raised() -> Arc<Flag> {
         Arc::new(Flag(AtomicBool::new(true)))
     }
 
@@ -122,7 +125,7 @@ impl Watcher {
         let mut state = self.lock();
         let mut buf = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.fd, &mut buf);
-        loop {
+        for _ in 0..EVENTS_PER_SYNC_MAX {
             match reader.next() {
                 Ok(event) => {
                     let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
@@ -132,6 +135,9 @@ impl Watcher {
                 Err(_) => return,
             }
         }
+        // Someone writes faster than is read here, and requests wait. What has not been read is still to come; until
+        // then nothing is believed.
+        state.distrust();
     }
 
     /// Takes everything for changed: something may have happened that the kernel does not report, such as a mount.

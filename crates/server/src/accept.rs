@@ -7,7 +7,7 @@ use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
 use crate::proxy_protocol;
 use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
 use brisk_net::listen::{self, Address};
-use brisk_net::{Io, Loop, clock};
+use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -70,7 +70,12 @@ impl Thread {
             return;
         }
         let live = self.live();
-        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        // Whoever waits unseen in the kernel's queue is waiting, too.
+        let batch = if live.snap.main.multi_accept || live.snap.measures_lag {
+            ACCEPT_ALL_MAX
+        } else {
+            ACCEPT_BATCH_MAX
+        };
         for _ in 0..batch {
             match listener.accept() {
                 Ok(Some((fd, peer))) => {
@@ -165,9 +170,10 @@ impl Thread {
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);
-        let conn = Rc::new(Connection::new(io, id, peer, listener, now));
+        let conn = Rc::new(Connection::new(Stream::from(io), id, peer, listener, now));
         conn.generation.set(live.generation);
         proxy_protocol::adopted(&live, &conn);
+        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);

@@ -1,8 +1,10 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
+use crate::h2::Session;
 use crate::thread::Listener;
+use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
-use brisk_net::Io;
+use brisk_net::Stream;
 use brisk_net::clock::Now;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -66,9 +68,11 @@ impl Cut {
 
 /// A client's connection.
 pub struct Connection {
-    pub io: Io,
+    pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
+    /// Interim responses that the socket has not taken yet: they leave before anything else.
+    pub unsent: RefCell<Vec<u8>>,
     /// `$connection`: unique in the process.
     pub id: u64,
     pub peer: Peer,
@@ -84,19 +88,28 @@ pub struct Connection {
     pub proxy: OnceCell<Box<ProxyHeader>>,
     /// The connection must begin with a PROXY header, which has not come yet.
     pub awaits_proxy_header: Cell<bool>,
+    /// The connection must begin with a ClientHello, which has not come yet.
+    pub awaits_hello: Cell<bool>,
+    /// Plain HTTP came where TLS was expected.
+    pub plain_on_tls: Cell<bool>,
+    /// What the TLS handshake has told.
+    pub secure: OnceCell<Box<Facts>>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
+    /// What a connection of HTTP/2 has besides.
+    pub(crate) session: OnceCell<Box<Session>>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
 
 impl Connection {
-    pub fn new(io: Io, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
+    pub fn new(io: Stream, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
         Connection {
             io,
             input: RefCell::default(),
+            unsent: RefCell::default(),
             id,
             peer,
             peer_text: peer.to_string().into_bytes().into(),
@@ -106,8 +119,12 @@ impl Connection {
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
             awaits_proxy_header: Cell::new(false),
+            awaits_hello: Cell::new(false),
+            plain_on_tls: Cell::new(false),
+            secure: OnceCell::new(),
             sends: Cell::new(false),
             generation: Cell::new(0),
+            session: OnceCell::new(),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }
@@ -144,8 +161,6 @@ impl Connection {
 
     /// Whether the client has sent something that was not looked at yet.
     pub fn has_unread(&self) -> bool {
-        let mut probe = [0u8; 1];
-        let mut peek = || rustix::net::recv(self.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK);
-        !self.input.borrow().is_empty() || matches!(peek(), Ok((count, _)) if count > 0)
+        !self.input.borrow().is_empty() || self.io.has_unread()
     }
 }

@@ -14,7 +14,7 @@ use brisk_http::Method;
 use std::sync::Arc;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Phase {
     /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
     #[default]
@@ -83,12 +83,14 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
         match run {
             Run::Respond | Run::Close => return run,
             Run::Disk(wanted) => {
+                r.hint_before_waiting();
                 let found = files::fetch(wanted.clone()).await;
                 r.fetched.push((wanted, found));
                 r.thread.files.must_confirm();
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
+                r.hint_before_waiting();
                 let flow = waiter(r).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
@@ -467,6 +469,7 @@ fn filters(r: &mut Request) -> Run {
         }
         filter.filter(r);
     }
+    r.learn_hints();
     Run::Respond
 }
 
@@ -495,7 +498,8 @@ fn absolute_location(r: &mut Request) {
     }
     if core.port_in_redirect {
         let port = r.conn().local().map_or(0, |addr| addr.port());
-        if port != 80 && port != 0 {
+        let usual = if r.scheme() == "https" { 443 } else { 80 };
+        if port != usual && port != 0 {
             out.extend_from_slice(format!(":{port}").as_bytes());
         }
     }

@@ -141,6 +141,11 @@ impl Plan {
         self.data.iter().find_map(|value| value.downcast_ref())
     }
 
+    /// As [`Plan::data`], to be kept.
+    pub fn shared_data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.data.iter().find_map(|value| value.clone().downcast().ok())
+    }
+
     pub fn note(&mut self, purity: Purity) {
         self.purity = self.purity.max(purity);
     }

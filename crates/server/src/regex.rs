@@ -75,7 +75,7 @@ impl Candidates<'_> {
 }
 
 /// The groups of the last match in a request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Captures {
     subject: Vec<u8>,
     /// Start and end per group, group 0 first; `usize::MAX` for a group that took no part.
@@ -144,6 +144,24 @@ impl Regex {
         if self.groups == 0 {
             return self.matched_whole(r, subject);
         }
+        let Some(spans) = self.spans(r, subject) else { return false };
+        for &(group, id) in &*self.named {
+            let value = match spans.get(group) {
+                Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
+                _ => Some(Rc::from(&b""[..])),
+            };
+            r.vars.set(id, value);
+        }
+        let mut captures = r.captures.borrow_mut();
+        captures.subject.clear();
+        captures.subject.extend_from_slice(subject);
+        captures.spans = spans;
+        true
+    }
+
+    /// The bounds of all groups of a match, group 0 first, which are recorded nowhere; the end lies before the start of a
+    /// group that took no part.
+    pub fn spans(&self, r: &Request, subject: &[u8]) -> Option<Vec<(usize, usize)>> {
         let mut spans = Vec::with_capacity(self.groups + 1);
         let found = match &self.engine {
             Engine::Linear(re) => {
@@ -165,21 +183,7 @@ impl Regex {
                 }
             }
         };
-        if !found {
-            return false;
-        }
-        for &(group, id) in &*self.named {
-            let value = match spans.get(group) {
-                Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
-                _ => Some(Rc::from(&b""[..])),
-            };
-            r.vars.set(id, value);
-        }
-        let mut captures = r.captures.borrow_mut();
-        captures.subject.clear();
-        captures.subject.extend_from_slice(subject);
-        captures.spans = spans;
-        true
+        found.then_some(spans)
     }
 
     fn matched_whole(&self, r: &Request, subject: &[u8]) -> bool {

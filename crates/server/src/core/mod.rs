@@ -1,11 +1,13 @@
 //! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
 
+mod http2;
 mod http_conf;
 mod http_rows;
 pub mod listen;
 mod location_rows;
 mod main_conf;
 mod main_rows;
+pub mod resolver;
 mod simple;
 mod types;
 
@@ -13,6 +15,7 @@ pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
     LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
+pub use http2::{HTTP2, Http2Conf};
 pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
 
@@ -34,4 +37,5 @@ pub static HTTP: Module = Module {
     conf: || std::sync::Arc::new(CoreConf::default()),
     finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
+    ..Module::EMPTY
 };

@@ -1,11 +1,11 @@
 //! Lines for a syslog server, as nginx writes them (RFC 3164 §4.1), one per datagram.
 
-use brisk_conf::{Diag, Token};
+use brisk_conf::{Diag, Loader, Token};
 use brisk_net::{clock, sys};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 const FACILITIES: [&str; 24] = [
@@ -44,7 +44,7 @@ pub struct Syslog {
 
 impl Syslog {
     /// Reads what follows `syslog:`.
-    pub fn parse(text: &str, hostname: &str, token: &Token) -> Result<Syslog, Diag> {
+    pub fn parse(text: &str, hostname: &str, loader: &dyn Loader, token: &Token) -> Result<Syslog, Diag> {
         let bad = |text: String| Diag::emerg(token.span, text);
         let duplicate = |name: &str| bad(format!("duplicate syslog \"{name}\""));
         let (mut server, mut facility, mut severity, mut tag) = (None, None, None, None);
@@ -55,7 +55,7 @@ impl Syslog {
                 Some(("facility", _)) if facility.is_some() => return Err(duplicate("facility")),
                 Some(("severity", _)) if severity.is_some() => return Err(duplicate("severity")),
                 Some(("tag", _)) if tag.is_some() => return Err(duplicate("tag")),
-                Some(("server", text)) => server = Some(parse_server(text, token)?),
+                Some(("server", text)) => server = Some(parse_server(text, loader, token)?),
                 Some(("facility", name)) => {
                     let at = FACILITIES.iter().position(|have| *have == name);
                     facility =
@@ -121,7 +121,7 @@ impl fmt::Display for Syslog {
     }
 }
 
-fn parse_server(text: &str, token: &Token) -> Result<Server, Diag> {
+fn parse_server(text: &str, loader: &dyn Loader, token: &Token) -> Result<Server, Diag> {
     let bad = |why: &str| Diag::emerg(token.span, format!("{why} in syslog server \"{text}\""));
     if let Some(path) = text.strip_prefix("unix:") {
         return match SocketAddrUnix::new(path) {
@@ -140,8 +140,8 @@ fn parse_server(text: &str, token: &Token) -> Result<Server, Diag> {
         Some((host, port)) => (host, port.parse().map_err(|_| bad("invalid port"))?),
         None => (text, PORT),
     };
-    let found = (host, port).to_socket_addrs().ok().and_then(|mut addrs| addrs.next());
-    found.map(Server::Ip).ok_or_else(|| bad("host not found"))
+    let found = loader.addresses(host).ok().and_then(|found| found.first().copied());
+    found.map(|ip| Server::Ip(SocketAddr::new(ip, port))).ok_or_else(|| bad("host not found"))
 }
 
 fn check_tag(text: &str, token: &Token) -> Result<Box<str>, Diag> {
@@ -164,7 +164,7 @@ mod tests {
     fn parse(text: &str) -> Result<Syslog, String> {
         let span = brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 };
         let token = Token { value: text.as_bytes().into(), span, quoted: false };
-        Syslog::parse(text, "host", &token).map_err(|diag| diag.message)
+        Syslog::parse(text, "host", &brisk_conf::NoFiles, &token).map_err(|diag| diag.message)
     }
 
     #[test]

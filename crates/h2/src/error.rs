@@ -1,0 +1,89 @@
+//! Error codes and what ends a connection.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error code (RFC 9113 §7). Unknown ones are kept as they came.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub u32);
+
+impl ErrorCode {
+    pub const NO_ERROR: ErrorCode = ErrorCode(0);
+    pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(1);
+    pub const INTERNAL_ERROR: ErrorCode = ErrorCode(2);
+    pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(3);
+    pub const SETTINGS_TIMEOUT: ErrorCode = ErrorCode(4);
+    pub const STREAM_CLOSED: ErrorCode = ErrorCode(5);
+    pub const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(6);
+    pub const REFUSED_STREAM: ErrorCode = ErrorCode(7);
+    pub const CANCEL: ErrorCode = ErrorCode(8);
+    pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(9);
+    pub const CONNECT_ERROR: ErrorCode = ErrorCode(10);
+    pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(11);
+    pub const INADEQUATE_SECURITY: ErrorCode = ErrorCode(12);
+    pub const HTTP_1_1_REQUIRED: ErrorCode = ErrorCode(13);
+
+    /// The RFC's name; nothing for unknown codes.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 14] = [
+            "NO_ERROR",
+            "PROTOCOL_ERROR",
+            "INTERNAL_ERROR",
+            "FLOW_CONTROL_ERROR",
+            "SETTINGS_TIMEOUT",
+            "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR",
+            "REFUSED_STREAM",
+            "CANCEL",
+            "COMPRESSION_ERROR",
+            "CONNECT_ERROR",
+            "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY",
+            "HTTP_1_1_REQUIRED",
+        ];
+        NAMES.get(self.0 as usize).copied().unwrap_or("")
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            "" => write!(f, "{}", self.0),
+            name => f.write_str(name),
+        }
+    }
+}
+
+/// The peer has broken the rules in a way that ends the connection (RFC 9113 §5.4.1): the caller sends
+/// [`Connection::fail`](crate::Connection::fail) and closes. `Display` is the text for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionError {
+    pub code: ErrorCode,
+    /// What the peer has done: `client sent …` without its subject.
+    pub text: Cow<'static, str>,
+}
+
+impl ConnectionError {
+    #[cold]
+    pub(crate) fn new(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> ConnectionError {
+        ConnectionError { code, text: text.into() }
+    }
+
+    #[cold]
+    pub(crate) fn protocol(text: impl Into<Cow<'static, str>>) -> ConnectionError {
+        ConnectionError::new(ErrorCode::PROTOCOL_ERROR, text)
+    }
+
+    #[cold]
+    pub(crate) fn size(text: impl Into<Cow<'static, str>>) -> ConnectionError {
+        ConnectionError::new(ErrorCode::FRAME_SIZE_ERROR, text)
+    }
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for ConnectionError {}

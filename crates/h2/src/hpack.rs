@@ -1,0 +1,54 @@
+//! Header compression (RFC 7541).
+
+mod check;
+mod decoder;
+mod encoder;
+pub mod huffman;
+mod integer;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use check::Checks;
+pub use decoder::{Decoder, HpackError, Limits};
+pub use encoder::{Encoder, Indexing, write_literal, write_named, write_status, write_string};
+pub use integer::INTEGER_MAX;
+
+/// One decoded field. Its bytes are the decoder's: who wants them copies them.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    /// What [`FieldSink::tag`] gave for the name.
+    pub tag: u8,
+    pub checks: Checks,
+    /// A literal that must never be indexed (RFC 7541 §7.1.3): who passes it on says so again.
+    pub sensitive: bool,
+}
+
+/// Who takes the fields of a header block.
+pub trait FieldSink {
+    /// A number for a field's name. It is asked for once per literal name; entries of the tables keep it.
+    fn tag(&mut self, name: &[u8]) -> u8;
+
+    /// The same for an entry of the static table (from 1).
+    #[inline]
+    fn static_tag(&mut self, index: usize) -> u8 {
+        self.tag(table::STATIC[index - 1].0)
+    }
+
+    /// The next field; it is within the limits.
+    fn field(&mut self, field: Field<'_>);
+}
+
+/// Takes nothing: for blocks that are decoded only because the tables must stay in step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Discard;
+
+impl FieldSink for Discard {
+    fn tag(&mut self, _: &[u8]) -> u8 {
+        0
+    }
+
+    fn field(&mut self, _: Field<'_>) {}
+}

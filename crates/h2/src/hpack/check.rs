@@ -1,0 +1,63 @@
+//! What may stand in a field's name and value (RFC 9113 §8.2.1), found out once per literal.
+
+/// What was found, as bits. Nothing is set for an ordinary field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Checks(pub u8);
+
+impl Checks {
+    /// The name has `_`.
+    pub const UNDERSCORE: Checks = Checks(1);
+    /// The name has other bytes than lower case letters, digits, hyphens and `_`, but none that are forbidden.
+    pub const ODD: Checks = Checks(2);
+    /// The name is empty or has upper case letters, controls, white space or a colon: malformed.
+    pub const BAD_NAME: Checks = Checks(4);
+    /// The value has NUL, CR or LF: malformed.
+    pub const BAD_VALUE: Checks = Checks(8);
+    /// The name begins with a colon.
+    pub const PSEUDO: Checks = Checks(16);
+    /// The value begins or ends with white space.
+    pub const PADDED_VALUE: Checks = Checks(32);
+
+    #[inline]
+    pub fn has(self, other: Checks) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// What is to be found in a name.
+    pub(crate) fn of_name(name: &[u8]) -> Checks {
+        let (pseudo, rest) = match name {
+            [b':', rest @ ..] => (Checks::PSEUDO.0, rest),
+            _ => (0, name),
+        };
+        let found = rest.iter().fold(0, |found, &byte| found | NAME_CLASS[usize::from(byte)]);
+        let empty = if rest.is_empty() { Checks::BAD_NAME.0 } else { 0 };
+        Checks(pseudo | found | empty)
+    }
+
+    /// What is to be found in a value.
+    pub(crate) fn of_value(value: &[u8]) -> Checks {
+        // Without an early exit this becomes SIMD.
+        let bad = value.iter().filter(|&&b| matches!(b, 0 | b'\r' | b'\n')).count();
+        let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+        let padded = is_space(value.first()) || is_space(value.last());
+        Checks(
+            if bad > 0 { Checks::BAD_VALUE.0 } else { 0 } | if padded { Checks::PADDED_VALUE.0 } else { 0 },
+        )
+    }
+}
+
+static NAME_CLASS: [u8; 256] = {
+    let mut table = [Checks::ODD.0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let c = byte as u8;
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' {
+            table[byte] = 0;
+        } else if c <= 0x20 || c == 0x7f || c == b':' || c.is_ascii_uppercase() {
+            table[byte] = Checks::BAD_NAME.0;
+        }
+        byte += 1;
+    }
+    table[b'_' as usize] = Checks::UNDERSCORE.0;
+    table
+};
