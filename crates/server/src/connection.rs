@@ -1,5 +1,6 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
+use crate::h2::Session;
 use crate::thread::Listener;
 use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
@@ -97,6 +98,8 @@ pub struct Connection {
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
+    /// What a connection of HTTP/2 has besides.
+    pub(crate) session: OnceCell<Box<Session>>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -121,6 +124,7 @@ impl Connection {
             secure: OnceCell::new(),
             sends: Cell::new(false),
             generation: Cell::new(0),
+            session: OnceCell::new(),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }

@@ -8,6 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
     ("brisk-h2", &[]),
+    ("brisk-image", &[]),
     ("brisk-balance", &[]),
     ("brisk-fastcgi", &[]),
     ("brisk-tls", &[]),
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-fastcgi",
             "brisk-h2",
             "brisk-http",
+            "brisk-image",
             "brisk-net",
             "brisk-resolver",
             "brisk-server",
@@ -57,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-conf",
             "brisk-h2",
             "brisk-http",
+            "brisk-image",
             "brisk-modules",
             "brisk-server",
         ],
@@ -79,6 +82,7 @@ const LICENCES: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    "IJG",
     "ISC",
     "MIT",
     "Unicode-3.0",
@@ -87,8 +91,10 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
-const DUPLICATES: &[(&str, &str)] =
-    &[("getrandom", "ring is still on the generation before; rustls names it but does not use it here")];
+const DUPLICATES: &[(&str, &str)] = &[
+    ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
+    ("miniz_oxide", "png is built on the generation before"),
+];
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()

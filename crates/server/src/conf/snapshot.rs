@@ -58,12 +58,18 @@ impl std::fmt::Display for LogTarget {
 pub struct Prefix {
     pub proxy_protocol: bool,
     pub tls: bool,
+    /// `listen … http2`.
+    pub http2: bool,
 }
 
 impl Prefix {
     #[must_use]
     pub fn or(self, other: Prefix) -> Prefix {
-        Prefix { proxy_protocol: self.proxy_protocol || other.proxy_protocol, tls: self.tls || other.tls }
+        Prefix {
+            proxy_protocol: self.proxy_protocol || other.proxy_protocol,
+            tls: self.tls || other.tls,
+            http2: self.http2 || other.http2,
+        }
     }
 }
 

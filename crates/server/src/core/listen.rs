@@ -119,7 +119,14 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             spec.prefix.tls = true;
             socket = false;
         }
-        ("http2" | "quic" | "spdy", None) => {
+        ("http2", None) => {
+            let text =
+                "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+            cx.warn(Diag::warn(token.span, text));
+            spec.prefix.http2 = true;
+            socket = false;
+        }
+        ("quic" | "spdy", None) => {
             return Err(Diag::emerg(token.span, format!("the \"{key}\" parameter is not supported yet"))
                 .help("this build speaks HTTP/1.1; remove the parameter"));
         }

@@ -83,10 +83,15 @@ fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
 }
 
 /// Target and host; chooses the server.
-fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
+pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     // The host decides which server's rules hold; a host in the target comes before the header (RFC 9112 §3.2.2).
     let raw = r.head.target.of(&r.buf);
-    let form = if r.head.method == Method::Connect { TargetForm::Authority } else { TargetForm::Any };
+    let form = match (r.head.method, r.head.version) {
+        (Method::Connect, _) => TargetForm::Authority,
+        // RFC 9113 §8.3.1: `:path`.
+        (_, Version::Http2 | Version::Http3) => TargetForm::Origin,
+        _ => TargetForm::Any,
+    };
     let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
     if let Err(error) = parse_target(raw, options, &mut r.target) {
         crate::rlog!(r, Info, "{error} while reading client request line");

@@ -5,6 +5,7 @@ use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
+use crate::h2;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -13,6 +14,7 @@ use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -144,6 +146,12 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     };
                     next = handle(&thread, &conn, r, run, &mut keepalive).await;
                 }
+                Head::Session => {
+                    h2::begin(&thread, &thread.live(), index, &conn);
+                    thread.set_idle(index, conn.started.mono_ms + header_timeout_ms(&thread, &conn));
+                    let input = conn.input.take();
+                    return h2::input(&conn, &input, false, &mut Vec::new());
+                }
                 Head::Gone => {
                     thread.release(index);
                     return;
@@ -152,6 +160,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
             Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
+}
+
+fn header_timeout_ms(thread: &Thread, conn: &Connection) -> u64 {
+    thread.live().header_timeout(&conn.listener).as_millis() as u64
 }
 
 fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
@@ -175,6 +187,8 @@ enum Head {
     /// Nothing was sent since the last request.
     Idle,
     Request(Box<Request>, Result<(), u16>),
+    /// It is HTTP/2 from here on.
+    Session,
     Gone,
 }
 
@@ -188,6 +202,10 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        let preface = h2::is_preface(&thread.live(), conn, &conn.input.borrow());
+        if preface == Some(true) {
+            return Head::Session;
+        }
         let parsed = {
             let input = conn.input.borrow();
             if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
@@ -395,7 +413,7 @@ impl Drop for Logged {
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
-async fn post_action(r: &mut Request) {
+pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.sent);
     r.resp.clear();
@@ -444,12 +462,12 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // Whoever made the body has told why it ended.
-        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
-        // The body failed, not the client: a file or coded data that is not what it was said to be.
+        send::SendError::Io(error)
+            if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Reported>) => {}
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {
-            crate::rlog!(r, Error, "{error} while sending response to client");
+            body_failed(r, error);
         }
         send::SendError::Io(error) => {
             crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
@@ -467,6 +485,16 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             );
         }
     }
+}
+
+/// The body failed, not the client: a file or coded data that is not what it was said to be.
+pub fn body_failed(r: &Request, error: &io::Error) {
+    crate::rlog!(r, Error, "{error} while sending response to client");
+}
+
+/// Closes, in a task of its own, when the client has had time to hear what was said.
+pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
+    spawn(thread, index, conn, Vec::new(), Begin::Close);
 }
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
