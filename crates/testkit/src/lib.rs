@@ -14,6 +14,7 @@ pub mod response;
 pub mod scenario;
 pub mod server;
 pub mod temp;
+pub mod tls;
 pub mod wait;
 
 pub use application::Application;
@@ -21,3 +22,4 @@ pub use client::Client;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;
+pub use tls::TlsClient;

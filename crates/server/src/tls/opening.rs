@@ -309,11 +309,12 @@ pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
     if conn.io.tls().is_none() {
         return;
     }
-    let level = if is_opening(conn) { "SSL_do_handshake() failed" } else { "SSL_read() failed" };
-    match error.get_ref() {
-        Some(why) => log(live, conn, LogLevel::Info, format_args!("{level} ({why})")),
-        None => log(live, conn, LogLevel::Info, format_args!("{level} ({})", brisk_conf::os_text(error))),
+    let why = error.get_ref().map_or_else(|| brisk_conf::os_text(error).to_string(), ToString::to_string);
+    if is_opening(conn) {
+        return log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed ({why})"));
     }
+    let text = format_args!("SSL_read() failed ({why}) while waiting for request");
+    crate::log::connection(live, conn, LogLevel::Info, text);
 }
 
 fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {
