@@ -1,7 +1,7 @@
 //! Configurations of the servers under test.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What varies between set-ups; everything else is the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Conf {
     pub workers: usize,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
+    /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
+    pub tls: Option<PathBuf>,
     /// Further servers.
     pub vhosts: Option<Vhosts>,
 }
@@ -37,6 +39,7 @@ impl Default for Conf {
             access_log: false,
             workers: 1,
             site: String::new(),
+            tls: None,
             vhosts: None,
         }
     }
@@ -80,6 +83,11 @@ impl Conf {
             self.workers,
             if self.sendfile { "sendfile on; tcp_nopush on;" } else { "sendfile off;" },
         );
+        let ssl = if self.tls.is_some() { " ssl" } else { "" };
+        let certificates = self.tls.as_ref().map_or_else(String::new, |folder| {
+            let folder = folder.display();
+            format!("ssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n")
+        });
         if self.file_cache {
             text.push_str("open_file_cache max=1000;\n");
         }
@@ -87,7 +95,8 @@ impl Conf {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!("server {{\nlisten 127.0.0.1:{port}{ssl};\nserver_name localhost;\nroot {docroot};\n"),
+            &*certificates,
             &*self.site,
             "location / { }\n}\n",
         ]);

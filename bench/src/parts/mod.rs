@@ -10,6 +10,7 @@ mod memory;
 mod routing;
 mod spread;
 mod start;
+mod tls;
 
 use std::io;
 
@@ -69,6 +70,12 @@ pub const ALL: &[Definition] = &[
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
         run: http1::returned,
+    },
+    Definition {
+        name: "tls",
+        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+                for each request of 100 bytes, and a file of 10 MiB.",
+        run: tls::run,
     },
     Definition {
         name: "idle",
