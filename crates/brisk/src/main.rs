@@ -11,6 +11,7 @@ mod control;
 mod directives;
 mod host;
 mod launch;
+mod local_certificate;
 mod master;
 mod process;
 mod serve;

@@ -541,3 +541,48 @@ fn refused_handshakes_and_key_logs() {
     assert_eq!(body(&file).len(), 100_000);
     wait::holds("keys in the log", || server.read("keys.log").contains("CLIENT_HANDSHAKE_TRAFFIC_SECRET "));
 }
+
+/// `brisk serve`, ended when dropped.
+struct Serve(std::process::Child);
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        brisk_testkit::process::signal(self.0.id(), Signal::INT);
+        let ended = wait::within(wait::DEADLINE, || self.0.try_wait().ok().flatten());
+        assert!(ended.is_some_and(|status| status.success()) || std::thread::panicking(), "{ended:?}");
+    }
+}
+
+#[test]
+fn serve_makes_a_certificate_and_keeps_it() {
+    let dir = brisk_testkit::TempDir::new();
+    dir.write("site/index.html", "hello");
+    let serve = || {
+        let port = brisk_testkit::ports::claim();
+        let child = Command::new(BIN)
+            .args(["serve", "site", "--tls", "--listen", &format!("127.0.0.1:{}", port.number)])
+            .env("XDG_STATE_HOME", dir.path().join("state"))
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let serve = Serve(child);
+        let client = wait::until("brisk serve --tls", || {
+            TlsClient::connect(port.number, &stranger(), "localhost").ok()
+        });
+        let answer = TlsClient::get(port.number, &stranger(), "localhost", "/").unwrap();
+        assert!(answer.ends_with("hello"), "{answer}");
+        drop(serve);
+        client.certificate()
+    };
+    let first = serve();
+    assert!(
+        brisk_tls::verify::is_for_host(&first, "127.0.0.1")
+            && brisk_tls::verify::is_for_host(&first, "localhost")
+    );
+    assert_eq!(serve(), first);
+    let key = dir.path().join("state/brisk/localhost.key");
+    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}

@@ -33,7 +33,7 @@ impl Parsed {
         })?;
         let key = PrivateKey::from_pem(key, passwords)
             .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))?;
-        if key.belongs_to(&chain[0].clone().into()) == Some(false) {
+        if key.belongs_to(&chain[0]) == Some(false) {
             return Err(format!(
                 "SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: error:05800074:x509 certificate routines::key values mismatch)",
                 pair.key
