@@ -3,11 +3,13 @@
 
 mod access;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -23,6 +25,7 @@ pub mod fuzz;
 mod gateway;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -61,12 +64,17 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &gateway::fastcgi::MODULE,
@@ -79,6 +87,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
     &realip::MODULE,

@@ -147,7 +147,7 @@ pub struct Response {
     /// `Server` from a back end that is passed on.
     pub server: Option<Text>,
     pub date: Option<Text>,
-    /// Everything else, in the order of sending. An empty value means: do not send.
+    /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.
     pub headers: Vec<(Text, Text)>,
     pub trailers: Vec<Rc<dyn Trailers>>,
     /// What the trailers came to, for the client and for variables.
@@ -211,6 +211,12 @@ impl Response {
 
     pub fn remove(&mut self, name: &str) {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    /// The body is not any more what others have said of its ranges.
+    pub fn clear_ranges(&mut self) {
+        self.allow_ranges = false;
+        self.remove("Accept-Ranges");
     }
 
     /// A complete small response.

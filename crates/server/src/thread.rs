@@ -207,7 +207,9 @@ thread_local! {
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
-        Loop::current().measure_lag(live.snap.measures_lag);
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let thread = Rc::new(Thread {
             index,
             files: Files::new(shared.clone(), index),
@@ -293,7 +295,9 @@ impl Thread {
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let generation = live.generation;
-        Loop::current().measure_lag(live.snap.measures_lag);
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;
@@ -311,6 +315,8 @@ impl Thread {
             listeners.retain(|l| l.id.get().is_some());
             listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
         }
+        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
+        self.sessions(|_| true, h2::drain);
         for listener in gone {
             listener.close();
             self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), h2::leave);

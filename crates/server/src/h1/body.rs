@@ -122,6 +122,7 @@ impl BodyReader {
         loop {
             self.take_input(out)?;
             if out.len() > before {
+                self.expects = false;
                 return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
@@ -254,6 +255,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
+        self.expects = false;
         self.limit = 0;
         let work = async {
             let mut sink = Vec::new();

@@ -36,7 +36,9 @@ pub const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::TransferEncoding.bit()
     | HeaderId::Expect.bit()
     | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit();
+    | HeaderId::Te.bit()
+    | HeaderId::CacheControl.bit()
+    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -195,7 +197,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && at == input.len() => thread.release(index),
+        Stand::Close { clean: true } if settled && at == input.len() => {
+            // Who sees the end of the connection finds the line in the log, as with nginx.
+            thread.logs.flush_due();
+            thread.release(index);
+        }
         stand => {
             conn.input.borrow_mut().extend_from_slice(&input[at..]);
             let rest = out[written..].to_vec();

@@ -14,6 +14,7 @@ use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -464,7 +465,8 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // Whoever made the body has told why it ended.
-        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
+        send::SendError::Io(error)
+            if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Reported>) => {}
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {
@@ -500,6 +502,8 @@ pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    // Who sees the end of the connection finds the line in the log, as with nginx.
+    thread.logs.flush_due();
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {

@@ -213,8 +213,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         match received.event {
             None if received.used == 0 => return Ok(at),
             None => {}
-            Some(Event::Head { stream, end }) => {
-                if let Some((r, fault)) = sink.finish() {
+            Some(Event::Head { stream, end, bytes }) => {
+                if let Some((r, fault)) = sink.finish(bytes) {
                     let odd = sink.has_odd_names();
                     request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
                 }
