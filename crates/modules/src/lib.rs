@@ -9,6 +9,7 @@ pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -24,6 +25,7 @@ pub mod fuzz;
 mod gateway;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -69,6 +71,10 @@ pub static MODULES: &[&Module] = &[
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &gateway::fastcgi::MODULE,
@@ -81,6 +87,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
     &realip::MODULE,

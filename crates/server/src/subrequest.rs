@@ -245,3 +245,17 @@ impl BodyStream for Part {
         Poll::Ready(chunk)
     }
 }
+
+/// A copy of a request at its content handler, for work that goes on when the request has been answered. It has no body,
+/// and nobody waits for its response.
+pub fn detached(r: &Request) -> Box<Request> {
+    let parent = Parent::without_body(r);
+    let mut copy = parent.begin(r.method, &r.uri, &r.args);
+    copy.loc = r.loc;
+    copy.internal = r.internal;
+    copy.unparsed_uri_valid = r.unparsed_uri_valid;
+    copy.location_valid = r.location_valid;
+    copy.captures = r.captures.clone();
+    copy.cursor = Cursor::at(Phase::Content);
+    copy
+}

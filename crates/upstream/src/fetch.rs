@@ -83,7 +83,7 @@ struct Miss {
 
 /// What an attempt gave.
 enum Attempted {
-    Answer(Box<Exchange>, Turn, Rc<BackendHead>),
+    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
     Missed(Turn, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
@@ -268,7 +268,7 @@ impl<P: Protocol> Journey<'_, P> {
                     attempt.header_ms = Some(elapsed);
                     attempt.status = head.status;
                 });
-                let head = Rc::new(head);
+                let head = Arc::new(head);
                 self.state.set_head(head.clone());
                 Attempted::Answer(exchange, turn, head)
             }
@@ -494,7 +494,7 @@ impl<P: Protocol> Journey<'_, P> {
         r: &mut Request,
         mut exchange: Box<Exchange>,
         turn: Turn,
-        head: Rc<BackendHead>,
+        head: Arc<BackendHead>,
     ) -> Fetched {
         if exchange.codec.is_tunnel() {
             return self.tunnel(r, *exchange, turn, head);
@@ -542,7 +542,7 @@ impl<P: Protocol> Journey<'_, P> {
         Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
     }
 
-    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Rc<BackendHead>) -> Fetched {
+    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
         let first = exchange.take_rest();
         let times = (self.settings.read_timeout, self.settings.send_timeout);
         let client = r.lend_connection();

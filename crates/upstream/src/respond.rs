@@ -14,12 +14,13 @@ use brisk_server::response::{Body, Trailers};
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// See [`Origin::respond`](crate::origin::Origin::respond).
 pub(crate) fn respond<P: Protocol>(
     protocol: &P,
     r: &mut Request,
-    head: &Rc<BackendHead>,
+    head: &Arc<BackendHead>,
     length: Option<u64>,
     body: Body,
 ) -> Flow {
@@ -54,6 +55,14 @@ pub(crate) fn respond<P: Protocol>(
     }
     if settings.force_ranges {
         r.resp.allow_ranges = true;
+    }
+    // No body at all, and no word of it: the client must not wait for one.
+    if matches!(body, Body::Empty)
+        && !r.is_head()
+        && !status::is_bodiless(head.status)
+        && !settings.pass_trailers
+    {
+        r.resp.content_length = Some(0);
     }
     r.resp.body = body;
     if settings.pass_trailers && length.is_none() {

@@ -117,6 +117,24 @@ impl Protocol for Http {
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
     }
 
+    /// As nginx: where the request goes, and what is asked for.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        let evaluated;
+        let (url, is_variable) = match &self.pass.passed {
+            Passed::Fixed(fixed) => (&fixed.url, false),
+            Passed::Template(variable) => match variable.url(r) {
+                Ok(url) => {
+                    evaluated = url;
+                    (&evaluated, true)
+                }
+                Err(_) => return,
+            },
+        };
+        out.extend_from_slice(url.scheme().as_bytes());
+        out.extend_from_slice(url.address.as_bytes());
+        out.extend_from_slice(&self.uri(r, &url.uri, is_variable));
+    }
+
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
         self.conf.set_body.as_ref().map(|body| body.eval(r))
     }

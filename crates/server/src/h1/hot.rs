@@ -36,7 +36,9 @@ pub const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::TransferEncoding.bit()
     | HeaderId::Expect.bit()
     | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit();
+    | HeaderId::Te.bit()
+    | HeaderId::CacheControl.bit()
+    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
