@@ -12,7 +12,8 @@ fn builder() -> Builder {
              location / {{ proxy_pass http://u; }}
              location /kept {{ proxy_pass http://kept/; }}
              location /api {{ api write=on; }}
-             location /look/ {{ api; }} }} {BACKENDS}"
+             location /look/ {{ api; }}
+             location = /metrics {{ metrics; }} }} {BACKENDS}"
     ))
 }
 
@@ -56,6 +57,15 @@ fn it_tells_what_the_peers_do() {
     assert_eq!(call(&server, "GET", "/api/9/nothing", "").1["error"]["code"], "PathNotFound");
     assert_eq!(call(&server, "GET", "/api/9/http/upstreams/x", "").1["error"]["code"], "UpstreamNotFound");
     assert_eq!(call(&server, "GET", "/api/77/", "").1["error"]["code"], "UnknownVersion");
+    let metrics = server.get("/metrics").text();
+    let name = format!("upstream=\"u\",server=\"127.0.0.1:{}\"", server.port_of(2));
+    for line in [
+        format!("brisk_upstream_requests_total{{{name}}} 4\n"),
+        format!("brisk_upstream_responses_total{{{name},class=\"2xx\"}} 3\n"),
+        format!("brisk_upstream_up{{{name}}} 1\n"),
+    ] {
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
     assert_eq!(call(&server, "DELETE", "/api/9/http/upstreams/u", "").0, 200);
     assert_eq!(get(&server, "/api/9/http/upstreams/u")["peers"][0]["requests"], 0);
 }

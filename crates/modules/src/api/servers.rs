@@ -134,7 +134,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     if have.iter().any(|have| have.spec.server == spec.server && have.spec.backup == spec.backup) {
         return Err(Answer::Failed(409, "UpstreamServerExists", format!("server \"{address}\" exists")));
     }
-    let id = group.add(spec);
+    let id = upstream.add_server(spec);
     let made = group.servers().into_iter().find(|server| server.id == id);
     let json = made.map_or(Value::Null, |made| server(&made));
     Ok((Answer::Created(json), upstream))
