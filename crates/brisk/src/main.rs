@@ -18,6 +18,7 @@ mod serve;
 mod sockets;
 mod systemd;
 mod upgrade;
+mod upstream;
 mod version;
 
 #[global_allocator]
@@ -32,6 +33,7 @@ fn main() {
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });
 }

@@ -261,6 +261,7 @@ impl<P: Protocol> Journey<'_, P> {
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);
                 if let Some(lease) = &mut turn.lease {
+                    lease.peer.stats.answered(head.status);
                     lease.header_received(elapsed, clock::mono_ms());
                 }
                 self.state.note(|attempt| {
