@@ -19,6 +19,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dictionary;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
@@ -80,6 +81,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,

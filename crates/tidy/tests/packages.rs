@@ -94,18 +94,9 @@ const LICENCES: &[&str] = &[
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
 const DUPLICATES: &[(&str, &str)] = &[
-    ("block-buffer", PWHASH),
-    ("cpufeatures", PWHASH),
-    ("digest", PWHASH),
-    ("getrandom", PWHASH),
-    ("md-5", PWHASH),
+    ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
     ("miniz_oxide", "png is built on the generation before"),
-    ("rand", PWHASH),
-    ("rand_core", PWHASH),
 ];
-
-const PWHASH: &str =
-    "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()
