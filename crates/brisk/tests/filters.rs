@@ -128,3 +128,43 @@ fn a_client_that_leaves_takes_its_includes_with_it() {
     }
     assert_eq!(get(&server, "/b.html").body.len(), 1_000_000);
 }
+
+#[test]
+fn copies_go_elsewhere_and_nobody_waits_for_them() {
+    let server = Builder::new(BIN)
+        .http(
+            "log_format copy '$uri?$args $request_body'; limit_req_zone $binary_remote_addr zone=z:64k rate=60r/m;
+             server { listen 127.0.0.1:{{PORT}};
+                location / { mirror /copy/1; mirror /copy/2; }
+                location /nobody/ { mirror /copy/3; mirror_request_body off; }
+                location /none/ { mirror off; }
+                location /slow/ { alias html/; mirror /late; }
+                location /late { limit_req zone=z burst=10; log_subrequest on; access_log late.log copy;
+                    return 204; }
+                location /copy/ { internal; log_subrequest on; access_log copy.log copy; return 200 x; } }",
+        )
+        .file("html/a.html", "page")
+        .file("html/nobody/a.html", "page")
+        .file("html/none/a.html", "page")
+        .start();
+    let post = |target: &str| {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+        assert_eq!(server.request(head).status, 405);
+    };
+    post("/a.html?a=b");
+    post("/nobody/a.html");
+    post("/none/a.html");
+    assert_eq!(server.read("copy.log"), "/copy/1?a=b body\n/copy/2?a=b body\n/copy/3?- -\n");
+    // The second copy must wait; the client must not, and its connection ends at once.
+    for _ in 0..2 {
+        let mut client = Client::connect(server.port());
+        client.send("GET /slow/a.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.response().text(), "page");
+        client.expect_closed();
+    }
+    assert_eq!(server.read("late.log").lines().count(), 1);
+    // A server that ends finishes its copies.
+    let mut server = server;
+    server.end(rustix::process::Signal::QUIT);
+    assert_eq!(server.read("late.log"), "/late?- -\n/late?- -\n");
+}

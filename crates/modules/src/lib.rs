@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod api;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -34,6 +34,7 @@ mod log;
 mod map;
 mod media_types;
 mod metrics;
+mod mirror;
 mod overload;
 mod proxy;
 mod random_index;
@@ -107,6 +108,7 @@ pub static MODULES: &[&Module] = &[
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
