@@ -35,6 +35,7 @@ mod log;
 mod map;
 mod media_types;
 mod metrics;
+mod mirror;
 mod overload;
 mod proxy;
 mod random_index;
@@ -109,6 +110,7 @@ pub static MODULES: &[&Module] = &[
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
