@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-http",
             "brisk-modules",
             "brisk-server",
+            "brisk-upstream",
         ],
     ),
     (

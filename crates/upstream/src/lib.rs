@@ -14,6 +14,7 @@ pub mod connect;
 pub mod engine;
 mod exchange;
 mod fetch;
+pub mod fuzz;
 pub mod head;
 pub mod http1;
 mod link;
