@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod api;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -25,6 +25,7 @@ pub mod fuzz;
 mod gateway;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -86,6 +87,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
     &realip::MODULE,

@@ -8,6 +8,7 @@
 pub mod application;
 pub mod backend;
 pub mod client;
+pub mod h2;
 pub mod load;
 pub mod ports;
 pub mod process;
@@ -20,6 +21,7 @@ pub mod wait;
 pub use application::Application;
 pub use backend::Backend;
 pub use client::Client;
+pub use h2::H2Client;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;
