@@ -26,6 +26,7 @@ mod source;
 mod spool;
 pub mod state;
 mod store;
+pub mod tls;
 mod tunnel;
 mod turn;
 pub mod vars;
