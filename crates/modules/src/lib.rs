@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod api;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
@@ -42,6 +42,7 @@ mod referer;
 mod rewrite;
 mod secret;
 mod secure_link;
+mod slice;
 mod split_clients;
 mod ssi;
 mod ssl;
@@ -108,4 +109,5 @@ pub static MODULES: &[&Module] = &[
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
+    &slice::MODULE,
 ];

@@ -176,7 +176,7 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
 }
 
 /// A part of the stored body.
-fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
+pub fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
     if range.is_empty() {
         return Ok(Body::Empty);
     }
