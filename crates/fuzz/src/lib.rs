@@ -67,6 +67,24 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "image",
+        run: brisk_image::fuzz_image,
+        seeds: &["crates/image/corpus"],
+        dictionary: &[
+            b"\xff\xd8",
+            b"\xff\xc0",
+            b"\xff\xe1",
+            b"\xff\xda",
+            b"IHDR",
+            b"IDAT",
+            b"VP8 ",
+            b"VP8L",
+            b"\x2c",
+            b"\x21\xf9",
+        ],
+        bytes_max: 1000,
+    },
+    Target {
         name: "cgi_head",
         run: brisk_http::fuzz::fuzz_cgi_head,
         seeds: &["crates/http/corpus/cgi_head"],
@@ -135,6 +153,13 @@ pub static TARGETS: &[Target] = &[
         seeds: &["crates/modules/corpus/sub_filter"],
         dictionary: &[b"\n", b"a", b"A", b"ab", b"aab", b"abc", b"ABAB", b"aaa"],
         bytes_max: 120,
+    },
+    Target {
+        name: "jwt",
+        run: brisk_modules::auth_jwt::fuzz,
+        seeds: &["crates/modules/corpus/jwt"],
+        dictionary: JWT,
+        bytes_max: 600,
     },
 ];
 
@@ -357,6 +382,38 @@ const CACHE: &[&[u8]] = &[
     b"99999999999999999999",
     b"http://h/x",
     b"Location: ",
+];
+
+const JWT: &[&[u8]] = &[
+    b".",
+    b"..",
+    b"=",
+    b"-_",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b":",
+    b",",
+    b"\\u0061",
+    b"1e400",
+    b"-1",
+    b"null",
+    b"eyJhbGciOiJIUzI1NiJ9",
+    b"eyJhbGciOiJub25lIn0",
+    b"e30",
+    b"\"keys\"",
+    b"\"kty\"",
+    b"\"oct\"",
+    b"\"RSA\"",
+    b"\"EC\"",
+    b"\"P-256\"",
+    b"\"k\"",
+    b"\"n\"",
+    b"\"x\"",
+    b"\"exp\"",
+    b"\"nbf\"",
 ];
 
 impl Target {

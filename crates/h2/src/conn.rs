@@ -73,8 +73,9 @@ pub trait HeadSink: FieldSink {
 /// What the peer has done.
 #[derive(Debug)]
 pub enum Event<'a, T> {
-    /// A request (for a server) or response has begun; its fields went to the sink. `end`: it has no body.
-    Head { stream: u32, end: bool },
+    /// A request (for a server) or response has begun; its fields went to the sink. `end`: it has no body. `bytes`: the
+    /// length of its block.
+    Head { stream: u32, end: bool, bytes: usize },
     /// An interim response (RFC 9110 §15.2).
     Interim { stream: u32 },
     /// Fields behind a body: its end.
@@ -130,8 +131,6 @@ pub struct Connection<T> {
     peer: Settings,
     /// Bytes of the client's preface that are still to come.
     preface_left: usize,
-    /// The peer's first frame must be SETTINGS.
-    settings_seen: bool,
     /// Our SETTINGS that were not acknowledged.
     settings_unacked: u32,
     decoder: Decoder,
@@ -175,7 +174,6 @@ impl<T> Connection<T> {
             config,
             peer: Settings::default(),
             preface_left: if role == Role::Server { PREFACE.len() } else { 0 },
-            settings_seen: false,
             settings_unacked: 1,
             decoder: Decoder::new(settings.header_table_size as usize),
             streams: Streams::default(),
@@ -234,9 +232,9 @@ impl<T> Connection<T> {
         self.block.is_some()
     }
 
-    /// Whether the preface and the first SETTINGS have come.
+    /// Whether the preface has come. That SETTINGS are the first frame (RFC 9113 §3.4) is not insisted on, as in nginx.
     pub fn has_begun(&self) -> bool {
-        self.settings_seen
+        self.preface_left == 0
     }
 
     /// Whether the stream is there.

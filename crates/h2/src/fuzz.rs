@@ -164,7 +164,7 @@ enum Act {
 fn own(event: Event<'_, Vec<u8>>, story: &mut Story) -> Act {
     match event {
         Event::Data { stream, data, end } => Act::Took(stream, data.len() as u32, end),
-        Event::Head { stream, end } => {
+        Event::Head { stream, end, .. } => {
             story.events.push(format!("head {stream} {end}"));
             if end { Act::Answer(stream) } else { Act::Nothing }
         }

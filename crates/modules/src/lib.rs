@@ -25,6 +25,7 @@ pub mod fuzz;
 mod gateway;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -87,6 +88,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
     &realip::MODULE,

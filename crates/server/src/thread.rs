@@ -315,6 +315,8 @@ impl Thread {
             listeners.retain(|l| l.id.get().is_some());
             listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
         }
+        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
+        self.sessions(|_| true, h2::drain);
         for listener in gone {
             listener.close();
             self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), h2::leave);

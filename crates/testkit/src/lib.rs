@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod backend;
 pub mod client;
+pub mod h2;
 pub mod load;
 pub mod ports;
 pub mod process;
@@ -17,7 +19,9 @@ pub mod temp;
 pub mod wait;
 
 pub use application::Application;
+pub use backend::Backend;
 pub use client::Client;
+pub use h2::H2Client;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;

@@ -162,7 +162,7 @@ impl<T: Default> Connection<T> {
         self.decode(bytes, sink)?;
         let receive = if end_stream { Half::Closed } else { Half::Open };
         self.insert(id, receive, Half::Open, T::default());
-        Ok(Some(Event::Head { stream: id, end: end_stream }))
+        Ok(Some(Event::Head { stream: id, end: end_stream, bytes: bytes.len() }))
     }
 
     fn response<'a, S: HeadSink>(
@@ -188,7 +188,7 @@ impl<T: Default> Connection<T> {
         if end_stream {
             self.end_receive(id);
         }
-        Ok(Some(Event::Head { stream: id, end: end_stream }))
+        Ok(Some(Event::Head { stream: id, end: end_stream, bytes: bytes.len() }))
     }
 
     fn trailers<'a, S: HeadSink>(

@@ -57,10 +57,6 @@ impl<T: Default> Connection<T> {
             // RFC 9113 §6.10.
             return Err(ConnectionError::protocol("inappropriate frame while CONTINUATION was expected"));
         }
-        if !self.settings_seen && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
-            // RFC 9113 §3.4.
-            return Err(ConnectionError::protocol("no SETTINGS frame at the beginning"));
-        }
         if head.kind == kind::DATA {
             return self.data(head, input, out);
         }
@@ -304,7 +300,6 @@ impl<T: Default> Connection<T> {
             self.settings_unacked -= 1;
             return Ok(Some(Event::SettingsAck));
         }
-        self.settings_seen = true;
         self.count(Nuisance::Echo)?;
         let before = self.peer.initial_window_size;
         self.peer.apply(payload)?;

@@ -88,14 +88,14 @@ impl<'a> Intake<'a> {
         self.fault.take()
     }
 
-    /// The request, with the fault that makes it one to be refused.
-    pub fn finish(&mut self) -> Option<(Box<Request>, Option<Fault>)> {
+    /// The request, with the fault that makes it one to be refused. Its block had this many bytes.
+    pub fn finish(&mut self, bytes: usize) -> Option<(Box<Request>, Option<Fault>)> {
         let mut r = self.r.take()?;
         let fault = match self.fault.take() {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
         };
-        r.head.len = r.buf.len();
+        r.head.len = bytes;
         Some((r, fault))
     }
 
@@ -306,8 +306,10 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
     if odd {
         drop_invalid(r);
     }
-    if r.head.headers.len() as u64 > r.core().max_headers {
-        // The name that we have added is none of the client's lines.
+    let apart = |id: HeaderId| usize::from(r.head.has(id));
+    // As nginx counts: neither cookies nor what `:authority` has become.
+    let count = r.head.headers.len() - apart(HeaderId::Cookie) - apart(HeaderId::Host);
+    if count as u64 > r.core().max_headers {
         crate::rlog!(r, Info, "client sent too many header lines");
         return Err(494);
     }

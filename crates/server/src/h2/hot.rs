@@ -41,8 +41,11 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
     (count == TELLING).then_some(true)
 }
 
-/// Whether the default server of the socket speaks HTTP/2.
+/// Whether the default server of the socket speaks HTTP/2; with TLS, whether that was agreed on (RFC 9113 §3.2).
 fn is_allowed(live: &Live, conn: &Connection) -> bool {
+    if let Some(tls) = conn.io.tls() {
+        return tls.session(|session| session.alpn() == Some(b"h2"));
+    }
     let Some(listen) = conn.listener.id.get().map(|id| live.snap.listen(id)) else { return false };
     let (prefix, server) = match listen.local(|| conn.local()) {
         Some(local) => (local.prefix, local.default_server),
@@ -210,8 +213,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         match received.event {
             None if received.used == 0 => return Ok(at),
             None => {}
-            Some(Event::Head { stream, end }) => {
-                if let Some((r, fault)) = sink.finish() {
+            Some(Event::Head { stream, end, bytes }) => {
+                if let Some((r, fault)) = sink.finish(bytes) {
                     let odd = sink.has_odd_names();
                     request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
                 }

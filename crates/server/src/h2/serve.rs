@@ -271,6 +271,7 @@ impl<'a> Sender<'a> {
             }
         };
         if has_trailers {
+            r.sent.body_bytes = self.exchange.sent.get();
             for source in std::mem::take(&mut r.resp.trailers) {
                 source.append(r);
             }
