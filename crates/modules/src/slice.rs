@@ -20,7 +20,8 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_server::{rlog, row};
-use std::future::Future;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -126,10 +127,19 @@ impl Handler for Sliced {
             Flow::Wait(waiter) => Flow::Wait(Box::new(move |r| {
                 Box::pin(async move {
                     let flow = waiter(r).await;
-                    whole(r, flow)
+                    match whole(r, flow) {
+                        Ok(flow) => flow,
+                        Err(slices) => begin(r, slices).await,
+                    }
                 })
             })),
-            flow => whole(r, flow),
+            flow => match whole(r, flow) {
+                Ok(flow) => flow,
+                Err(slices) => {
+                    r.resp.body = Body::Stream(slices);
+                    Flow::Done
+                }
+            },
         }
     }
 }
@@ -155,17 +165,40 @@ fn check(r: &Request, slice: &Slice, etag: Option<&[u8]>) -> Result<Part, String
     Ok(part)
 }
 
-/// Makes the whole of the first slice.
-fn whole(r: &mut Request, flow: Flow) -> Flow {
-    if r.depth > 0 || !matches!(flow, Flow::Done) || r.resp.status != 206 {
-        return flow;
+/// Bytes that must be there before the head leaves: as long as nothing has left, what goes wrong is seen as an error.
+const FIRST_BYTES: u64 = 1460;
+
+/// Gets the first bytes of the whole.
+async fn begin(r: &mut Request, mut slices: Box<Slices>) -> Flow {
+    let mut have = 0;
+    while have < FIRST_BYTES && !r.is_head() {
+        match poll_fn(|cx| slices.poll_chunk(cx)).await {
+            Some(Ok(chunk)) => {
+                if let Chunk::Piece(piece) = &chunk {
+                    have += piece.len();
+                }
+                slices.held.push_back(chunk);
+            }
+            Some(Err(_)) => return Flow::Close,
+            None => break,
+        }
     }
-    let Some(slice) = r.finding_ref::<Slice>() else { return flow };
+    slices.gives_held = true;
+    r.resp.body = Body::Stream(slices);
+    Flow::Done
+}
+
+/// Makes the whole of the first slice: a body that is to be begun, or what the request ends with otherwise.
+fn whole(r: &mut Request, flow: Flow) -> Result<Flow, Box<Slices>> {
+    if r.depth > 0 || !matches!(flow, Flow::Done) || r.resp.status != 206 {
+        return Ok(flow);
+    }
+    let Some(slice) = r.finding_ref::<Slice>() else { return Ok(flow) };
     let part = match check(r, &slice, None) {
         Ok(part) => part,
         Err(why) => {
             rlog!(r, Error, "{why}");
-            return Flow::Close;
+            return Ok(Flow::Close);
         }
     };
     let total = part.total.unwrap_or(part.end);
@@ -178,7 +211,7 @@ fn whole(r: &mut Request, flow: Flow) -> Flow {
     r.resp.allow_ranges = is_single;
     let wanted = wanted(r, total).filter(|_| is_single).unwrap_or((0, total));
     let first = std::mem::take(&mut r.resp.body);
-    let slices = Slices {
+    Err(Box::new(Slices {
         again: Rc::new(Again::of(r)),
         etag: r.resp.etag.as_ref().map(|etag| etag.to_vec().into()),
         size: slice.size,
@@ -187,9 +220,9 @@ fn whole(r: &mut Request, flow: Flow) -> Flow {
         at: 0,
         state: State::First(part, first),
         blank: blank(),
-    };
-    r.resp.body = Body::Stream(Box::new(slices));
-    Flow::Done
+        held: VecDeque::new(),
+        gives_held: false,
+    }))
 }
 
 /// The part of the whole that the client gets, if it has asked for one.
@@ -227,6 +260,9 @@ struct Slices {
     at: u64,
     state: State,
     blank: Rc<OpenFile>,
+    /// What was got before the head left.
+    held: VecDeque<Chunk>,
+    gives_held: bool,
 }
 
 /// A file that is never read.
@@ -274,6 +310,11 @@ impl Slices {
 
 impl BodyStream for Slices {
     fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if self.gives_held
+            && let Some(chunk) = self.held.pop_front()
+        {
+            return Poll::Ready(Some(Ok(chunk)));
+        }
         loop {
             match &mut self.state {
                 State::First(part, body) => {

@@ -8,6 +8,7 @@ use brisk_cachepolicy::partial::{self, Serve};
 use brisk_cachepolicy::reuse::Mode;
 use brisk_cachepolicy::vary;
 use brisk_http::HeaderId;
+use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::file;
@@ -134,6 +135,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     if rules.mode == Mode::Rfc9111 {
         add_age(r, &head, object, now);
         add_cache_status(r);
+        answer_condition(r, &head);
     }
     note_purity(r, object, now);
     flow
@@ -154,6 +156,29 @@ fn add_age(r: &mut Request, head: &BackendHead, object: &Object, now: i64) {
         && let Some(date) = head.get(HeaderId::Date)
     {
         r.resp.date = Some(date.to_vec().into());
+    }
+}
+
+/// RFC 9111 §4.3.2, where it differs from what nginx makes of conditions: `If-None-Match` alone counts if it is there, an
+/// older time matches, and without `Last-Modified` the answer's date counts.
+fn answer_condition(r: &mut Request, head: &BackendHead) {
+    if r.resp.status != 200 || r.head.has(HeaderId::IfMatch) || r.head.has(HeaderId::IfUnmodifiedSince) {
+        return;
+    }
+    let if_none_match = r.header(HeaderId::IfNoneMatch);
+    let since = r.header(HeaderId::IfModifiedSince).filter(|_| if_none_match.is_none());
+    let conditions = Preconditions { if_none_match, if_modified_since: since, ..Preconditions::default() };
+    let date = || head.get(HeaderId::Date).and_then(brisk_http::date::parse_http_date);
+    let validators =
+        Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified.or_else(date) };
+    let has_any = if_none_match.is_some() || since.is_some();
+    if has_any && conditional::evaluate(&conditions, &validators, ImsMode::Before) == Outcome::NotModified {
+        r.resp.status = 304;
+        r.resp.content_type = None;
+        r.resp.content_length = None;
+        r.resp.content_encoding = None;
+        r.resp.allow_ranges = false;
+        r.resp.body = Body::Empty;
     }
 }
 
