@@ -13,6 +13,7 @@ use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::file;
 use brisk_net::watch::Watch;
+use brisk_server::connection::Peer;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
@@ -132,9 +133,9 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
         let part = partial::Part { start, end, total };
         r.resp.set("Content-Range", part.content_range());
     }
+    tell(rules, r);
     if rules.mode == Mode::Rfc9111 {
         add_age(r, &head, object, now);
-        add_cache_status(r);
         answer_condition(r, &head);
     }
     note_purity(r, object, now);
@@ -182,8 +183,20 @@ fn answer_condition(r: &mut Request, head: &BackendHead) {
     }
 }
 
-/// `Cache-Status` behind those of other caches (RFC 9211 §2).
-pub fn add_cache_status(r: &mut Request) {
+/// What `brisk cache why` sends.
+const WHY: &[u8] = b"brisk-cache-status";
+
+/// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for those on this machine who ask.
+pub fn tell(rules: &Rules, r: &mut Request) {
+    let asks = r.header(HeaderId::Pragma) == Some(WHY);
+    let is_near = || match r.conn.as_ref().map(|conn| conn.peer) {
+        Some(Peer::Ip(address)) => address.ip().to_canonical().is_loopback(),
+        Some(_) => true,
+        None => false,
+    };
+    if rules.mode != Mode::Rfc9111 && !(asks && is_near()) {
+        return;
+    }
     if let Some(text) = Note::of(r).cache_status() {
         r.resp.add("Cache-Status", text);
     }

@@ -360,8 +360,8 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored
         {
             r.resp.date = Some(date.to_vec().into());
         }
-        answer::add_cache_status(r);
     }
+    answer::tell(rules, r);
     flow
 }
 
