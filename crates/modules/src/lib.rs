@@ -45,6 +45,7 @@ mod referer;
 mod rewrite;
 mod secret;
 mod secure_link;
+mod slice;
 mod split_clients;
 mod ssi;
 mod ssl;
@@ -116,4 +117,5 @@ pub static MODULES: &[&Module] = &[
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
+    &slice::MODULE,
 ];

@@ -49,7 +49,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("brisk-load", &["brisk-http", "brisk-net"]),
-    ("brisk", &["brisk-conf", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"]),
+    (
+        "brisk",
+        &[
+            "brisk-cache",
+            "brisk-cachepolicy",
+            "brisk-conf",
+            "brisk-http",
+            "brisk-load",
+            "brisk-modules",
+            "brisk-net",
+            "brisk-server",
+        ],
+    ),
     ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
     (
         "brisk-fuzz",
