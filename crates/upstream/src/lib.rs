@@ -17,6 +17,7 @@ mod fetch;
 pub mod head;
 pub mod http1;
 mod link;
+mod occupancy;
 pub mod origin;
 mod pool;
 pub mod protocol;

@@ -61,6 +61,11 @@ pub trait Protocol: Send + Sync + 'static {
         true
     }
 
+    /// Whether a connection, idle or not, occupies a process of the server.
+    fn occupies(&self) -> bool {
+        false
+    }
+
     /// Another value for a `Location`, or for the URL of a `Refresh`.
     fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
         let _ = (r, value);
