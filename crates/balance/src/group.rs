@@ -153,18 +153,21 @@ impl Group {
         state.method = method;
         let mut before = std::mem::take(&mut state.servers);
         let mut had = std::mem::take(&mut state.sets);
+        let known = Known::new(&before, &had);
         for spec in specs {
             let same = |server: &Server| {
                 let have = &server.spec;
                 (&have.server, have.backup, &have.host, &have.service)
                     == (&spec.server, spec.backup, &spec.host, &spec.service)
             };
-            let id = match before.iter().position(same) {
-                Some(at) => before.remove(at).id,
-                None => state.new_id(),
-            };
+            let have = before.iter().position(same).map(|at| before.remove(at).id);
+            let id = have.unwrap_or_else(|| state.new_id());
             state.servers.push(Server { id, spec: spec.clone() });
-            state.populate(&mut had, state.servers.len() - 1);
+            let at = state.servers.len() - 1;
+            state.populate(&mut had, at);
+            if have.is_none() && spec.host.is_some() {
+                state.place(at, &known.of(spec));
+            }
         }
         state.changed();
     }
@@ -175,16 +178,7 @@ impl Group {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(at) = state.servers.iter().position(|have| have.id == server) else { return false };
-        let first = usize::from(state.servers[at].spec.backup);
-        let best = found.iter().filter_map(|f| f.service.as_ref()).map(|s| s.2).min().unwrap_or(0);
-        let mut changed = false;
-        let last = if state.method.knows_backup() { 1 } else { first };
-        for set in first..=last {
-            // Records of a lower priority are backups, unless their server is one itself.
-            let rank = set - first;
-            let fits = |f: &&Resolved| usize::from(f.service.as_ref().is_some_and(|s| s.2 != best)) == rank;
-            changed |= state.update(at, set, &found.iter().filter(fits).collect::<Vec<_>>());
-        }
+        let changed = state.place(at, found);
         if changed {
             state.changed();
             state.wake_one();
@@ -253,7 +247,63 @@ impl Group {
     }
 }
 
+/// What names were found to mean before the configuration was loaded again.
+struct Known(Vec<(Arc<str>, Option<Arc<str>>, Resolved)>);
+
+impl Known {
+    fn new(servers: &[Server], sets: &[Set; 2]) -> Known {
+        let mut known = Vec::new();
+        for Server { id, spec } in servers {
+            let Some(host) = &spec.host else { continue };
+            for (rank, set) in sets.iter().enumerate() {
+                for peer in set.peers.iter().filter(|peer| peer.parent == *id) {
+                    let weight = (peer.weight / crate::peer::SCALE) as u32;
+                    let service =
+                        spec.service.as_ref().map(|_| (peer.info.server.clone(), weight, rank as u16));
+                    let endpoint = peer.info.endpoint.clone();
+                    known.push((host.clone(), spec.service.clone(), Resolved { endpoint, service }));
+                }
+            }
+        }
+        Known(known)
+    }
+
+    /// The addresses of a server's name, with its own port.
+    fn of(&self, spec: &ServerSpec) -> Vec<Resolved> {
+        let same = self
+            .0
+            .iter()
+            .filter(|(host, service, _)| Some(host) == spec.host.as_ref() && *service == spec.service);
+        let mut found: Vec<Resolved> = Vec::new();
+        for (_, _, resolved) in same {
+            let mut resolved = resolved.clone();
+            if let (Endpoint::Ip(address), None) = (&mut resolved.endpoint, &resolved.service) {
+                address.set_port(spec.port());
+            }
+            if !found.contains(&resolved) {
+                found.push(resolved);
+            }
+        }
+        found
+    }
+}
+
 impl State {
+    /// Puts what was found of a server's name into its sets.
+    fn place(&mut self, at: usize, found: &[Resolved]) -> bool {
+        let first = usize::from(self.servers[at].spec.backup);
+        let best = found.iter().filter_map(|f| f.service.as_ref()).map(|s| s.2).min().unwrap_or(0);
+        let mut changed = false;
+        let last = if self.method.knows_backup() { 1 } else { first };
+        for set in first..=last {
+            // Records of a lower priority are backups, unless their server is one itself.
+            let rank = set - first;
+            let fits = |f: &&Resolved| usize::from(f.service.as_ref().is_some_and(|s| s.2 != best)) == rank;
+            changed |= self.update(at, set, &found.iter().filter(fits).collect::<Vec<_>>());
+        }
+        changed
+    }
+
     /// Gives a server its peers: as configured, and those that `had` knows of it.
     fn populate(&mut self, had: &mut [Set; 2], at: usize) {
         let Server { id, spec } = &self.servers[at];

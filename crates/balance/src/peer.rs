@@ -96,6 +96,13 @@ impl ServerSpec {
     }
 }
 
+impl ServerSpec {
+    /// The port that addresses of its name get.
+    pub fn port(&self) -> u16 {
+        self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80)
+    }
+}
+
 /// What a peer has done, for reports. Any thread adds to it.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -120,6 +127,20 @@ impl Stats {
         if let Some(class) = usize::from(status / 100).checked_sub(1).and_then(|at| self.responses.get(at)) {
             class.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    pub(crate) fn reset(&self) {
+        let each = [
+            &self.requests,
+            &self.sent_bytes,
+            &self.received_bytes,
+            &self.fails,
+            &self.unavail,
+            &self.checks,
+            &self.check_fails,
+            &self.unhealthy,
+        ];
+        each.into_iter().chain(&self.responses).for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
     pub fn add(counter: &AtomicU64, count: u64) {

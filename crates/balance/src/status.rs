@@ -74,7 +74,8 @@ pub struct Change {
 pub struct NoSuchServer;
 
 impl Change {
-    fn apply(&self, spec: &mut ServerSpec) {
+    /// Changes a server's parameters.
+    pub fn apply(&self, spec: &mut ServerSpec) {
         fn set<T: Clone>(to: &mut T, from: Option<&T>) {
             if let Some(from) = from {
                 to.clone_from(from);
@@ -144,6 +145,15 @@ impl Group {
         let at = state.servers.iter().position(|server| server.id == id).ok_or(NoSuchServer)?;
         state.remove(at);
         Ok(())
+    }
+
+    /// All counts begin anew.
+    pub fn reset_stats(&self) {
+        let mut state = self.lock();
+        for peer in state.sets.iter_mut().flat_map(|set| &mut set.peers) {
+            peer.info.stats.reset();
+            (peer.downtime_ms, peer.selected_ms) = (0, None);
+        }
     }
 
     /// What an active check has found. Returns whether the peer's state has changed.

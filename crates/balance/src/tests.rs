@@ -330,6 +330,21 @@ fn names_bring_peers_and_take_them_away() {
 }
 
 #[test]
+fn addresses_of_a_name_outlive_another_port() {
+    let named = |server: &str| {
+        let mut spec = ServerSpec::new(server, Vec::new());
+        spec.host = Some("back.example".into());
+        spec
+    };
+    let group = group(Method::RoundRobin, &[named("back.example:81")]);
+    let found = Resolved { endpoint: Endpoint::Ip("10.0.0.1:81".parse().unwrap()), service: None };
+    assert!(group.resolved(0, &[found]));
+    group.apply(Method::RoundRobin, &[named("back.example:82")]);
+    let names: Vec<_> = group.peers(NOW).iter().map(|peer| peer.info.name.to_string()).collect();
+    assert_eq!(names, ["10.0.0.1:82"]);
+}
+
+#[test]
 fn srv_records_of_lower_priority_are_backups() {
     let mut named = ServerSpec::new("example", Vec::new());
     (named.host, named.service) = (Some("example".into()), Some("http".into()));

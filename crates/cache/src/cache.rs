@@ -7,7 +7,7 @@ use crate::format::{self, FormatError, Meta};
 use crate::housekeeping::{self, Bell, Pace};
 use crate::index::{Index, Lock, Look};
 use crate::object::{Body, Identity, Object};
-use crate::purge::{Pattern, Rule, Rules};
+use crate::purge::{Pattern, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
 use brisk_net::{blocking, clock, file};
 use std::future::poll_fn;
@@ -87,6 +87,8 @@ pub struct Cache {
     bell: Arc<Bell>,
     reporter: Mutex<Option<Report>>,
     families: AtomicU64,
+    /// See [`Cache::stamp`].
+    stamps: AtomicU64,
     pub hits: AtomicU64,
     pub misses: AtomicU64,
     stored: AtomicU64,
@@ -107,6 +109,7 @@ impl Cache {
             reporter: Mutex::default(),
             // Another number in each process, so that no family comes back.
             families: AtomicU64::new(disk::unix_now_ms() << 20),
+            stamps: AtomicU64::new(disk::unix_now_ms() * STAMPS_PER_MS),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             stored: AtomicU64::new(0),
@@ -163,6 +166,20 @@ impl Cache {
     /// A number for the variants of a key that is stored for the first time.
     pub fn new_family(&self) -> u64 {
         self.families.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The present moment for purges: what begins now is not touched by purges that are over, and is by those that come.
+    pub fn stamp(&self) -> u64 {
+        self.stamps.load(Ordering::Acquire)
+    }
+
+    /// The last stamp that a purge is about.
+    fn purge_stamp(&self) -> u64 {
+        let now = disk::unix_now_ms() * STAMPS_PER_MS;
+        let next = |stamp: u64| Some(now.max(stamp + 1));
+        match self.stamps.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
+            Ok(before) | Err(before) => now.max(before + 1) - 1,
+        }
     }
 
     /// Looks an entry up at `now` (seconds since 1970) and counts the use. With `count_misses` uses of what is not there
@@ -416,7 +433,7 @@ impl Cache {
 
     /// Removes one entry, whatever its variants; false if there was none.
     pub async fn purge_key(self: &Arc<Cache>, digest: Digest) -> bool {
-        let was_known = self.index.purge(digest, disk::unix_now_ms());
+        let was_known = self.index.purge(digest, self.purge_stamp());
         let cache = self.clone();
         let was_there = match blocking::run(move || cache.unlink(digest)) {
             Ok(job) => job.await,
@@ -427,14 +444,14 @@ impl Cache {
 
     /// As [`Cache::purge_key`], for those who do not wait.
     pub fn purge_key_soon(self: &Arc<Cache>, digest: Digest) {
-        self.index.purge(digest, disk::unix_now_ms());
+        self.index.purge(digest, self.purge_stamp());
         let cache = self.clone();
         let _ = blocking::run(move || cache.unlink(digest));
     }
 
     /// Hides whatever matches, at once. Gives how many entries were in memory.
     pub fn purge(self: &Arc<Cache>, pattern: Pattern) -> usize {
-        let rule = Rule { pattern, time_ms: disk::unix_now_ms() };
+        let rule = Rule { pattern, stamp: self.purge_stamp() };
         let pattern = rule.pattern.clone();
         self.rules.add(rule);
         let gone = self.index.remove_matching(|object| pattern.matches(&object.meta));

@@ -108,7 +108,7 @@ pub struct Fill {
     crc: crc32fast::Hasher,
     report: Report,
     is_open: bool,
-    created_ms: u64,
+    began: u64,
 }
 
 /// The reading end.
@@ -126,7 +126,7 @@ impl Fill {
         let header_bytes = meta.as_ref().and_then(|meta| format::encode(meta, 0, 0)).map(|h| h.len());
         let meta = meta.filter(|_| header_bytes.is_some());
         let header_bytes = header_bytes.unwrap_or(0);
-        let created_ms = meta.as_ref().map_or(0, |meta| meta.created_ms);
+        let began = meta.as_ref().map_or(0, |meta| meta.began);
         let state = Rc::new(RefCell::new(State {
             window: VecDeque::new(),
             window_start: 0,
@@ -151,7 +151,7 @@ impl Fill {
             crc: crc32fast::Hasher::new(),
             report,
             is_open: true,
-            created_ms,
+            began,
         };
         (fill, Reader(state))
     }
@@ -375,7 +375,7 @@ impl Fill {
 
     /// Ends the fill for the index; false if its entry was purged meanwhile.
     fn close(&mut self) -> bool {
-        std::mem::take(&mut self.is_open) && self.cache.index.end_fill(self.digest, self.created_ms)
+        std::mem::take(&mut self.is_open) && self.cache.index.end_fill(self.digest, self.began)
     }
 
     /// The answer broke off.

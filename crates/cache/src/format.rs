@@ -24,8 +24,8 @@ pub struct Meta {
     pub key: Box<[u8]>,
     pub status: u16,
     pub terms: Terms,
-    /// When its request was sent, in milliseconds since 1970: purges look at that.
-    pub created_ms: u64,
+    /// When its request was sent, as a stamp of the cache: purges look at that.
+    pub began: u64,
     /// Shared by the variants of a key; a purge of the key starts another.
     pub family: u64,
     /// The fields on which the answer varies, in lower case, separated by commas.
@@ -114,7 +114,7 @@ pub fn encode_in(meta: &Meta, body_bytes: u64, body_crc: u32, bytes: usize) -> O
     out.extend_from_slice(&flags.to_le_bytes());
     let part = meta.part.unwrap_or(Part { start: 0, end: 0, total: None });
     for number in [
-        meta.created_ms,
+        meta.began,
         meta.family,
         terms.response_time as u64,
         terms.initial_age,
@@ -159,7 +159,7 @@ pub fn decode(header: &[u8]) -> Result<Header, FormatError> {
     let _ = fixed.u32();
     let (body_bytes, body_crc) = (fixed.u64(), fixed.u32());
     let (status, flags) = (fixed.u16(), fixed.u16());
-    let (created_ms, family) = (fixed.u64(), fixed.u64());
+    let (began, family) = (fixed.u64(), fixed.u64());
     let terms = Terms {
         response_time: fixed.u64() as i64,
         initial_age: fixed.u64(),
@@ -188,7 +188,7 @@ pub fn decode(header: &[u8]) -> Result<Header, FormatError> {
         return Err(FormatError::Damaged);
     }
     let (head, vary, tags) = (cut(head)?, cut(vary)?, cut(tags)?);
-    let meta = Meta { key, status, terms, created_ms, family, vary, variant, part, tags, head };
+    let meta = Meta { key, status, terms, began, family, vary, variant, part, tags, head };
     Ok(Header { meta, bytes: bytes as u32, body_bytes, body_crc })
 }
 
@@ -234,7 +234,7 @@ pub(crate) mod tests {
                 no_cache: false,
                 immutable: true,
             },
-            created_ms: 1_800_000_000_123,
+            began: 1_800_000_000_123,
             family: 7,
             vary: b"accept-encoding,foo"[..].into(),
             variant: Digest::of(b"x"),
@@ -280,12 +280,12 @@ pub(crate) mod tests {
             key in proptest::collection::vec(any::<u8>(), 0..60), status: u16, time: i64, numbers: [u64; 5],
             flags: [bool; 3], tags in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
-            let [initial_age, lifetime, stale_while_revalidate, stale_if_error, created_ms] = numbers;
+            let [initial_age, lifetime, stale_while_revalidate, stale_if_error, began] = numbers;
             let terms = Terms {
                 response_time: time, initial_age, lifetime, stale_while_revalidate, stale_if_error,
                 must_revalidate: flags[0], no_cache: flags[1], immutable: flags[2],
             };
-            let meta = Meta { status, terms, created_ms, tags: tags.into(), part: None, ..meta(&key) };
+            let meta = Meta { status, terms, began, tags: tags.into(), part: None, ..meta(&key) };
             let bytes = encode(&meta, 5, 6).unwrap();
             prop_assert_eq!(decode(&bytes).unwrap().meta, meta);
         }

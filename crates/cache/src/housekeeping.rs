@@ -135,13 +135,13 @@ impl Cache {
         }
         // What is on disk and matches was last used before the purge: it has gone by then.
         let old_ms = (now - settings.inactive.as_secs() as i64 - 1).max(0) as u64 * 1000;
-        let mut left = self.rules.drop_if(|rule| rule.time_ms < old_ms);
+        let mut left = self.rules.drop_if(|rule| rule.time_ms() < old_ms);
         if settings.purger.is_some() || self.rules.count() > RULES_MAX || self.has_small_disk() {
             let rules = self.rules.all();
             self.sweep(settings.purger.flatten());
             // Fills that began before may still be under way: the rule stays for them, but for no longer than this.
             let fills_ms = disk::unix_now_ms().saturating_sub(600_000);
-            left = self.rules.drop_if(|rule| rule.time_ms < fills_ms && rules.contains(rule)).or(left);
+            left = self.rules.drop_if(|rule| rule.time_ms() < fills_ms && rules.contains(rule)).or(left);
         }
         if let Some(left) = left {
             self.save_rules(&left);

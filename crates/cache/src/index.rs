@@ -237,10 +237,10 @@ impl Index {
     }
 
     /// Ends a fill; false if its entry was purged since it began.
-    pub fn end_fill(&self, digest: Digest, created_ms: u64) -> bool {
+    pub fn end_fill(&self, digest: Digest, began: u64) -> bool {
         let mut held = self.hold(digest);
         let Some(fills) = held.shard.fills.get_mut(&digest) else { return true };
-        let valid = fills.purged_ms < created_ms;
+        let valid = fills.purged < began;
         fills.count -= 1;
         if fills.count == 0 {
             held.shard.fills.remove(&digest);
@@ -248,11 +248,11 @@ impl Index {
         valid
     }
 
-    /// Removes an entry and makes fills of it void.
-    pub fn purge(&self, digest: Digest, now_ms: u64) -> bool {
+    /// Removes an entry and makes fills of it void that began up to `stamp`.
+    pub fn purge(&self, digest: Digest, stamp: u64) -> bool {
         let mut held = self.hold(digest);
         if let Some(fills) = held.shard.fills.get_mut(&digest) {
-            fills.purged_ms = now_ms;
+            fills.purged = stamp;
         }
         held.shard.errors.remove(&digest);
         held.shard.remove(digest).is_some_and(|blocks| blocks > 0)

@@ -19,7 +19,7 @@ mod object;
 mod purge;
 mod shard;
 
-pub use cache::{Cache, Found, Settings, Stats};
+pub use cache::{Cache, Found, Settings, Stats, Updating};
 pub use digest::Digest;
 pub use fill::{Fill, Reader};
 pub use format::Meta;

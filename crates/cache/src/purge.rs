@@ -25,17 +25,25 @@ impl Pattern {
     }
 }
 
+/// Stamps are microseconds since 1970, or the next number if several purges fall into one.
+pub const STAMPS_PER_MS: u64 = 1000;
+
 /// Entries that began before a moment and match are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub pattern: Pattern,
-    /// Milliseconds since 1970.
-    pub time_ms: u64,
+    /// A stamp of the cache.
+    pub stamp: u64,
 }
 
 impl Rule {
+    /// When it came into force, in milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        self.stamp / STAMPS_PER_MS
+    }
+
     fn hides(&self, meta: &Meta) -> bool {
-        meta.created_ms <= self.time_ms && self.pattern.matches(meta)
+        meta.began <= self.stamp && self.pattern.matches(meta)
     }
 
     /// As a line of the file that keeps rules across restarts.
@@ -45,7 +53,7 @@ impl Rule {
             Pattern::Tag(text) => ("tag", &**text),
             Pattern::All => ("all", &b""[..]),
         };
-        let mut line = format!("{} {kind} ", self.time_ms);
+        let mut line = format!("{} {kind} ", self.stamp);
         for byte in text {
             let _ = write!(line, "{byte:02x}");
         }
@@ -55,7 +63,7 @@ impl Rule {
 
     pub fn parse(line: &str) -> Option<Rule> {
         let mut words = line.split(' ');
-        let (time_ms, kind, hex) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+        let (stamp, kind, hex) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
         let digits = hex.is_ascii().then(|| hex.as_bytes().chunks(2))?;
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let text: Option<Vec<u8>> = digits.map(byte).collect();
@@ -65,7 +73,7 @@ impl Rule {
             "all" => Pattern::All,
             _ => return None,
         };
-        Some(Rule { pattern, time_ms })
+        Some(Rule { pattern, stamp })
     }
 }
 
@@ -120,29 +128,29 @@ mod tests {
     #[test]
     fn what_began_before_and_matches_is_hidden() {
         let meta = meta(b"http://a/b/c");
-        let time_ms = meta.created_ms;
-        let check = |pattern: Pattern, time_ms, want| {
+        let stamp = meta.began;
+        let check = |pattern: Pattern, stamp, want| {
             let rules = Rules::default();
-            rules.add(Rule { pattern: pattern.clone(), time_ms });
+            rules.add(Rule { pattern: pattern.clone(), stamp });
             assert_eq!(rules.hides(&meta), want, "{pattern:?}");
         };
         let prefix = |text: &str| Pattern::Prefix(text.as_bytes().into());
         let tag = |text: &str| Pattern::Tag(text.as_bytes().into());
-        check(prefix("http://a/b"), time_ms, true);
-        check(prefix("http://a/b"), time_ms - 1, false);
-        check(prefix("http://a/c"), time_ms, false);
-        check(tag("a"), time_ms, true);
-        check(tag("b"), time_ms, true);
-        check(tag("a\nb"), time_ms, false);
-        check(tag("c"), time_ms, false);
-        check(Pattern::All, time_ms, true);
+        check(prefix("http://a/b"), stamp, true);
+        check(prefix("http://a/b"), stamp - 1, false);
+        check(prefix("http://a/c"), stamp, false);
+        check(tag("a"), stamp, true);
+        check(tag("b"), stamp, true);
+        check(tag("a\nb"), stamp, false);
+        check(tag("c"), stamp, false);
+        check(Pattern::All, stamp, true);
         assert!(!Rules::default().hides(&meta));
     }
 
     #[test]
     fn rules_are_kept_as_lines() {
         for pattern in [Pattern::Prefix(b"a \n"[..].into()), Pattern::Tag(b"t"[..].into()), Pattern::All] {
-            let rule = Rule { pattern, time_ms: 5 };
+            let rule = Rule { pattern, stamp: 5 };
             assert_eq!(Rule::parse(rule.line().trim_end_matches('\n')), Some(rule));
         }
         for bad in ["", "5", "5 tag", "x tag 61", "5 foo 61", "5 tag 6", "5 tag zz"] {
@@ -153,10 +161,10 @@ mod tests {
     #[test]
     fn rules_go_when_they_are_done() {
         let rules = Rules::default();
-        rules.add(Rule { pattern: Pattern::All, time_ms: 5 });
-        rules.add(Rule { pattern: Pattern::All, time_ms: 6 });
+        rules.add(Rule { pattern: Pattern::All, stamp: 5 });
+        rules.add(Rule { pattern: Pattern::All, stamp: 6 });
         assert_eq!(rules.count(), 1);
-        assert_eq!(rules.drop_if(|rule| rule.time_ms < 6), None);
-        assert_eq!(rules.drop_if(|rule| rule.time_ms < 7), Some(vec![]));
+        assert_eq!(rules.drop_if(|rule| rule.stamp < 6), None);
+        assert_eq!(rules.drop_if(|rule| rule.stamp < 7), Some(vec![]));
     }
 }

@@ -79,8 +79,8 @@ pub struct Busy {
 #[derive(Default)]
 pub struct Fills {
     pub count: u32,
-    /// The entry was purged: fills that began up to then (milliseconds since 1970) are void.
-    pub purged_ms: u64,
+    /// The entry was purged: fills that began up to then (a stamp) are void.
+    pub purged: u64,
 }
 
 /// See the module's head.

@@ -105,7 +105,7 @@ impl Filter for Conf {
         }
         r.depends_on(Purity::Impure);
         r.resp.content_length = None;
-        r.resp.allow_ranges = false;
+        r.resp.clear_ranges();
         weaken_etag(&mut r.resp);
         if r.is_head() {
             return;

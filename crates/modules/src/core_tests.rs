@@ -182,7 +182,6 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "variables_hash_max_size 1024;",
             "ssi_ignore_recycled_buffers on;",
             "msie_padding off;",
-            "msie_refresh on;",
         ],
     ),
     ("location", &["referer_hash_bucket_size 64;"]),

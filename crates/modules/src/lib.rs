@@ -3,11 +3,13 @@
 
 mod access;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -42,6 +44,7 @@ mod secret;
 mod secure_link;
 mod split_clients;
 mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
 mod sub_filter;
@@ -57,14 +60,20 @@ use brisk_server::module::Module;
 pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
+    &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
     &addition::MODULE,
     &auth_basic::MODULE,
     &auth_jwt::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
     &gateway::fastcgi::MODULE,
@@ -92,6 +101,7 @@ pub static MODULES: &[&Module] = &[
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

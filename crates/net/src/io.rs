@@ -50,17 +50,18 @@ impl Source {
     /// Notes an event. Returns the key if the driver is to be told.
     pub(crate) fn event(&self, bits: u8) -> Option<u64> {
         self.ready.set(self.ready.get() | bits);
-        if let Some(key) = self.key.get() {
-            return (bits & (Ready::READ.0 | Ready::CLOSED.0) != 0).then_some(key);
-        }
         let mut wakers = self.wakers.borrow_mut();
-        if bits & (Ready::READ.0 | Ready::CLOSED.0) != 0
-            && let Some(waker) = wakers.read.take()
+        // Who waits for room to write does so whoever reads.
+        if bits & (Ready::WRITE.0 | Ready::CLOSED.0) != 0
+            && let Some(waker) = wakers.write.take()
         {
             waker.wake();
         }
-        if bits & (Ready::WRITE.0 | Ready::CLOSED.0) != 0
-            && let Some(waker) = wakers.write.take()
+        if let Some(key) = self.key.get() {
+            return (bits & (Ready::READ.0 | Ready::CLOSED.0) != 0).then_some(key);
+        }
+        if bits & (Ready::READ.0 | Ready::CLOSED.0) != 0
+            && let Some(waker) = wakers.read.take()
         {
             waker.wake();
         }
@@ -104,7 +105,7 @@ impl Io {
     /// From now on events go to the driver under `key`. If there is unread readiness it is told at once.
     pub fn set_hot(&self, key: u64) {
         self.source.key.set(Some(key));
-        *self.source.wakers.borrow_mut() = Wakers::default();
+        self.source.wakers.borrow_mut().read = None;
         if self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0 {
             Loop::current().push_hot(key);
         }

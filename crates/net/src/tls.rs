@@ -213,12 +213,12 @@ impl Tls {
             let count = match count {
                 Ok(count) => count,
                 Err(error) => {
-                    rest.outgoing = sealed.clone();
+                    rest.outgoing.clone_from(sealed);
                     return Err(error);
                 }
             };
             if count == 0 {
-                rest.outgoing = sealed.clone();
+                rest.outgoing.clone_from(sealed);
                 return Ok(0);
             }
             let sent = match io.try_write(sealed) {

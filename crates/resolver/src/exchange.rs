@@ -37,6 +37,15 @@ struct Part {
     answer: Option<Answer>,
 }
 
+/// What the answer said that came last.
+#[derive(Default)]
+struct Last {
+    /// The last error, whichever query it was for.
+    code: u8,
+    alias: Option<Arc<str>>,
+    is_empty: bool,
+}
+
 impl Exchange {
     /// Asks until there is an answer; `None`: nobody waits for it any more.
     pub async fn run(mut self) -> Option<Told> {
@@ -52,16 +61,15 @@ impl Exchange {
             let Some(bytes) = message::query(id, &self.name, kind) else { return Some(Err(3)) };
             parts.push(Part { kind, id, bytes, over_tcp: false, answer: None });
         }
-        // The code of the answer that came last, if it has one.
-        let mut code = 0;
+        let mut last = Last::default();
         loop {
             let server = self.config.servers[self.server % self.config.servers.len()];
             let until = clock::mono_ms() + RESEND_TIME.as_millis() as u64;
-            if let Err(error) = self.ask(server, &mut parts, &mut code, until).await {
+            if let Err(error) = self.ask(server, &mut parts, &mut last, until).await {
                 self.complain(server, format_args!("{error}"));
             }
             if parts.iter().all(|part| part.answer.is_some()) {
-                if let Some(told) = self.conclude(server, &parts, code) {
+                if let Some(told) = self.conclude(server, &parts, &last) {
                     return Some(told);
                 }
                 parts.iter_mut().for_each(|part| part.answer = None);
@@ -76,7 +84,13 @@ impl Exchange {
     }
 
     /// Puts the queries that are not answered to one server.
-    async fn ask(&self, server: SocketAddr, parts: &mut [Part], code: &mut u8, until: u64) -> io::Result<()> {
+    async fn ask(
+        &self,
+        server: SocketAddr,
+        parts: &mut [Part],
+        last: &mut Last,
+        until: u64,
+    ) -> io::Result<()> {
         let open = |part: &&mut Part| part.answer.is_none();
         let io = if parts.iter().any(|part| part.answer.is_none() && !part.over_tcp) {
             Some(Io::new(socket(server, SocketType::DGRAM)?)?)
@@ -95,7 +109,7 @@ impl Exchange {
                     Ok(bytes) => bytes?,
                     Err(_) => return Ok(()),
                 };
-                self.take(server, &bytes, true, std::slice::from_mut(part), code);
+                self.take(server, &bytes, true, std::slice::from_mut(part), last);
             }
             let Some(io) = &io else { return Ok(()) };
             if parts.iter().all(|part| part.answer.is_some()) {
@@ -105,12 +119,12 @@ impl Exchange {
             let count = read?;
             // A datagram is shorter than the buffer, and another may have come with it.
             io.mark_readable();
-            self.take(server, &buf[..count], false, parts, code);
+            self.take(server, &buf[..count], false, parts, last);
         }
     }
 
     /// Believes an answer if it is one to a question that was asked.
-    fn take(&self, server: SocketAddr, bytes: &[u8], tcp: bool, parts: &mut [Part], code: &mut u8) {
+    fn take(&self, server: SocketAddr, bytes: &[u8], tcp: bool, parts: &mut [Part], last: &mut Last) {
         let answer = match message::parse(bytes, tcp) {
             Ok(answer) => answer,
             Err(why) => {
@@ -145,14 +159,16 @@ impl Exchange {
         for kind in &answer.strange {
             self.complain(server, format_args!("unexpected RR type {kind} in DNS response"));
         }
-        *code = if answer.code == 0 { *code } else { answer.code };
+        last.code = if answer.code == 0 { last.code } else { answer.code };
+        last.alias = answer.cname.as_deref().map(Into::into);
+        last.is_empty = !answer.has_records;
         part.answer = Some(answer);
     }
 
     /// What the answers together say; `None` if they say nothing.
-    fn conclude(&self, server: SocketAddr, parts: &[Part], code: u8) -> Option<Told> {
-        if code != 0 {
-            return Some(Err(u32::from(code)));
+    fn conclude(&self, server: SocketAddr, parts: &[Part], last: &Last) -> Option<Told> {
+        if last.code != 0 {
+            return Some(Err(u32::from(last.code)));
         }
         let answers: Vec<&Answer> = parts.iter().filter_map(|part| part.answer.as_ref()).collect();
         let ttl = answers.iter().map(|answer| answer.ttl).min().unwrap_or(0);
@@ -164,11 +180,12 @@ impl Exchange {
         if let Some(services) = answers.iter().find(|a| !a.services.is_empty()).map(|a| a.services.clone()) {
             return Some(Ok((Fact::Services(services.into()), valid)));
         }
-        if let Some(alias) = answers.iter().find_map(|answer| answer.cname.as_deref()) {
-            return Some(Ok((Fact::Alias(alias.into()), valid)));
-        }
-        if answers.iter().all(|answer| answer.strange.is_empty()) {
+        // As in nginx: where families disagree about a name without addresses, who speaks last is right.
+        if last.is_empty {
             return Some(Err(3));
+        }
+        if let Some(alias) = &last.alias {
+            return Some(Ok((Fact::Alias(alias.clone()), valid)));
         }
         let what = if self.wanted == Wanted::Services { "SRV type" } else { "A or CNAME types" };
         self.complain(server, format_args!("no {what} in DNS response"));

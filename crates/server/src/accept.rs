@@ -173,6 +173,7 @@ impl Thread {
         let conn = Rc::new(Connection::new(Stream::from(io), id, peer, listener, now));
         conn.generation.set(live.generation);
         proxy_protocol::adopted(&live, &conn);
+        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);

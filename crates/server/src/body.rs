@@ -7,8 +7,8 @@
 
 use crate::core::{BodyFile, CoreConf};
 use crate::flow::Flow;
-use crate::h1::BodyReader;
 use crate::limits::BODY_PIECE_BYTES;
+use crate::reader::BodyReader;
 use crate::request::Request;
 use crate::temp_file::{Fate, TempError, TempFile};
 use brisk_http::chunked::ChunkError;

@@ -1,6 +1,8 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
+use crate::h2::Session;
 use crate::thread::Listener;
+use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Stream;
 use brisk_net::clock::Now;
@@ -86,10 +88,18 @@ pub struct Connection {
     pub proxy: OnceCell<Box<ProxyHeader>>,
     /// The connection must begin with a PROXY header, which has not come yet.
     pub awaits_proxy_header: Cell<bool>,
+    /// The connection must begin with a ClientHello, which has not come yet.
+    pub awaits_hello: Cell<bool>,
+    /// Plain HTTP came where TLS was expected.
+    pub plain_on_tls: Cell<bool>,
+    /// What the TLS handshake has told.
+    pub secure: OnceCell<Box<Facts>>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
+    /// What a connection of HTTP/2 has besides.
+    pub(crate) session: OnceCell<Box<Session>>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -109,8 +119,12 @@ impl Connection {
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
             awaits_proxy_header: Cell::new(false),
+            awaits_hello: Cell::new(false),
+            plain_on_tls: Cell::new(false),
+            secure: OnceCell::new(),
             sends: Cell::new(false),
             generation: Cell::new(0),
+            session: OnceCell::new(),
             local: OnceCell::new(),
             delays: Cell::new(false),
         }

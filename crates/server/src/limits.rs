@@ -32,6 +32,24 @@ pub const COPY_CHUNK_BYTES: usize = 64 * 1024;
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a request body read at a time.
 pub const BODY_PIECE_BYTES: usize = 32 * 1024;
+/// HTTP/2: bytes to be sent up to which streams may add to them; late, so that priorities count.
+pub const H2_OUT_BYTES_LOW: usize = 64 * 1024;
+/// HTTP/2: with this much to be sent to a client that does not take it, nothing more is read from it.
+pub const H2_OUT_BYTES_MAX: usize = 128 * 1024;
+/// HTTP/2: bytes that one connection sends before others have their turn.
+pub const H2_TURN_BYTES_MAX: usize = 1024 * 1024;
+/// HTTP/2: bytes taken from a socket that has more than fits into one read of the hot path.
+pub const H2_READ_BYTES: usize = 64 * 1024;
+/// HTTP/2: how often that is done before others have their turn.
+pub const H2_READS_MAX: usize = 4;
+/// HTTP/2: bytes of all bodies of a connection that may be here unread.
+pub const H2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// HTTP/2: bytes of a body that may come ahead of whoever reads it.
+pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
+/// HTTP/2: fields of one request, cookie crumbs too.
+pub const H2_FIELDS_MAX: usize = 2048;
+/// HTTP/2: how long a client that was asked to leave may take to answer before what it begins is not heard any more.
+pub const H2_LEAVE_MS: u64 = 1000;
 /// Connections taken from one listening socket per wake-up.
 pub const ACCEPT_BATCH_MAX: usize = 64;
 /// The same with `multi_accept on`.

@@ -498,7 +498,8 @@ fn absolute_location(r: &mut Request) {
     }
     if core.port_in_redirect {
         let port = r.conn().local().map_or(0, |addr| addr.port());
-        if port != 80 && port != 0 {
+        let usual = if r.scheme() == "https" { 443 } else { 80 };
+        if port != usual && port != 0 {
             out.extend_from_slice(format!(":{port}").as_bytes());
         }
     }

@@ -75,7 +75,7 @@ impl Candidates<'_> {
 }
 
 /// The groups of the last match in a request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Captures {
     subject: Vec<u8>,
     /// Start and end per group, group 0 first; `usize::MAX` for a group that took no part.

@@ -8,6 +8,7 @@ use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
+use crate::h2::Exchange;
 use crate::interim::Interim;
 use crate::phases::Cursor;
 use crate::plan::Purity;
@@ -47,12 +48,19 @@ pub enum Persistence {
 }
 
 /// See [`Request::watch_client`].
-pub struct ClientWatch(Option<Rc<Connection>>);
+pub struct ClientWatch {
+    conn: Option<Rc<Connection>>,
+    link: Option<Rc<Exchange>>,
+}
 
 impl ClientWatch {
     /// Ready when the client has gone away.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
     }
 }
 
@@ -77,6 +85,8 @@ pub struct Request {
     pub thread: Rc<Thread>,
     pub live: Rc<Live>,
     pub conn: Option<Rc<Connection>>,
+    /// The stream that it came on, if its connection carries several. `None`: the connection is its own.
+    pub(crate) link: Option<Rc<Exchange>>,
     pub server: ServerId,
     pub loc: LocationId,
     pub cursor: Cursor,
@@ -153,6 +163,7 @@ impl Request {
             thread,
             live,
             conn: None,
+            link: None,
             server: ServerId(0),
             loc: LocationId(0),
             cursor: Cursor::default(),
@@ -200,6 +211,7 @@ impl Request {
         self.host.clear();
         self.port = None;
         self.conn = None;
+        self.link = None;
         self.ongoing = None;
         self.cursor = Cursor::default();
         self.internal = false;
@@ -310,7 +322,7 @@ impl Request {
 
     /// The scheme as clients see it.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     pub fn version(&self) -> Version {
@@ -341,12 +353,16 @@ impl Request {
 
     /// Ready when the client has gone away, so that its request need not be answered.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.conn.as_ref().map_or(Poll::Pending, |conn| conn.io.poll_closed(cx))
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
     }
 
     /// The same for whoever has no request at hand.
     pub fn watch_client(&self) -> ClientWatch {
-        ClientWatch(self.conn.clone())
+        ClientWatch { conn: self.conn.clone(), link: self.link.clone() }
     }
 
     /// This request's value of a module's type that variables share with handlers, made on first use.

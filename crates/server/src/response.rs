@@ -213,6 +213,12 @@ impl Response {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
     }
 
+    /// The body is not any more what others have said of its ranges.
+    pub fn clear_ranges(&mut self) {
+        self.allow_ranges = false;
+        self.remove("Accept-Ranges");
+    }
+
     /// A complete small response.
     pub fn text(&mut self, status: u16, content_type: impl Into<Text>, body: impl Into<Text>) {
         let body = body.into();

@@ -9,6 +9,7 @@ use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::h1;
+use crate::h2::Exchange;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::request::Request;
@@ -35,6 +36,7 @@ pub struct Parent {
     host: Vec<u8>,
     port: Option<u16>,
     conn: Option<Rc<Connection>>,
+    link: Option<Rc<Exchange>>,
     thread: Rc<Thread>,
     live: Rc<Live>,
     server: ServerId,
@@ -65,6 +67,7 @@ impl Parent {
             host: r.host.clone(),
             port: r.port,
             conn: r.conn.clone(),
+            link: r.link.clone(),
             thread: r.thread.clone(),
             live: r.live.clone(),
             server: r.server,
@@ -115,6 +118,7 @@ impl Parent {
         r.host.extend_from_slice(&self.host);
         r.port = self.port;
         r.conn.clone_from(&self.conn);
+        r.link.clone_from(&self.link);
         r.server = self.server;
         r.loc = self.live.snap.server(self.server).root;
         r.vars = self.vars.clone();
@@ -240,4 +244,18 @@ impl BodyStream for Part {
         }
         Poll::Ready(chunk)
     }
+}
+
+/// A copy of a request at its content handler, for work that goes on when the request has been answered. It has no body,
+/// and nobody waits for its response.
+pub fn detached(r: &Request) -> Box<Request> {
+    let parent = Parent::without_body(r);
+    let mut copy = parent.begin(r.method, &r.uri, &r.args);
+    copy.loc = r.loc;
+    copy.internal = r.internal;
+    copy.unparsed_uri_valid = r.unparsed_uri_valid;
+    copy.location_valid = r.location_valid;
+    copy.captures = r.captures.clone();
+    copy.cursor = Cursor::at(Phase::Content);
+    copy
 }

@@ -7,6 +7,7 @@ use crate::core::CoreConf;
 use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1;
+use crate::h2;
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
@@ -15,6 +16,7 @@ use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
 use crate::service::Work;
+use crate::tls;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
@@ -35,6 +37,8 @@ pub struct Live {
     /// Counts reloads, from 1.
     pub generation: u64,
     pub(crate) prepared: RefCell<Prepared>,
+    /// The same for HTTP/2: heads are blocks.
+    pub(crate) prepared_h2: RefCell<Prepared>,
     /// Limits of request heads, by [`ListenId`].
     pub(crate) head_options: Vec<HeadOptions>,
     /// `None`: nobody asks for the numbers of requests.
@@ -59,7 +63,15 @@ impl Live {
             })
             .collect();
         let places = snap.records_requests.then(Places::default);
-        Live { snap, logs, generation, prepared: RefCell::default(), head_options, places }
+        Live {
+            snap,
+            logs,
+            generation,
+            prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
+            head_options,
+            places,
+        }
     }
 
     /// The configuration of the default server of a listening socket, if that is still there.
@@ -90,6 +102,7 @@ impl Live {
             logs: self.logs.clone(),
             generation: self.generation,
             prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
             head_options: Vec::new(),
             places: self.places.as_ref().map(|places| places.reduced(location)),
         }
@@ -175,6 +188,10 @@ pub struct Thread {
     pub(crate) learned: RefCell<Learned>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
+    /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
+    pub(crate) block: RefCell<Vec<u8>>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) dirty: RefCell<Vec<u32>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
     pub(crate) accept_paused: Cell<bool>,
     /// Accepts nothing new.
@@ -190,7 +207,9 @@ thread_local! {
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
-        Loop::current().measure_lag(live.snap.measures_lag);
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let thread = Rc::new(Thread {
             index,
             files: Files::new(shared.clone(), index),
@@ -204,6 +223,9 @@ impl Thread {
             learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
             out: RefCell::new(Vec::with_capacity(64 << 10)),
+            block: RefCell::default(),
+            scratch: RefCell::default(),
+            dirty: RefCell::default(),
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
             draining: Cell::new(false),
@@ -273,7 +295,9 @@ impl Thread {
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let generation = live.generation;
-        Loop::current().measure_lag(live.snap.measures_lag);
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;
@@ -293,6 +317,7 @@ impl Thread {
         }
         for listener in gone {
             listener.close();
+            self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), h2::leave);
             self.close_idle(|conn| Rc::ptr_eq(&conn.listener, &listener));
         }
         if !limit.is_zero() {
@@ -334,10 +359,11 @@ impl Thread {
         self.draining.set(true);
         self.end_services();
         self.stop_accepting();
+        self.sessions(|_| true, h2::drain);
         let (live, now) = (self.live(), clock::mono_ms());
         let mut gone = Vec::new();
         for (index, (generation, slot)) in self.slots.borrow_mut().iter_mut().enumerate() {
-            let Some(slot) = slot else { continue };
+            let Some(slot) = slot.as_mut().filter(|slot| slot.conn.session.get().is_none()) else { continue };
             let is_idle = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
             if !is_idle || slot.conn.has_unread() {
                 continue;
@@ -362,6 +388,7 @@ impl Thread {
     pub fn cut(&self, generation: u64) {
         let is_old = |conn: &Connection| conn.generation.get() < generation;
         self.close_idle(|conn| is_old(conn) && conn.requests.get() == 0);
+        self.sessions(|_| true, |session, _| h2::cut(session, generation));
         let tasks: Vec<Rc<Cut>> = {
             let slots = self.slots.borrow();
             let busy = slots.iter().filter_map(|(_, slot)| slot.as_ref()).filter(|slot| is_old(&slot.conn));
@@ -371,13 +398,37 @@ impl Thread {
         tasks.iter().for_each(|cut| cut.order());
     }
 
+    /// Does something to connections of HTTP/2.
+    fn sessions(&self, which: impl Fn(&Connection) -> bool, what: impl Fn(&h2::Session, &Rc<Connection>)) {
+        let all: Vec<Rc<Connection>> = {
+            let slots = self.slots.borrow();
+            let conns = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|slot| &slot.conn);
+            conns.filter(|conn| conn.session.get().is_some() && which(conn)).cloned().collect()
+        };
+        for conn in all {
+            if let Some(session) = conn.session.get() {
+                what(session, &conn);
+            }
+        }
+    }
+
+    /// Has the driver look at a connection again, if there is more to be read from it.
+    pub(crate) fn tell_again(&self, index: u32, conn: &Connection) {
+        let key = self.key_of(index);
+        if self.connection(key).is_some() {
+            conn.io.set_hot(key);
+        }
+    }
+
     fn close_idle(&self, mut which: impl FnMut(&Connection) -> bool) {
         let idle: Vec<u32> = {
             let slots = self.slots.borrow();
             let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
             let keys =
                 slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
-            keys.filter(|(_, s)| is_idle(s) && which(&s.conn)).map(|(i, _)| i).collect()
+            keys.filter(|(_, s)| is_idle(s) && s.conn.session.get().is_none() && which(&s.conn))
+                .map(|(i, _)| i)
+                .collect()
         };
         for index in idle {
             self.release(index);
@@ -465,6 +516,15 @@ impl Thread {
         }
     }
 
+    /// A connection's timer was early: it comes again.
+    fn look_again(&self, index: u32, deadline_ms: u64) {
+        let key = self.key_of(index);
+        if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
+            (slot.deadline_ms, slot.timer_ms) = (deadline_ms, deadline_ms);
+            Loop::current().hot_timer(deadline_ms, key);
+        }
+    }
+
     /// Closes a connection.
     pub(crate) fn release(&self, index: u32) {
         let slot = {
@@ -476,7 +536,10 @@ impl Thread {
             }
             slot
         };
-        if slot.is_some() {
+        if let Some(slot) = slot {
+            if let Some(session) = slot.conn.session.get() {
+                session.kill();
+            }
             self.uncount();
         }
     }
@@ -516,14 +579,21 @@ impl Driver for ThreadDriver {
             }
         };
         if expired {
-            if let Some((_, conn)) = self.0.connection(key) {
-                proxy_protocol::timed_out(&self.0.live(), &conn);
+            let Some((_, conn)) = self.0.connection(key) else { return };
+            if let Some(session) = conn.session.get() {
+                if let Some(next_ms) = h2::expired(session, &conn) {
+                    self.0.look_again(index, next_ms);
+                }
+                return;
             }
+            proxy_protocol::timed_out(&self.0.live(), &conn);
+            tls::timed_out(&self.0.live(), &conn);
             self.0.release(index);
         }
     }
 
     fn before_sleep(&self) {
+        h2::flush_dirty(&self.0);
         self.0.logs.flush_due();
     }
 }

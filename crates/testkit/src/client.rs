@@ -188,11 +188,13 @@ impl Client {
     /// Reads the response to a request with this method.
     pub fn try_response(&mut self, method: &str) -> Result<Response, Failure> {
         let mut interim = Vec::new();
+        let mut interim_heads = Vec::new();
         loop {
             let head = parse_head(&self.take_head()?).map_err(Failure::Fault)?;
             if head.status < 200 && head.status != 101 {
                 framing(&head, method).map_err(Failure::Fault)?;
                 interim.push(head.status);
+                interim_heads.push(head.text);
                 continue;
             }
             let (end, length) = framing(&head, method).map_err(Failure::Fault)?;
@@ -204,7 +206,18 @@ impl Client {
                 End::Close => self.rest().map_err(|e| failure(&e))?,
             };
             let (status, reason, headers) = (head.status, head.reason, head.headers);
-            return Ok(Response { status, reason, headers, body, trailers, end, interim, head: head.text });
+            let head = head.text;
+            return Ok(Response {
+                status,
+                reason,
+                headers,
+                body,
+                trailers,
+                end,
+                interim,
+                interim_heads,
+                head,
+            });
         }
     }
 

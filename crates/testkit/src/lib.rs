@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod backend;
 pub mod client;
 pub mod load;
 pub mod ports;
@@ -17,6 +18,7 @@ pub mod temp;
 pub mod wait;
 
 pub use application::Application;
+pub use backend::Backend;
 pub use client::Client;
 pub use response::Response;
 pub use server::{Builder, Server};

@@ -30,7 +30,7 @@ pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Parsed};
 pub use key::{PrivateKey, passwords};
 pub use pem::encode as pem_encode;
 pub use server::{
-    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, chain,
+    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, chain, context_id,
 };
 pub use session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 pub use sessions::SessionCache;

@@ -160,7 +160,7 @@ fn garbage_ends_a_session_without_a_panic() {
         let _ = context.session().unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
     }
     let (_, mut server) = connect(&context, &client);
-    let mut oversized = [&[23, 3, 3, 0x50, 0][..], &[0; 0x5000]].concat();
+    let mut oversized = [&[23, 3, 3, 0x50, 0][..], &vec![0; 0x5000]].concat();
     let mut out = Vec::new();
     assert!(server.session.receive(&mut oversized, &mut |_| (), &mut out).is_err());
     assert!(!out.is_empty(), "an alert");

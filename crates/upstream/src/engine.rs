@@ -118,11 +118,15 @@ where
         Box::pin(fetch::fetch(self, r, ask))
     }
 
-    fn respond(&self, r: &mut Request, head: &Rc<BackendHead>, length: Option<u64>, body: Body) -> Flow {
+    fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow {
         respond::respond(&self.protocol, r, head, length, body)
     }
 
     fn ignored(&self) -> u32 {
         self.protocol.settings().ignore_headers
+    }
+
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        self.protocol.default_key(r, out);
     }
 }

@@ -85,7 +85,7 @@ struct Miss {
 
 /// What an attempt gave.
 enum Attempted {
-    Answer(Box<Exchange>, Turn, Rc<BackendHead>),
+    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
     Missed(Turn, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
@@ -204,7 +204,7 @@ impl<P: Protocol> Journey<'_, P> {
                     let (exchange, mut turn) = match self.wrong_status(r, &head, exchange, turn) {
                         Ok(answer) => answer,
                         Err(again) => {
-                            selection = again;
+                            selection = *again;
                             continue;
                         }
                     };
@@ -293,7 +293,7 @@ impl<P: Protocol> Journey<'_, P> {
                     attempt.header_ms = Some(elapsed);
                     attempt.status = head.status;
                 });
-                let head = Rc::new(head);
+                let head = Arc::new(head);
                 self.state.set_head(head.clone());
                 Attempted::Answer(exchange, turn, head)
             }
@@ -485,7 +485,7 @@ impl<P: Protocol> Journey<'_, P> {
         head: &BackendHead,
         exchange: Box<Exchange>,
         mut turn: Turn,
-    ) -> Result<(Box<Exchange>, Turn), Selection> {
+    ) -> Result<(Box<Exchange>, Turn), Box<Selection>> {
         let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
         let tries = turn.selection.as_ref().map_or(0, Selection::tries);
         if tries <= 1 || !self.may_retry(r, bit, true) {
@@ -500,7 +500,7 @@ impl<P: Protocol> Journey<'_, P> {
             );
         }
         match turn.selection.take() {
-            Some(selection) => Err(selection),
+            Some(selection) => Err(Box::new(selection)),
             None => Ok((exchange, turn)),
         }
     }
@@ -527,7 +527,7 @@ impl<P: Protocol> Journey<'_, P> {
         r: &mut Request,
         mut exchange: Box<Exchange>,
         turn: Turn,
-        head: Rc<BackendHead>,
+        head: Arc<BackendHead>,
     ) -> Fetched {
         if exchange.codec.is_tunnel() {
             return self.tunnel(r, *exchange, turn, head);
@@ -575,7 +575,7 @@ impl<P: Protocol> Journey<'_, P> {
         Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
     }
 
-    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Rc<BackendHead>) -> Fetched {
+    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
         let first = exchange.take_rest();
         let times = (self.settings.read_timeout, self.settings.send_timeout);
         let client = r.lend_connection();

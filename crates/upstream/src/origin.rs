@@ -8,7 +8,7 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a `*_pass` location asks, and how its answers are passed on.
 pub trait Origin: Send + Sync {
@@ -17,10 +17,13 @@ pub trait Origin: Send + Sync {
 
     /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors
     /// intercepted. For fresh answers and for stored ones.
-    fn respond(&self, r: &mut Request, head: &Rc<BackendHead>, length: Option<u64>, body: Body) -> Flow;
+    fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow;
 
     /// Fields of answers that are not to be obeyed (`*_ignore_headers`), see [`ignored`].
     fn ignored(&self) -> u32;
+
+    /// Appends what tells answers apart where no key is configured.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>);
 }
 
 /// See [`Origin::fetch`].
@@ -53,7 +56,7 @@ pub struct Ask {
 
 /// A back end's answer.
 pub struct Fetched {
-    pub head: Rc<BackendHead>,
+    pub head: Arc<BackendHead>,
     /// The body's length, if it is known. A body that is shorter ends with an error.
     pub length: Option<u64>,
     /// Owns its connection and may outlive the request; dropping it early closes the connection.

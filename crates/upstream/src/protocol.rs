@@ -66,6 +66,11 @@ pub trait Protocol: Send + Sync + 'static {
         false
     }
 
+    /// The key of a cache where none is configured; protocols without one add nothing.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        let _ = (r, out);
+    }
+
     /// Another value for a `Location`, or for the URL of a `Refresh`.
     fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
         let _ = (r, value);

@@ -14,12 +14,13 @@ use brisk_server::response::{Body, Trailers};
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// See [`Origin::respond`](crate::origin::Origin::respond).
 pub(crate) fn respond<P: Protocol>(
     protocol: &P,
     r: &mut Request,
-    head: &Rc<BackendHead>,
+    head: &Arc<BackendHead>,
     length: Option<u64>,
     body: Body,
 ) -> Flow {

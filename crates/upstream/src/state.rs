@@ -33,7 +33,7 @@ pub struct State {
     scheme: Cell<&'static str>,
     /// What is asked for, for messages.
     uri: RefCell<Vec<u8>>,
-    head: RefCell<Option<Rc<BackendHead>>>,
+    head: RefCell<Option<Arc<BackendHead>>>,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
@@ -76,11 +76,11 @@ impl State {
         self.attempts.borrow().last().map_or_else(|| "".into(), |attempt| attempt.peer.clone())
     }
 
-    pub fn set_head(&self, head: Rc<BackendHead>) {
+    pub fn set_head(&self, head: Arc<BackendHead>) {
         self.head.replace(Some(head));
     }
 
-    pub fn head(&self) -> Option<Rc<BackendHead>> {
+    pub fn head(&self) -> Option<Arc<BackendHead>> {
         self.head.borrow().clone()
     }
 

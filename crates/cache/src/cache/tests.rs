@@ -57,8 +57,8 @@ fn now() -> i64 {
     disk::unix_now()
 }
 
-fn key_meta(key: &str) -> Meta {
-    Meta { created_ms: disk::unix_now_ms(), part: None, ..meta(key.as_bytes()) }
+fn key_meta(cache: &Cache, key: &str) -> Meta {
+    Meta { began: cache.stamp(), part: None, ..meta(key.as_bytes()) }
 }
 
 /// Everything a reader gives now, and whether it has come to its end.
@@ -81,7 +81,8 @@ fn read(reader: &mut Reader) -> (Vec<u8>, Option<io::Result<()>>) {
 }
 
 fn store(cache: &Arc<Cache>, key: &str, body: &[u8]) -> Option<Arc<Object>> {
-    let (mut fill, _) = Fill::begin(cache, Digest::of(key.as_bytes()), Some(key_meta(key)), None, quiet());
+    let (mut fill, _) =
+        Fill::begin(cache, Digest::of(key.as_bytes()), Some(key_meta(cache, key)), None, quiet());
     for piece in body.chunks(10_000) {
         if !wait(fill.push(piece.into())) {
             break;
@@ -135,7 +136,8 @@ fn readers_get_everything_whatever_their_pace() {
     let folder = Folder::new("pace");
     let cache = cache(&folder, settings());
     let body = text(2_000_000);
-    let (mut fill, mut eager) = Fill::begin(&cache, Digest::of(b"a"), Some(key_meta("a")), None, quiet());
+    let (mut fill, mut eager) =
+        Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
     let mut have = Vec::new();
     for piece in body.chunks(30_000) {
         wait(fill.push(piece.into()));
@@ -146,7 +148,7 @@ fn readers_get_everything_whatever_their_pace() {
     have.extend(read(&mut eager).0);
     assert!(have == body);
     let (mut fill, mut lazy) =
-        Fill::begin(&cache, Digest::of(b"b"), Some(key_meta("b")), Some(2_000_000), quiet());
+        Fill::begin(&cache, Digest::of(b"b"), Some(key_meta(&cache, "b")), Some(2_000_000), quiet());
     for piece in body.chunks(30_000) {
         wait(fill.push(piece.into()));
     }
@@ -163,17 +165,22 @@ fn truncated_and_broken_answers_are_not_stored() {
     let folder = Folder::new("truncated");
     let cache = cache(&folder, settings());
     for size in [100, 500_000] {
-        let (mut fill, mut reader) =
-            Fill::begin(&cache, Digest::of(b"a"), Some(key_meta("a")), Some(size as u64 + 1), quiet());
+        let (mut fill, mut reader) = Fill::begin(
+            &cache,
+            Digest::of(b"a"),
+            Some(key_meta(&cache, "a")),
+            Some(size as u64 + 1),
+            quiet(),
+        );
         wait(fill.push(text(size).into()));
         assert!(wait(fill.finish()).is_none());
         assert_eq!(read(&mut reader).0.len(), size);
         let (mut fill, mut reader) =
-            Fill::begin(&cache, Digest::of(b"a"), Some(key_meta("a")), None, quiet());
+            Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
         wait(fill.push(text(size).into()));
         fill.fail(&io::Error::other("gone"));
         assert!(matches!(read(&mut reader).1, Some(Err(_))));
-        let (mut fill, _) = Fill::begin(&cache, Digest::of(b"a"), Some(key_meta("a")), None, quiet());
+        let (mut fill, _) = Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
         wait(fill.push(text(size).into()));
         drop(fill);
     }
@@ -268,15 +275,11 @@ fn purges_hide_at_once() {
     let _held = next.clone();
     next.learn();
     assert_eq!(have(&next), [false, false, true]);
-    std::thread::sleep(Duration::from_millis(2));
     fill();
     assert_eq!(have(&cache), [true; 3], "what is stored afterwards is not hidden");
-    std::thread::sleep(Duration::from_millis(2));
     cache.purge(Pattern::Tag(b"b"[..].into()));
     assert_eq!(have(&cache), [false; 3]);
-    std::thread::sleep(Duration::from_millis(2));
     fill();
-    std::thread::sleep(Duration::from_millis(2));
     cache.purge(Pattern::All);
     assert_eq!(have(&cache), [false; 3]);
 }
@@ -286,12 +289,10 @@ fn an_answer_that_was_asked_for_before_the_purge_is_not_stored() {
     let folder = Folder::new("race");
     let cache = cache(&folder, settings());
     let digest = Digest::of(b"a");
-    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta("a")), None, quiet());
-    std::thread::sleep(Duration::from_millis(2));
+    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, quiet());
     wait(cache.purge_key(digest));
     assert!(wait(fill.finish()).is_none());
-    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta("a")), None, quiet());
-    std::thread::sleep(Duration::from_millis(2));
+    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, quiet());
     cache.purge(Pattern::All);
     assert!(wait(fill.finish()).is_none());
 }
@@ -354,7 +355,7 @@ fn disk_errors_are_told_and_harm_nobody() {
             Arc::new(move |text: &str| told.lock().unwrap().push_str(text))
         };
         let digest = Digest::of(b"a");
-        let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(key_meta("a")), None, report);
+        let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, report);
         let mut have = Vec::new();
         for piece in text(size).chunks(10_000) {
             wait(fill.push(piece.into()));

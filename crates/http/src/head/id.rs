@@ -144,6 +144,12 @@ impl HeaderId {
         }
     }
 
+    /// The id with this number, as [`HeaderId::bit`] counts them.
+    #[inline]
+    pub fn from_number(number: u8) -> Self {
+        IDS.get(usize::from(number)).copied().unwrap_or_default()
+    }
+
     /// The usual spelling; nothing for [`HeaderId::Other`].
     pub fn name(self) -> &'static str {
         NAMES[self as usize]

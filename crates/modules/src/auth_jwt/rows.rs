@@ -193,8 +193,8 @@ fn require(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         match token.str().strip_prefix("error=") {
             Some("401") => status = 401,
             Some("403") => status = 403,
-            Some(_) => {
-                return Err(Diag::emerg(token.span, format!("invalid error code \"{}\"", token.text()))
+            Some(code) => {
+                return Err(Diag::emerg(token.span, format!("invalid error code \"{code}\""))
                     .help("it is 401 or 403"));
             }
             None if token.bytes().starts_with(b"$") => values.push(cx.template(token)?),

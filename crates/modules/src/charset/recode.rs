@@ -109,7 +109,7 @@ pub fn apply(resp: &mut Response, mut recoder: Recoder) {
         return;
     }
     // Ranges are cut from a stream in their order only; a client may ask in any.
-    resp.allow_ranges = false;
+    resp.clear_ranges();
     if !recoder.keeps_length() {
         resp.content_length = None;
     }

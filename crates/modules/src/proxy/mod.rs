@@ -10,11 +10,13 @@ mod rows;
 mod tests;
 mod vars;
 
+use crate::cache;
 use brisk_conf::{Context, Diag};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::module::{Module, ModuleConf};
 use brisk_server::plan::{Plan, Purity};
+use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
@@ -114,19 +116,25 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     }
     let conf = cx.conf_of::<Conf>();
     conf.settings.check("proxy")?;
-    if conf.pass.is_some() {
+    let passes = conf.pass.is_some();
+    if passes {
         let prefix = cx.global.env.prefix.clone();
         let folder = conf.settings.temp_path(&prefix);
         cx.writes_into(folder.path.as_ref());
         cx.reads_bodies();
     }
+    cache::check::<{ cache::PROXY }>(cx, passes);
     Ok(())
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(pass) = conf.pass.clone() else { return };
-    plan.note(Purity::Impure);
+    let cache = cache::caching::<{ cache::PROXY }>(cx);
+    // What is stored and fresh follows from the target alone.
+    if cache.is_none() {
+        plan.note(Purity::Impure);
+    }
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     let redirects = match (&conf.redirects, &pass.passed) {
@@ -143,5 +151,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         pass,
         conf,
     }));
-    plan.content = Some(Arc::new(move |_: &mut brisk_server::request::Request| engine.handle()));
+    plan.content = Some(match cache {
+        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
+        None => Arc::new(move |_: &mut Request| engine.handle()),
+    });
 }

@@ -1,6 +1,6 @@
 //! A request as it is sent to a back end.
 
-use super::headers::Headers;
+use super::headers::{Headers, To};
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, HttpVersion, cookie, redirect};
@@ -108,12 +108,31 @@ impl Protocol for Http {
         }
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
-        headers.write(r, &way.host, http10, passes_client, ask, body, &mut head);
+        let to = To { host: &way.host, is_http10: http10, passes_client };
+        headers.write(r, &to, ask, body, &mut head);
         let kind =
             if way.method.eq_ignore_ascii_case(b"HEAD") { RequestKind::Head } else { RequestKind::Other };
         let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
+    }
+
+    /// As nginx: where the request goes, and what is asked for.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        let evaluated;
+        let (url, is_variable) = match &self.pass.passed {
+            Passed::Fixed(fixed) => (&fixed.url, false),
+            Passed::Template(variable) => match variable.url(r) {
+                Ok(url) => {
+                    evaluated = url;
+                    (&evaluated, true)
+                }
+                Err(_) => return,
+            },
+        };
+        out.extend_from_slice(url.scheme().as_bytes());
+        out.extend_from_slice(url.address.as_bytes());
+        out.extend_from_slice(&self.uri(r, &url.uri, is_variable));
     }
 
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {

@@ -183,7 +183,7 @@ impl Filter for Conf {
         }
         r.depends_on(Purity::Impure);
         r.resp.content_length = None;
-        r.resp.allow_ranges = false;
+        r.resp.clear_ranges();
         if self.last_modified {
             weaken_etag(&mut r.resp);
         } else {

@@ -161,7 +161,7 @@ impl Filter for Substitute {
         let is_head = r.is_head();
         let resp = &mut r.resp;
         resp.content_length = None;
-        resp.allow_ranges = false;
+        resp.clear_ranges();
         if self.conf.last_modified {
             weaken_etag(resp);
         } else {

@@ -12,6 +12,8 @@ use brisk_server::zone::Zone;
 use brisk_upstream::backend::{Backend, Keepalive, Wait};
 use brisk_upstream::head::BackendHead;
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -43,6 +45,7 @@ pub struct Upstream {
     is_checked: AtomicBool,
     /// Draws differ from request to request.
     drawn: AtomicU64,
+    saving: Mutex<()>,
     /// Taken from the zone, or made, by the first who needs it: by then the configuration is live.
     group: OnceLock<Arc<Group>>,
 }
@@ -61,6 +64,7 @@ impl Upstream {
             idle: AtomicUsize::new(0),
             is_checked: AtomicBool::new(false),
             drawn: AtomicU64::new(clock::now().unix_secs as u64),
+            saving: Mutex::new(()),
             group: OnceLock::new(),
         }
     }
@@ -88,6 +92,34 @@ impl Upstream {
     /// The zone that the upstream is in.
     pub fn zone_name(&self) -> Option<&str> {
         self.parts.zone.as_ref().map(|zone| &*zone.name)
+    }
+
+    /// Requests that may wait for a server, if any may.
+    pub fn queue_max(&self) -> Option<usize> {
+        self.parts.queue.map(|(max, _)| max)
+    }
+
+    /// The balancing method.
+    pub fn method(&self) -> Method {
+        self.parts.method
+    }
+
+    /// Whether names can be looked up at run time.
+    pub fn has_resolver(&self) -> bool {
+        self.parts.resolver.is_some()
+    }
+
+    /// Whether changes are kept in a file.
+    pub fn has_state(&self) -> bool {
+        self.parts.state.is_some()
+    }
+
+    /// Writes the servers into the `state` file, if there is one. May wait for a disk.
+    pub fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.parts.state else { return Ok(()) };
+        // Whoever writes last has seen all changes.
+        let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        state::write(Path::new(path), &self.group().specs())
     }
 
     fn specs(&self) -> Vec<ServerSpec> {

@@ -1,6 +1,5 @@
 //! Upstreams by the name that a `*_pass` directive gives.
 
-use super::NAME;
 use super::group::{Parts, Upstream};
 use super::server::{self, Place, Server};
 use brisk_balance::{Endpoint, Method, ServerSpec};

@@ -19,6 +19,7 @@ mod tests;
 
 pub use group::Upstream;
 pub use implicit::{Registry, at_run_time, find, implicit};
+pub use state::place;
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;

@@ -15,6 +15,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How soon a server with a name that was added at run time is noticed.
+const WATCH_TIME: Duration = Duration::from_secs(1);
 /// A name that nobody knows is asked for again this much later.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
 /// A lookup that failed for another reason than that there is no such name is tried again no sooner.
@@ -22,17 +24,14 @@ const RETRY_TIME_MIN: Duration = Duration::from_secs(1);
 
 impl Service for Upstream {
     fn start(self: Arc<Self>, work: &Work) {
-        let group = self.group().clone();
+        let group = self.group();
         let log = Logged { live: work.live.clone() };
         if !self.is_checked() {
             group.forget_checks();
         }
-        if let Some(resolver) = &self.parts.resolver {
-            for (id, host, service) in group.to_resolve() {
-                let (this, resolver, log) = (self.clone(), resolver.clone(), log.clone());
-                let name = Named { id, host, service };
-                work.spawn(async move { this.keep_resolved(&resolver, &name, &log).await });
-            }
+        if let Some(resolver) = self.parts.resolver.clone() {
+            let (this, log, inner) = (self.clone(), log.clone(), work.clone());
+            work.spawn(async move { this.watch_names(&resolver, &log, &inner).await });
         }
         for (at, server) in self.parts.servers.iter().enumerate() {
             if let Some(host) = server.unknown.clone() {
@@ -68,9 +67,28 @@ impl Logged {
 }
 
 impl Upstream {
-    /// Looks a name up again whenever what was told has expired.
-    async fn keep_resolved(&self, resolver: &Arc<Resolver>, name: &Named, log: &Logged) {
+    /// Starts looking up each name, those of servers that are added later too.
+    async fn watch_names(self: &Arc<Self>, resolver: &Arc<Resolver>, log: &Logged, work: &Work) {
+        let mut known: Vec<PeerId> = Vec::new();
         loop {
+            let names = self.group().to_resolve();
+            known.retain(|id| names.iter().any(|(have, ..)| have == id));
+            for (id, host, service) in names {
+                if known.contains(&id) {
+                    continue;
+                }
+                known.push(id);
+                let (this, resolver, log) = (self.clone(), resolver.clone(), log.clone());
+                let name = Named { id, host, service };
+                work.spawn(async move { this.keep_resolved(&resolver, &name, &log).await });
+            }
+            sleep(WATCH_TIME).await;
+        }
+    }
+
+    /// Looks a name up again whenever what was told has expired, as long as its server is there.
+    async fn keep_resolved(&self, resolver: &Arc<Resolver>, name: &Named, log: &Logged) {
+        while self.group().to_resolve().iter().any(|(id, ..)| *id == name.id) {
             let now = clock::mono_ms() / 1000;
             match self.look_up(resolver, name, log).await {
                 Ok((found, valid)) => {
@@ -124,10 +142,8 @@ impl Upstream {
 
     /// The port that a server's addresses get.
     fn port_of(&self, id: PeerId) -> u16 {
-        let spec =
-            self.group().servers().into_iter().find(|server| server.id == id).map(|server| server.spec);
-        let written = spec.and_then(|spec| spec.server.rsplit_once(':')?.1.parse().ok());
-        written.unwrap_or(80)
+        let servers = self.group().servers();
+        servers.iter().find(|server| server.id == id).map_or(80, |server| server.spec.port())
     }
 
     /// Asks the system for a name until it is known.

@@ -49,7 +49,7 @@ fn spec<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<ServerSpec> {
 }
 
 /// Fills in where a server is; false if it has neither an address nor a name to be looked up.
-pub(super) fn place(spec: &mut ServerSpec, resolve: bool) -> bool {
+pub fn place(spec: &mut ServerSpec, resolve: bool) -> bool {
     let Ok(place) = server::place(&spec.server) else { return false };
     match place {
         Place::Unix(path) => spec.endpoints = vec![Endpoint::Unix(path)],

@@ -8,6 +8,7 @@ use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
 use crate::service::Service;
+use crate::tls::Rules;
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
@@ -57,12 +58,18 @@ impl std::fmt::Display for LogTarget {
 pub struct Prefix {
     pub proxy_protocol: bool,
     pub tls: bool,
+    /// `listen … http2`.
+    pub http2: bool,
 }
 
 impl Prefix {
     #[must_use]
     pub fn or(self, other: Prefix) -> Prefix {
-        Prefix { proxy_protocol: self.proxy_protocol || other.proxy_protocol, tls: self.tls || other.tls }
+        Prefix {
+            proxy_protocol: self.proxy_protocol || other.proxy_protocol,
+            tls: self.tls || other.tls,
+            http2: self.http2 || other.http2,
+        }
     }
 }
 
@@ -103,6 +110,8 @@ pub struct Server {
     /// The block itself as a location: server-level rewrite, defaults.
     pub root: LocationId,
     pub named: HashMap<Box<[u8]>, LocationId>,
+    /// What its `ssl_…` directives say; nothing without any that matters.
+    pub tls: Option<Arc<Rules>>,
 }
 
 /// A `location` block, a server block as such, or the inside of an `if` or `limit_except`.
@@ -150,7 +159,7 @@ impl Snapshot {
     #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
-        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
+        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
         Snapshot {
             main: self.main.clone(),
             core: self.core.clone(),

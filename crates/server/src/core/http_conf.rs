@@ -1,6 +1,6 @@
 //! What `ngx_http_core_module` keeps per block.
 
-use super::TypeMap;
+use super::{Http2Conf, TypeMap};
 use crate::conf::{LocationId, LogId};
 use crate::log::Format;
 use crate::module::ModuleConf;
@@ -221,6 +221,7 @@ pub struct CoreConf {
     pub error_pages: Arc<[ErrorPage]>,
     pub etag: bool,
     pub file_cache: Arc<FileCacheConf>,
+    pub http2: Http2Conf,
     pub if_modified_since: IfModifiedSince,
     pub ignore_invalid_headers: bool,
     pub internal: bool,
@@ -248,6 +249,7 @@ pub struct CoreConf {
     pub port_in_redirect: bool,
     pub post_action: Option<Arc<[u8]>>,
     pub recursive_error_pages: bool,
+    pub msie_refresh: bool,
     pub reset_timedout_connection: bool,
     /// `resolver`.
     pub resolver: Option<Arc<Resolver>>,
@@ -310,6 +312,7 @@ impl Default for CoreConf {
                 min_uses: 1,
                 errors: false,
             }),
+            http2: Http2Conf::default(),
             if_modified_since: IfModifiedSince::Exact,
             ignore_invalid_headers: true,
             internal: false,
@@ -335,6 +338,7 @@ impl Default for CoreConf {
             port_in_redirect: true,
             post_action: None,
             recursive_error_pages: false,
+            msie_refresh: false,
             reset_timedout_connection: false,
             resolver: None,
             resolver_timeout: Duration::ZERO,

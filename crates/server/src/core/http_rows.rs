@@ -293,6 +293,15 @@ pub static ROWS: &[Row] = &[
     simple!(
         CoreConf,
         flag,
+        "msie_refresh",
+        msie_refresh,
+        HSL,
+        "off",
+        "Whether MSIE gets pages that refresh to the target instead of redirects."
+    ),
+    simple!(
+        CoreConf,
+        flag,
         "recursive_error_pages",
         recursive_error_pages,
         HSL,
@@ -872,13 +881,6 @@ pub static ROWS: &[Row] = &[
         HSL,
         Arity::ONE,
         "Padding of error pages for MSIE.",
-        "no browser in use needs it"
-    ),
-    ignored!(
-        "msie_refresh",
-        HSL,
-        Arity::ONE,
-        "Refreshes instead of redirects for MSIE.",
         "no browser in use needs it"
     ),
 ];

@@ -35,7 +35,12 @@ pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let root = cx.global.reserve_location();
     let id = ServerId(cx.global.servers.len() as u32);
-    cx.global.servers.push(Server { name: Box::default(), root, named: hashbrown::HashMap::new() });
+    cx.global.servers.push(Server {
+        name: Box::default(),
+        root,
+        named: hashbrown::HashMap::new(),
+        tls: None,
+    });
     cx.global.names.push(Vec::new());
     let before = cx.global.listens.len();
     cx.child(root, d, Context::SERVER, b"", |_| {});

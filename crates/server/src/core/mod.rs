@@ -1,5 +1,6 @@
 //! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
 
+mod http2;
 mod http_conf;
 mod http_rows;
 pub mod listen;
@@ -14,6 +15,7 @@ pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
     LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
+pub use http2::{HTTP2, Http2Conf};
 pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
 

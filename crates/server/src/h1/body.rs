@@ -122,9 +122,15 @@ impl BodyReader {
         loop {
             self.take_input(out)?;
             if out.len() > before {
+                self.expects = false;
                 return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
+                // nginx answers the expectation of an empty body too.
+                if self.expects || !self.unsent.is_empty() {
+                    self.deadline.set(pause);
+                    ready!(self.say_continue(cx))?;
+                }
                 return Poll::Ready(Ok(false));
             }
             if !self.deadline.is_set() {
@@ -249,6 +255,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
+        self.expects = false;
         self.limit = 0;
         let work = async {
             let mut sink = Vec::new();

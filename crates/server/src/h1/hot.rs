@@ -8,6 +8,7 @@ use super::{intake, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
+use crate::h2;
 use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
 use crate::metrics::{self, Ended};
 use crate::phases::{self, Run};
@@ -17,6 +18,7 @@ use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
+use crate::tls;
 use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
@@ -24,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Headers that a prepared answer may depend on: a request with any of them takes the long way.
-const UNUSUAL: u64 = HeaderId::Range.bit()
+pub const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::IfRange.bit()
     | HeaderId::IfModifiedSince.bit()
     | HeaderId::IfUnmodifiedSince.bit()
@@ -34,7 +36,9 @@ const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::TransferEncoding.bit()
     | HeaderId::Expect.bit()
     | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit();
+    | HeaderId::Te.bit()
+    | HeaderId::CacheControl.bit()
+    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -56,13 +60,18 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     let mut used = 0;
     for key in keys {
         let Some((index, conn)) = thread.connection(key) else { continue };
+        if conn.session.get().is_some_and(|session| h2::is_deaf(session)) {
+            continue;
+        }
         if arena.len() - used < READ_CHUNK_BYTES {
             answer(thread, &arena, &mut reads);
             used = 0;
         }
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
+            Ok(0) if conn.session.get().is_some() => h2::closed(&conn),
             Ok(0) => {
                 proxy_protocol::closed(&thread.live(), &conn);
+                tls::closed(&thread.live(), &conn);
                 thread.release(index);
             }
             Ok(count) => {
@@ -70,7 +79,10 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
                 used += count;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => thread.release(index),
+            Err(error) => {
+                tls::failed(&thread.live(), &conn, &error);
+                thread.release(index);
+            }
         }
     }
     answer(thread, &arena, &mut reads);
@@ -117,6 +129,9 @@ enum Stand {
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
     let Read { index, conn, start, end } = read;
+    if conn.session.get().is_some() {
+        return h2::input(&conn, &arena[start..end], end - start == READ_CHUNK_BYTES, out);
+    }
     let live = thread.live();
     let Some(listen) = conn.listener.id.get() else {
         thread.release(index);
@@ -127,6 +142,23 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         match proxy_header(thread, &live, index, &conn, input) {
             Some(rest) => input = rest,
             None => return,
+        }
+    }
+    if conn.awaits_hello.get() {
+        tls::opening(thread, &live, index, &conn, input);
+        return;
+    }
+    if input.first() == Some(&b'P') {
+        match h2::is_preface(&live, &conn, input) {
+            Some(true) => {
+                h2::begin(thread, &live, index, &conn);
+                return h2::input(&conn, input, end - start == READ_CHUNK_BYTES, out);
+            }
+            Some(false) => {}
+            None => {
+                conn.input.borrow_mut().extend_from_slice(input);
+                return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
+            }
         }
     }
     let mut at = 0;
@@ -161,7 +193,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && at == input.len() => thread.release(index),
+        Stand::Close { clean: true } if settled && at == input.len() => {
+            // Who sees the end of the connection finds the line in the log, as with nginx.
+            thread.logs.flush_due();
+            thread.release(index);
+        }
         stand => {
             conn.input.borrow_mut().extend_from_slice(&input[at..]);
             let rest = out[written..].to_vec();
@@ -255,7 +291,7 @@ fn request(
 }
 
 /// Whether the response is complete in memory and nothing of the request is left to be read.
-fn can_inline(r: &Request) -> bool {
+pub fn can_inline(r: &Request) -> bool {
     let in_memory = match &r.resp.body {
         Body::Empty => true,
         Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,

@@ -7,10 +7,12 @@
 mod body;
 mod head;
 mod hot;
-mod intake;
+pub(crate) mod intake;
 mod send;
-mod serve;
+pub(crate) mod serve;
 
 pub use body::BodyReader;
-pub(crate) use hot::finish;
 pub use hot::ready;
+pub(crate) use hot::{UNUSUAL, can_inline, finish, panicked};
+pub(crate) use send::rate_of;
+pub(crate) use serve::{body_failed, close_patiently, post_action};

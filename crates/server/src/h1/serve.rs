@@ -5,13 +5,16 @@ use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
+use crate::h2;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::response::Reported;
 use crate::thread::Thread;
+use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -25,6 +28,8 @@ use std::time::Duration;
 pub enum Begin {
     /// With reading a head.
     Read,
+    /// With certificates that a handshake needs.
+    Load(Box<tls::Load>),
     /// With a request that has to wait.
     Request(Box<Request>, Run),
     /// With the end.
@@ -98,9 +103,17 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         thread.release(index);
         return;
     }
+    if conn.awaits_hello.get() && !tls::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
+        Begin::Load(load) => match tls::finish(&thread.live(), &conn, *load).await {
+            true => Next::Read,
+            false => Next::Drop,
+        },
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
@@ -133,6 +146,12 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     };
                     next = handle(&thread, &conn, r, run, &mut keepalive).await;
                 }
+                Head::Session => {
+                    h2::begin(&thread, &thread.live(), index, &conn);
+                    thread.set_idle(index, conn.started.mono_ms + header_timeout_ms(&thread, &conn));
+                    let input = conn.input.take();
+                    return h2::input(&conn, &input, false, &mut Vec::new());
+                }
                 Head::Gone => {
                     thread.release(index);
                     return;
@@ -141,6 +160,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
             Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
     }
+}
+
+fn header_timeout_ms(thread: &Thread, conn: &Connection) -> u64 {
+    thread.live().header_timeout(&conn.listener).as_millis() as u64
 }
 
 fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
@@ -164,6 +187,8 @@ enum Head {
     /// Nothing was sent since the last request.
     Idle,
     Request(Box<Request>, Result<(), u16>),
+    /// It is HTTP/2 from here on.
+    Session,
     Gone,
 }
 
@@ -177,6 +202,10 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        let preface = h2::is_preface(&thread.live(), conn, &conn.input.borrow());
+        if preface == Some(true) {
+            return Head::Session;
+        }
         let parsed = {
             let input = conn.input.borrow();
             if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
@@ -189,6 +218,8 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
+                // What the handshake has to send must leave before anything comes.
+                Some(Head::Idle) if conn.io.tls().is_some_and(brisk_net::Tls::has_control) => {}
                 Some(end) => return end,
             },
             None | Some(Ok(Parsed::Partial)) => {}
@@ -213,6 +244,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             continue;
         }
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        if tls::is_opening(conn) {
+            match read {
+                Err(_) => tls::timed_out(&thread.live(), conn),
+                Ok(Err(error)) => tls::failed(&thread.live(), conn, &error),
+                Ok(Ok(_)) => tls::closed(&thread.live(), conn),
+            }
+            return Head::Gone;
+        }
         let mut r = thread.take_request();
         r.head = head;
         match read {
@@ -227,14 +266,20 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
 fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option<Head> {
     buf.resize(16 << 10, 0);
     match conn.io.try_read(buf) {
-        Ok(0) => Some(Head::Gone),
+        Ok(0) => {
+            tls::closed(&thread.live(), conn);
+            Some(Head::Gone)
+        }
         Ok(count) => {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
             thread.files.must_confirm();
             None
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
-        Err(_) => Some(Head::Gone),
+        Err(error) => {
+            tls::failed(&thread.live(), conn, &error);
+            Some(Head::Gone)
+        }
     }
 }
 
@@ -368,7 +413,7 @@ impl Drop for Logged {
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
-async fn post_action(r: &mut Request) {
+pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.sent);
     r.resp.clear();
@@ -417,12 +462,12 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // Whoever made the body has told why it ended.
-        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
-        // The body failed, not the client: a file or coded data that is not what it was said to be.
+        send::SendError::Io(error)
+            if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Reported>) => {}
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {
-            crate::rlog!(r, Error, "{error} while sending response to client");
+            body_failed(r, error);
         }
         send::SendError::Io(error) => {
             crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
@@ -442,8 +487,20 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     }
 }
 
+/// The body failed, not the client: a file or coded data that is not what it was said to be.
+pub fn body_failed(r: &Request, error: &io::Error) {
+    crate::rlog!(r, Error, "{error} while sending response to client");
+}
+
+/// Closes, in a task of its own, when the client has had time to hear what was said.
+pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
+    spawn(thread, index, conn, Vec::new(), Begin::Close);
+}
+
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    // Who sees the end of the connection finds the line in the log, as with nginx.
+    thread.logs.flush_due();
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {

@@ -61,6 +61,12 @@ impl ErrorLogs {
         ErrorLogs(logs.map(|to| (*to, r.live.logs[to.log.0 as usize].clone())).collect())
     }
 
+    /// The main level's, for what belongs to no request.
+    pub fn main(live: &Live) -> ErrorLogs {
+        let logs = live.snap.core.error_log.iter();
+        ErrorLogs(logs.map(|to| (*to, live.logs[to.log.0 as usize].clone())).collect())
+    }
+
     pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
         clock::refresh();
         self.write_entry(&Entry::new(level, None, message));

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ struct Slot {
     log: Mutex<Option<Arc<LogFile>>>,
     /// Bytes of lines that wait for the pool.
     waiting_bytes: AtomicUsize,
+    /// It could be opened.
+    is_good: AtomicBool,
 }
 
 impl Slot {
@@ -61,6 +63,7 @@ impl Slot {
             None => Arc::new(open(&self.path)?),
         };
         log.write(line);
+        self.is_good.store(true, Ordering::Relaxed);
         *self.log() = keep.then_some(log);
         Ok(())
     }
@@ -68,12 +71,21 @@ impl Slot {
 
 impl Named {
     fn new(path: &str, now_ms: u64) -> Named {
-        let slot = Slot { path: path.into(), log: Mutex::default(), waiting_bytes: AtomicUsize::new(0) };
+        let slot = Slot {
+            path: path.into(),
+            log: Mutex::default(),
+            waiting_bytes: AtomicUsize::new(0),
+            is_good: AtomicBool::new(false),
+        };
         Named { slot: Arc::new(slot), jobs: Serial::default(), uses: 0, used_ms: now_ms, checked_ms: now_ms }
     }
 
     fn is_idle(&self) -> bool {
         self.jobs.waiting() == 0
+    }
+
+    fn is_good(&self) -> bool {
+        self.slot.is_good.load(Ordering::Relaxed)
     }
 
     /// Has the pool write a line; false if it is lost because the pool does not keep up.
@@ -106,11 +118,8 @@ impl NamedLogs {
         errors: impl FnOnce() -> ErrorLogs,
     ) -> bool {
         let now_ms = clock::mono_ms();
-        let inactive_ms = cache.map_or(0, |cache| cache.inactive.as_millis() as u64);
         let mut list = self.0.borrow_mut();
-        list.retain(|have| {
-            !have.is_idle() || (cache.is_some() && now_ms.saturating_sub(have.used_ms) <= inactive_ms)
-        });
+        tidy_up(&mut list, cache, now_ms);
         let at = list.iter().position(|have| *have.slot.path == *path);
         let mut entry = at.map_or_else(|| Named::new(path, now_ms), |at| list.remove(at));
         entry.uses += 1;
@@ -132,9 +141,6 @@ impl NamedLogs {
             }
         };
         // The most recently used are last.
-        if cache.is_some_and(|cache| list.len() >= cache.max) {
-            list.remove(0);
-        }
         list.push(entry);
         is_written
     }
@@ -143,6 +149,20 @@ impl NamedLogs {
     pub fn clear(&self) {
         self.0.borrow_mut().clear();
     }
+}
+
+/// Drops what was not used for long, what could not be opened, and the oldest of what is too much.
+fn tidy_up(list: &mut Vec<Named>, cache: Option<&NamedCache>, now_ms: u64) {
+    let inactive_ms = cache.map_or(0, |cache| cache.inactive.as_millis() as u64);
+    let is_fresh = |have: &Named| now_ms.saturating_sub(have.used_ms) <= inactive_ms;
+    list.retain(|have| !have.is_idle() || (cache.is_some() && have.is_good() && is_fresh(have)));
+    let Some(cache) = cache else { return };
+    let mut surplus = list.iter().filter(|have| have.is_good()).count().saturating_sub(cache.max);
+    list.retain(|have| {
+        let goes = surplus > 0 && have.is_good() && have.is_idle();
+        surplus -= usize::from(goes);
+        !goes
+    });
 }
 
 fn open(path: &str) -> io::Result<LogFile> {

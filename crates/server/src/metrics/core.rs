@@ -22,7 +22,7 @@ fn process(to: &mut Scrape) {
     to.gauge("brisk_configuration_generation", help, &[], generation);
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
-    to.gauge("process_cpu_seconds_total", "CPU time of the worker process.", &[], seconds);
+    to.seconds("process_cpu_seconds_total", "CPU time of the worker process.", &[], seconds);
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let bytes = resident.unwrap_or(0) * rustix::param::page_size() as u64;

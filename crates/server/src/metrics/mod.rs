@@ -160,6 +160,17 @@ impl Scrape {
         self.add(name, help, Kind::Counter, labels, Value::Count(value));
     }
 
+    /// A number of seconds that only rises.
+    pub fn seconds(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&'static str, &str)],
+        value: f64,
+    ) {
+        self.add(name, help, Kind::Counter, labels, Value::Gauge(value));
+    }
+
     /// A number that may fall.
     pub fn gauge(
         &mut self,

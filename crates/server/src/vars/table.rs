@@ -163,9 +163,8 @@ impl Table {
             }
         }
         for (prefix, row) in &self.families {
-            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
-                && !rest.is_empty()
-            {
+            // A family's bare prefix is a name too; it just never has a value.
+            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get) {
                 return (Kind::Source(Source::Family(get, rest.into())), row.set);
             }
         }
@@ -183,6 +182,11 @@ impl Table {
             _ => {}
         }
         Some(id)
+    }
+
+    /// Whether anything in the configuration names this variable (in lower case).
+    pub fn is_used(&self, name: &str) -> bool {
+        self.names.contains_key(name)
     }
 
     /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.

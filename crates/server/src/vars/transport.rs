@@ -66,6 +66,11 @@ pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
     }
 }
 
+/// Over TLS it was negotiated; without, the client has begun with it or asked for it.
+pub(super) fn http2(r: &Request, out: &mut Out) -> bool {
+    r.conn().session.get().is_none() || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
+}
+
 pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
     sys::tcp_info(r.conn().io.fd()).is_ok_and(|info| number(out, u64::from(pick(&info))))
 }

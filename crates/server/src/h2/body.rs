@@ -1,0 +1,146 @@
+//! Taking a request's body from its stream.
+
+use super::stream::Exchange;
+use crate::body::BodyError;
+use crate::limits::{BODY_PIECE_BYTES, H2_BODY_WINDOW_BYTES};
+use crate::request::Request;
+use brisk_http::HeaderId;
+use brisk_http::framing::BodyFraming;
+use brisk_net::sleep;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// The body of a stream's request.
+pub struct BodyReader {
+    exchange: Rc<Exchange>,
+    /// `client_max_body_size`, for a body of unknown length; 0: no limit.
+    limit: u64,
+    received: u64,
+    /// The client waits for leave to send (`Expect: 100-continue`).
+    expects: bool,
+    /// All was taken.
+    done: bool,
+    broken: bool,
+    /// Somebody reads: the client may send more than `http2_body_preread_size` ahead.
+    reading: bool,
+    timer: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl BodyReader {
+    /// The body of `r`, from its start.
+    pub fn new(r: &Request, exchange: &Rc<Exchange>) -> BodyReader {
+        let expects = r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
+        let limit = if r.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
+        let done = exchange.ended.get() && exchange.input.borrow().is_empty();
+        BodyReader {
+            exchange: exchange.clone(),
+            limit,
+            received: 0,
+            expects,
+            done,
+            broken: false,
+            reading: false,
+            timer: None,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub fn expects(&self) -> bool {
+        self.expects && !self.done
+    }
+
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client. After `Pending` it is
+    /// asked again with the same `pause`.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        pause: Duration,
+    ) -> Poll<Result<bool, BodyError>> {
+        if self.done || self.broken {
+            return Poll::Ready(Ok(false));
+        }
+        self.begin();
+        if self.exchange.poll_input(cx).is_pending() {
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(pause)));
+            ready!(timer.as_mut().poll(cx));
+            self.timer = None;
+            self.broken = true;
+            return Poll::Ready(Err(BodyError::TimedOut));
+        }
+        self.timer = None;
+        let taken = self.take(out);
+        self.broken |= taken.is_err();
+        Poll::Ready(taken)
+    }
+
+    /// The same for those who wait for nothing else.
+    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+        poll_fn(|cx| self.poll_read(cx, out, pause)).await
+    }
+
+    /// What the client sends once the stream is a tunnel (RFC 8441); false when it has closed its side.
+    pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        self.begin();
+        self.limit = 0;
+        ready!(self.exchange.poll_input(cx));
+        Poll::Ready(self.take(out).map_err(|_| io::ErrorKind::ConnectionReset.into()))
+    }
+
+    /// Somebody reads: the client is told to go on.
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.reading, true) && !self.exchange.ended.get() {
+            self.exchange.session().widen(self.exchange.id, H2_BODY_WINDOW_BYTES);
+        }
+        // RFC 9110 §10.1.1.
+        if std::mem::take(&mut self.expects) && self.exchange.input.borrow().is_empty() {
+            self.exchange.send_head(&[0x08, 0x03, b'1', b'0', b'0'], false);
+        }
+    }
+
+    fn take(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+        let mut input = self.exchange.input.borrow_mut();
+        if input.is_empty() {
+            if self.exchange.ended.get() {
+                self.done = true;
+                return Ok(false);
+            }
+            return Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into()));
+        }
+        let count = input.len().min(BODY_PIECE_BYTES);
+        if self.limit > 0 && count as u64 > self.limit.saturating_sub(self.received) {
+            return Err(BodyError::TooLarge { received: self.received, chunk: count as u64 });
+        }
+        out.extend_from_slice(&input[..count]);
+        if count == input.len() {
+            // Whoever waits holds no buffer.
+            *input = Vec::new();
+        } else {
+            input.drain(..count);
+        }
+        drop(input);
+        self.received += count as u64;
+        self.exchange.session().consume(self.exchange.id, count as u32);
+        Ok(true)
+    }
+
+    /// Nothing about a frame that has come is unknown.
+    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,376 @@
+//! Requests from header blocks: fields become the request's head as HTTP/1.1's parser would have left it, so that
+//! nobody behind this has to know where it came from.
+
+use crate::conf::ListenId;
+use crate::h1::intake;
+use crate::plan::Purity;
+use crate::request::{Persistence, Request};
+use crate::thread::Thread;
+use brisk_h2::conn::{HeadKind, HeadSink};
+use brisk_h2::hpack::table::STATIC;
+use brisk_h2::hpack::{Checks, Field, FieldSink};
+use brisk_h2::message::{HeadRules, Kind, Malformed, Pseudo};
+use brisk_http::framing::{BodyFraming, request_framing};
+use brisk_http::head::{Header, Span};
+use brisk_http::{HeaderId, Method, Version};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+/// Ids of the static table's names.
+static IDS: LazyLock<[u8; STATIC.len() + 1]> = LazyLock::new(|| {
+    let mut ids = [0; STATIC.len() + 1];
+    for (id, (name, _)) in ids[1..].iter_mut().zip(STATIC) {
+        *id = HeaderId::from_name(name) as u8;
+    }
+    ids
+});
+
+/// Why a request gets a 400.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Malformed(Malformed),
+    /// With the name at fault.
+    Named(Malformed, Box<str>),
+    /// A message of its own.
+    Text(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Malformed(malformed) => malformed.fmt(f),
+            Fault::Named(malformed, name) => write!(f, "{malformed}: \"{name}\""),
+            Fault::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Takes the fields of a head.
+pub struct Intake<'a> {
+    thread: &'a Rc<Thread>,
+    /// The request whose head is being taken.
+    r: Option<Box<Request>>,
+    kind: HeadKind,
+    rules: HeadRules,
+    fault: Option<Fault>,
+    method: Span,
+    scheme: Span,
+    authority: Option<Span>,
+    path: Span,
+    protocol: Option<Span>,
+    /// Index of the cookie header.
+    cookie: Option<usize>,
+    /// There are names of which a server may want to know nothing.
+    odd: bool,
+}
+
+impl<'a> Intake<'a> {
+    pub fn new(thread: &'a Rc<Thread>) -> Intake<'a> {
+        Intake {
+            thread,
+            r: None,
+            kind: HeadKind::Request,
+            rules: HeadRules::default(),
+            fault: None,
+            method: Span::default(),
+            scheme: Span::default(),
+            authority: None,
+            path: Span::default(),
+            protocol: None,
+            cookie: None,
+            odd: false,
+        }
+    }
+
+    /// What is wrong with the trailers that came.
+    pub fn trailer_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
+    }
+
+    /// The request, with the fault that makes it one to be refused.
+    pub fn finish(&mut self) -> Option<(Box<Request>, Option<Fault>)> {
+        let mut r = self.r.take()?;
+        let fault = match self.fault.take() {
+            Some(fault) => Some(fault),
+            None => self.seal(&mut r).err(),
+        };
+        r.head.len = r.buf.len();
+        Some((r, fault))
+    }
+
+    /// Whether names are to be looked at again by the chosen server's rules.
+    pub fn has_odd_names(&self) -> bool {
+        self.odd
+    }
+
+    /// Puts the request line and `Host` together from the pseudo headers.
+    fn seal(&mut self, r: &mut Request) -> Result<(), Fault> {
+        let is_connect = self.method.of(&r.buf) == b"CONNECT";
+        self.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
+        if !self.scheme.of(&r.buf).iter().enumerate().all(|(at, b)| {
+            b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
+        }) {
+            return Err(Fault::Text("client sent invalid :scheme header"));
+        }
+        // RFC 8441: for everybody behind this it is the HTTP/1.1 request that it stands for.
+        let upgrade = self.protocol.filter(|_| is_connect);
+        let start = r.buf.len();
+        if upgrade.is_some() {
+            r.buf.extend_from_slice(b"GET");
+        } else {
+            r.buf.extend_from_within(range(self.method));
+        }
+        r.head.method_name = Span::new(start, r.buf.len());
+        r.buf.push(b' ');
+        let target = r.buf.len();
+        let path = if self.path.is_empty() { self.authority.unwrap_or_default() } else { self.path };
+        r.buf.extend_from_within(range(path));
+        r.head.target = Span::new(target, r.buf.len());
+        r.buf.push(b' ');
+        let protocol = r.buf.len();
+        r.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
+        r.head.protocol = Span::new(protocol, r.buf.len());
+        r.head.request_line = Span::new(start, r.buf.len());
+        r.head.method = Method::from_name(r.head.method_name.of(&r.buf));
+        let is_method = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
+        if r.head.method == Method::Other && !r.head.method_name.of(&r.buf).iter().all(is_method) {
+            return Err(Fault::Text("client sent invalid method"));
+        }
+        self.host(r)?;
+        if let Some(protocol) = upgrade {
+            upgrade_head(r, protocol);
+        }
+        Ok(())
+    }
+
+    /// RFC 9113 §8.3.1: `:authority` is what `Host` was.
+    fn host(&self, r: &mut Request) -> Result<(), Fault> {
+        let Some(authority) = self.authority else {
+            return match r.head.find(HeaderId::Host) {
+                Some(host) if !host.value.is_empty() => Ok(()),
+                _ => Err(Fault::Text("client sent neither \":authority\" nor \"Host\" header")),
+            };
+        };
+        if let Some(host) = r.head.find(HeaderId::Host) {
+            let same = host.value.of(&r.buf) == authority.of(&r.buf);
+            return if same {
+                Ok(())
+            } else {
+                Err(Fault::Text("client sent \":authority\" and \"Host\" headers with different values"))
+            };
+        }
+        let name = push(r, b"host");
+        add(r, Header { name, value: authority, id: HeaderId::Host });
+        Ok(())
+    }
+
+    fn regular(&mut self, field: &Field<'_>) {
+        let Some(r) = self.r.as_deref_mut() else { return };
+        let value =
+            if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
+        let id = HeaderId::from_number(field.tag);
+        self.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
+        if id == HeaderId::Cookie {
+            if let Some(at) = self.cookie {
+                return join_cookie(r, at, value);
+            }
+            self.cookie = Some(r.head.headers.len());
+        }
+        let name = push(r, field.name);
+        let value = push(r, value);
+        add(r, Header { name, value, id });
+    }
+
+    fn pseudo(&mut self, pseudo: Pseudo, field: &Field<'_>) {
+        let Some(r) = self.r.as_deref_mut() else { return };
+        let span = push(r, field.value);
+        match pseudo {
+            Pseudo::Method => self.method = span,
+            Pseudo::Scheme => self.scheme = span,
+            Pseudo::Authority => self.authority = Some(span),
+            Pseudo::Path => self.path = span,
+            Pseudo::Protocol => self.protocol = Some(span),
+            Pseudo::Status => {}
+        }
+    }
+}
+
+fn range(span: Span) -> std::ops::Range<usize> {
+    span.start as usize..span.end as usize
+}
+
+fn push(r: &mut Request, bytes: &[u8]) -> Span {
+    let start = r.buf.len();
+    r.buf.extend_from_slice(bytes);
+    Span::new(start, r.buf.len())
+}
+
+fn add(r: &mut Request, header: Header) {
+    let head = &mut r.head;
+    head.repeated |= head.present & header.id.bit();
+    head.present |= header.id.bit();
+    head.headers.push(header);
+}
+
+/// RFC 9113 §8.2.3: crumbs of a cookie are one field again.
+fn join_cookie(r: &mut Request, at: usize, crumb: &[u8]) {
+    let have = r.head.headers[at].value;
+    let start = if have.end as usize == r.buf.len() {
+        have.start as usize
+    } else {
+        let start = r.buf.len();
+        r.buf.extend_from_within(range(have));
+        start
+    };
+    r.buf.extend_from_slice(b"; ");
+    r.buf.extend_from_slice(crumb);
+    r.head.headers[at].value = Span::new(start, r.buf.len());
+}
+
+/// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
+fn upgrade_head(r: &mut Request, protocol: Span) {
+    let name = push(r, b"upgrade");
+    add(r, Header { name, value: protocol, id: HeaderId::Upgrade });
+    let (name, value) = (push(r, b"connection"), push(r, b"upgrade"));
+    add(r, Header { name, value, id: HeaderId::Connection });
+    if !r.head.has(HeaderId::SecWebSocketKey) {
+        // Who answers it proves nothing to an HTTP/2 client (RFC 8441 §5).
+        let (name, value) = (push(r, b"sec-websocket-key"), push(r, b"YnJpc2sgb3ZlciBIVFRQLzI="));
+        add(r, Header { name, value, id: HeaderId::SecWebSocketKey });
+    }
+}
+
+impl FieldSink for Intake<'_> {
+    fn tag(&mut self, name: &[u8]) -> u8 {
+        HeaderId::from_name(name) as u8
+    }
+
+    #[inline]
+    fn static_tag(&mut self, index: usize) -> u8 {
+        IDS[index]
+    }
+
+    fn field(&mut self, field: Field<'_>) {
+        if self.fault.is_some() {
+            return;
+        }
+        let judged = match self.kind {
+            HeadKind::Request => self.rules.request(&field),
+            HeadKind::Trailers | HeadKind::Response => self.rules.trailer(&field),
+        };
+        match judged {
+            Ok(Kind::Regular) if self.kind == HeadKind::Request => self.regular(&field),
+            Ok(Kind::Regular) => {}
+            Ok(Kind::Pseudo(pseudo)) => self.pseudo(pseudo, &field),
+            Err(malformed @ (Malformed::Name | Malformed::UnknownPseudo | Malformed::Value)) => {
+                let name = String::from_utf8_lossy(field.name).into_owned();
+                self.fault = Some(Fault::Named(malformed, name.into()));
+            }
+            Err(malformed) => self.fault = Some(Fault::Malformed(malformed)),
+        }
+    }
+}
+
+impl HeadSink for Intake<'_> {
+    fn begin(&mut self, _: u32, kind: HeadKind) {
+        let r = (kind == HeadKind::Request).then(|| {
+            let mut r = self.r.take().unwrap_or_else(|| self.thread.take_request());
+            r.head.version = Version::Http2;
+            r
+        });
+        *self = Intake { r, kind, ..Intake::new(self.thread) };
+    }
+}
+
+/// Fills in what follows from the head, as [`intake::complete`] does for HTTP/1.1. `end`: there is no body. The error is
+/// the status to answer with; it has been logged.
+pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Result<(), u16> {
+    r.method = r.head.method;
+    if r.method == Method::Connect {
+        crate::rlog!(r, Info, "client sent CONNECT method");
+        return Err(405);
+    }
+    intake::target(r, listen)?;
+    let core = r.core();
+    let listened = r.live.snap.listen(listen);
+    let allowed = listened.local(|| r.conn().local()).map_or(listened.prefix, |local| local.prefix).http2;
+    if !core.http2.enabled && !allowed {
+        crate::rlog!(
+            r,
+            Info,
+            "client attempted to request the server name for which the negotiated protocol is disabled"
+        );
+        return Err(421);
+    }
+    if odd {
+        drop_invalid(r);
+    }
+    if r.head.headers.len() as u64 > r.core().max_headers {
+        // The name that we have added is none of the client's lines.
+        crate::rlog!(r, Info, "client sent too many header lines");
+        return Err(494);
+    }
+    r.framing = match request_framing(&r.buf, &r.head) {
+        Ok(BodyFraming::None) if !end && !is_tunnel(r) => BodyFraming::Chunked,
+        Ok(BodyFraming::Length(length)) if end && length > 0 => {
+            crate::rlog!(r, Info, "client prematurely closed stream");
+            return Err(400);
+        }
+        Ok(framing) => framing,
+        Err(error) => {
+            crate::rlog!(r, Info, "{error}");
+            return Err(error.status());
+        }
+    };
+    if r.method == Method::Trace {
+        crate::rlog!(r, Info, "client sent TRACE method");
+        return Err(405);
+    }
+    r.persistence = Persistence::KeepAlive;
+    Ok(())
+}
+
+/// Whether it stands for an HTTP/1.1 upgrade: what follows is no body.
+fn is_tunnel(r: &Request) -> bool {
+    r.head.has(HeaderId::Upgrade)
+}
+
+/// `ignore_invalid_headers`, `underscores_in_headers`: for the chosen server to say.
+fn drop_invalid(r: &mut Request) {
+    let (ignore, underscores) = {
+        let core = r.core();
+        (core.ignore_invalid_headers, core.underscores_in_headers)
+    };
+    if !ignore {
+        return;
+    }
+    let buf = std::mem::take(&mut r.buf);
+    let is_valid = |b: &u8| b.is_ascii_alphanumeric() || *b == b'-' || (*b == b'_' && underscores);
+    let mut dropped = Vec::new();
+    r.head.headers.retain(|header| {
+        let valid = header.name.of(&buf).iter().all(is_valid);
+        if !valid {
+            dropped.push(header.name);
+        }
+        valid
+    });
+    r.buf = buf;
+    for name in dropped {
+        r.head.ignored.push(name);
+        crate::rlog!(r, Info, "client sent invalid header: \"{}\"", String::from_utf8_lossy(name.of(&r.buf)));
+    }
+}
+
+/// Headers on which a prepared answer may depend: see HTTP/1.1's path.
+pub fn is_usual(r: &Request, unusual: u64) -> bool {
+    r.head.method == Method::Get
+        && r.head.present & unusual == 0
+        && r.head.repeated & HeaderId::Host.bit() == 0
+        && r.head.ignored.is_empty()
+}
+
+/// Whether an answer may be kept for others.
+pub fn is_pure(r: &Request) -> bool {
+    r.purity != Purity::Impure
+}

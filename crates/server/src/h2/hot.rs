@@ -1,0 +1,482 @@
+//! Working through what a connection has received: requests that can be answered at once are, and their answers leave
+//! in one write.
+
+use super::encode;
+use super::head::{self, Fault, Intake};
+use super::life::{self, How};
+use super::serve;
+use super::session::{Session, Stage};
+use super::stream::Exchange;
+use crate::conf::ListenId;
+use crate::connection::Connection;
+use crate::core::LogLevel;
+use crate::h1::{self, UNUSUAL, can_inline, finish, intake};
+use crate::limits::{
+    H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
+    PREPARED_ANSWER_BYTES_MAX,
+};
+use crate::phases::{self, Run};
+use crate::plan::Purity;
+use crate::prepared::Answer;
+use crate::request::{Persistence, Request};
+use crate::response::{Body, Piece};
+use crate::thread::{Live, Thread};
+use brisk_h2::conn::{Config, Role};
+use brisk_h2::hpack::Limits;
+use brisk_h2::priority::Priority;
+use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
+use brisk_http::{HeaderId, status};
+use brisk_net::clock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Whether a connection's first bytes may be the beginning of HTTP/2; `None`: too few to tell.
+pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> {
+    /// As far as no HTTP/1.1 request can begin.
+    const TELLING: usize = b"PRI * HTTP/2.0".len();
+    let count = input.len().min(TELLING);
+    if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
+        return Some(false);
+    }
+    (count == TELLING).then_some(true)
+}
+
+/// Whether the default server of the socket speaks HTTP/2; with TLS, whether that was agreed on (RFC 9113 §3.2).
+fn is_allowed(live: &Live, conn: &Connection) -> bool {
+    if let Some(tls) = conn.io.tls() {
+        return tls.session(|session| session.alpn() == Some(b"h2"));
+    }
+    let Some(listen) = conn.listener.id.get().map(|id| live.snap.listen(id)) else { return false };
+    let (prefix, server) = match listen.local(|| conn.local()) {
+        Some(local) => (local.prefix, local.default_server),
+        None => (listen.prefix, listen.default_server),
+    };
+    prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled
+}
+
+/// Makes a connection one of HTTP/2. Its first bytes go to [`input`].
+pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>) {
+    let Some(core) = live.default_core(&conn.listener) else { return };
+    let (count, size) = core.large_client_header_buffers;
+    let settings = Settings {
+        max_concurrent_streams: Some(core.http2.max_concurrent_streams),
+        initial_window_size: core.http2.body_preread_size,
+        enable_connect_protocol: true,
+        ..Settings::default()
+    };
+    let config = Config {
+        settings,
+        connection_window: H2_CONNECTION_WINDOW_BYTES.max(core.http2.body_preread_size.saturating_mul(2)),
+        head_limits: Limits {
+            string_bytes_max: size as usize,
+            list_bytes_max: (count * size) as usize,
+            fields_max: H2_FIELDS_MAX,
+        },
+        chunk_bytes: core.http2.chunk_size,
+        ..Config::default()
+    };
+    let mut out = Vec::new();
+    let engine = Engine::new(Role::Server, config, clock::mono_ms() / 1000, &mut out);
+    let _ = conn.session.set(Box::new(Session::new(thread, index, engine, out)));
+}
+
+/// Takes what was read. `full`: there may be more in the socket. `out` is memory for what is to be sent.
+pub fn input(conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>) {
+    let Some(session) = conn.session.get().filter(|session| !session.is_dead()) else { return };
+    // All connections of the thread take turns with one buffer while nothing stays in it.
+    let borrowed = session.out.borrow().is_empty();
+    if borrowed {
+        out.clear();
+        std::mem::swap(out, &mut session.out.borrow_mut());
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        session.busy.set(true);
+        take(session, conn, data)?;
+        if full { read_on(session, conn) } else { Ok(()) }
+    }));
+    session.busy.set(false);
+    match result {
+        Ok(Ok(())) => {
+            note_partial_head(session, conn);
+            session.flush(conn);
+        }
+        Ok(Err(error)) => life::fail(session, conn, &error),
+        Err(_) => {
+            h1::panicked(&session.thread, conn.id);
+            life::close(session, conn, How::Broken);
+        }
+    }
+    if borrowed {
+        let mut rest = session.out.borrow_mut();
+        std::mem::swap(out, &mut rest);
+        rest.extend_from_slice(out);
+    }
+    if conn.io.is_closed() && !session.is_dead() && !is_deaf(session) && !conn.io.has_unread() {
+        closed(conn);
+    }
+}
+
+/// Takes bytes; what is no whole frame yet is kept with the connection.
+fn take(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<(), ConnectionError> {
+    session.engine.borrow_mut().tick(clock::mono_ms() / 1000);
+    if conn.input.borrow().is_empty() {
+        let used = work_through(session, conn, data)?;
+        conn.input.borrow_mut().extend_from_slice(&data[used..]);
+    } else {
+        let mut all = conn.input.take();
+        all.extend_from_slice(data);
+        let used = work_through(session, conn, &all)?;
+        if used < all.len() {
+            all.drain(..used);
+            conn.input.replace(all);
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is left in the socket, up to a limit: then others have their turn.
+fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionError> {
+    let mut buf = session.thread.scratch.take();
+    buf.resize(H2_READ_BYTES, 0);
+    let mut result = Ok(());
+    for _ in 0..H2_READS_MAX {
+        if is_deaf(session) {
+            break;
+        }
+        match conn.io.try_read(&mut buf) {
+            // The end is reported again.
+            Ok(0) => break,
+            Ok(count) => {
+                session.thread.files.must_confirm();
+                result = take(session, conn, &buf[..count]);
+                if count < buf.len() || result.is_err() {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+    }
+    session.thread.scratch.replace(buf);
+    // If there is still more the driver is told at once.
+    session.thread.tell_again(session.index, conn);
+    result
+}
+
+/// The client has closed its side: nobody is there to be answered.
+pub fn closed(conn: &Rc<Connection>) {
+    let Some(session) = conn.session.get().filter(|session| !session.is_dead()) else { return };
+    if !session.is_idle() || session.engine.borrow().is_inside_head() {
+        let live = session.thread.live();
+        let text = format_args!("client prematurely closed connection");
+        crate::log::connection(&live, conn, LogLevel::Info, text);
+    }
+    life::close(session, conn, How::Broken);
+}
+
+/// Goes on with input that had to wait until the client took what was said.
+pub fn resume(session: &Session, conn: &Rc<Connection>) {
+    session.thread.files.must_confirm();
+    input(conn, &[], true, &mut Vec::new());
+}
+
+/// A head that has begun must be there as a whole in time.
+fn note_partial_head(session: &Session, conn: &Connection) {
+    let engine = session.engine.borrow();
+    let owes = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
+    if !owes {
+        session.head_deadline_ms.set(0);
+    } else if session.head_deadline_ms.get() == 0 {
+        let timeout = session.thread.live().header_timeout(&conn.listener);
+        let deadline = clock::mono_ms() + timeout.as_millis() as u64;
+        session.head_deadline_ms.set(deadline);
+        session.thread.extend(session.index, deadline);
+    }
+}
+
+/// Gives how much of the input is done with.
+fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<usize, ConnectionError> {
+    let thread = &session.thread;
+    let live = thread.live();
+    let Some(listen) = conn.listener.id.get() else {
+        // Nobody listens there any more: what has begun is finished.
+        life::leave_now(session);
+        return Ok(data.len());
+    };
+    let mut sink = Intake::new(thread);
+    let mut at = 0;
+    loop {
+        let received = {
+            let mut out = session.out.borrow_mut();
+            session.engine.borrow_mut().receive(&data[at..], &mut sink, &mut out)?
+        };
+        at += received.used;
+        match received.event {
+            None if received.used == 0 => return Ok(at),
+            None => {}
+            Some(Event::Head { stream, end }) => {
+                if let Some((r, fault)) = sink.finish() {
+                    let odd = sink.has_odd_names();
+                    request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
+                }
+            }
+            Some(Event::Data { stream, data, end }) => body(session, stream, data, end),
+            Some(Event::Trailers { stream }) => match sink.trailer_fault() {
+                Some(_) => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
+                None => body(session, stream, b"", true),
+            },
+            Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
+                reset(&live, conn, stream, code, by_peer);
+                session.count_orphans(1);
+                exchange.end(code);
+            }
+            Some(Event::Reset { value: None, .. }) => {}
+            Some(Event::Pong(payload)) => life::pong(session, payload),
+            Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
+            Some(Event::Interim { .. }) => {}
+        }
+        if session.out.borrow().len() >= H2_OUT_BYTES_LOW {
+            session.flush(conn);
+            if session.is_paused() || session.is_dead() {
+                return Ok(if session.is_dead() { data.len() } else { at });
+            }
+        }
+    }
+}
+
+/// nginx's words.
+fn reset(live: &Live, conn: &Connection, stream: u32, code: ErrorCode, by_peer: bool) {
+    let text = match (by_peer, code) {
+        (true, ErrorCode::CANCEL) => format!("client canceled stream {stream}"),
+        (true, ErrorCode::INTERNAL_ERROR) => {
+            format!("client terminated stream {stream} due to internal error")
+        }
+        (true, code) => format!("client terminated stream {stream} with status {}", code.0),
+        (false, code) => format!("client broke stream {stream}: {code:?}"),
+    };
+    crate::log::connection(live, conn, LogLevel::Info, format_args!("{text}"));
+}
+
+/// A piece of a body.
+fn body(session: &Session, stream: u32, data: &[u8], end: bool) {
+    let exchange = session.engine.borrow().value(stream).cloned().flatten();
+    match exchange {
+        Some(exchange) => {
+            exchange.input.borrow_mut().extend_from_slice(data);
+            exchange.ended.set(end);
+            exchange.wakers.wake();
+        }
+        None => session.drop_body(stream, data.len() as u32),
+    }
+}
+
+/// What is known of a request besides its fields.
+struct Head {
+    end: bool,
+    odd: bool,
+    fault: Option<Fault>,
+}
+
+/// Answers one request if that can be done at once; otherwise it becomes a task.
+fn request(
+    session: &Session,
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    listen: ListenId,
+    stream: u32,
+    mut r: Box<Request>,
+    head: Head,
+) {
+    intake::begin(&mut r, conn, listen);
+    limit_requests(session, live, conn);
+    if let Some(value) = r.header(HeaderId::Priority) {
+        let priority = Priority::parse(value);
+        session.engine.borrow_mut().set_priority(stream, priority);
+    }
+    let malformed = head.fault.is_some();
+    let status = match head.fault {
+        Some(fault) => {
+            crate::rlog!(r, Info, "{fault}");
+            Err(400)
+        }
+        None => {
+            if head.end && prepared(session, live, &mut r, listen, stream) {
+                session.thread.put_request(r);
+                return;
+            }
+            head::complete(&mut r, listen, head.end, head.odd)
+        }
+    };
+    if !head.end
+        && let brisk_http::framing::BodyFraming::Length(length) = r.framing
+    {
+        session.engine.borrow_mut().expect(stream, Some(length));
+    }
+    let run = match status {
+        Ok(()) => phases::run(&mut r),
+        Err(status) => phases::fail(&mut r, status),
+    };
+    if matches!(run, Run::Respond) && head.end && can_inline(&r) && respond(session, &mut r, listen, stream) {
+        if malformed {
+            session.break_stream(stream);
+        }
+        session.thread.put_request(r);
+        return;
+    }
+    let exchange = Rc::new(Exchange::new(conn.clone(), stream, head.end, live.generation));
+    if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
+        *value = Some(exchange.clone());
+    }
+    serve::spawn(session, exchange, r, run, malformed);
+}
+
+/// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.
+fn limit_requests(session: &Session, live: &Live, conn: &Connection) {
+    let Some(core) = live.default_core(&conn.listener) else { return };
+    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    if core.keepalive_timeout.is_zero()
+        || conn.requests.get() >= core.keepalive_requests
+        || u128::from(age_ms) > core.keepalive_time.as_millis()
+    {
+        life::leave_now(session);
+    }
+}
+
+/// Sends an answer that is complete in memory; false if it does not fit into the windows.
+fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) -> bool {
+    let len = r.resp.body.len().unwrap_or(0) as usize;
+    let mut engine = session.engine.borrow_mut();
+    if len > engine.room(stream) {
+        return false;
+    }
+    let mut block = session.thread.block.take();
+    block.clear();
+    let date_at = encode::head(r, &mut block);
+    let head_len = block.len();
+    let bodiless = r.is_head() || status::is_bodiless(r.resp.status);
+    if !bodiless {
+        append_body(&r.resp.body, &mut block);
+    }
+    let (head, body) = block.split_at(head_len);
+    let mut out = session.out.borrow_mut();
+    let start = out.len();
+    let mut sent = engine.send_head(stream, head, body.is_empty(), &mut out).is_ok();
+    r.sent.head_bytes = (out.len() - start) as u64;
+    if sent && !body.is_empty() {
+        let start = out.len();
+        sent = engine.send_body(stream, body, true, &mut out).is_ok();
+        r.sent.body_bytes = body.len() as u64;
+        r.sent.head_bytes += (out.len() - start - body.len()) as u64;
+    }
+    drop((engine, out));
+    keep(r, listen, &block, head_len, date_at);
+    session.thread.block.replace(block);
+    r.completed = sent;
+    finish(r);
+    true
+}
+
+fn append_body(body: &Body, out: &mut Vec<u8>) {
+    let append = |piece: &Piece, out: &mut Vec<u8>| {
+        out.extend_from_slice(piece.in_memory().unwrap_or_default());
+    };
+    match body {
+        Body::One(piece) => append(piece, out),
+        Body::Many(pieces) => pieces.iter().for_each(|piece| append(piece, out)),
+        Body::Empty | Body::Stream(_) => {}
+    }
+}
+
+/// Sends a kept answer again; false if there is none, or no room for it.
+#[inline]
+fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenId, stream: u32) -> bool {
+    if !head::is_usual(r, UNUSUAL) {
+        return false;
+    }
+    let thread = &session.thread;
+    let Some(host) = r.head.find(HeaderId::Host) else { return false };
+    let Some(answer) = ({
+        thread.files.sync();
+        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        let now = clock::now().unix_secs;
+        live.prepared_h2.borrow_mut().get(listen, host, target, || r.encoding_class(), now)
+    }) else {
+        return false;
+    };
+    let (block, body) = answer.bytes.split_at(answer.head_len);
+    let mut engine = session.engine.borrow_mut();
+    if body.len() > engine.room(stream) {
+        return false;
+    }
+    let mut out = session.out.borrow_mut();
+    let start = out.len();
+    let _ = engine.send_head(stream, block, body.is_empty(), &mut out);
+    let date_at = start + frame::HEAD_BYTES + answer.date_at;
+    out[date_at..date_at + 29].copy_from_slice(&thread.date());
+    if !body.is_empty() {
+        let _ = engine.send_body(stream, body, true, &mut out);
+    }
+    let written = out.len() - start;
+    drop((engine, out));
+    if answer.has_log {
+        r.server = answer.server;
+        r.loc = answer.location;
+        r.target.clone_from(&answer.target);
+        r.uri.extend_from_slice(&answer.uri);
+        r.args.extend_from_slice(&answer.args);
+        r.host.extend_from_slice(&answer.host);
+        r.method = r.head.method;
+        r.persistence = Persistence::KeepAlive;
+        r.resp.status = answer.status;
+        r.findings.get_mut().extend(answer.findings.iter().cloned());
+        r.sent.head_bytes = (written - body.len()) as u64;
+        r.sent.body_bytes = body.len() as u64;
+        r.completed = true;
+        finish(r);
+    }
+    true
+}
+
+/// Keeps an answer for the next request of the same target, if it depends on nothing else.
+fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
+    let Some(date_at) = date_at else { return };
+    let plan = &r.snap().location(r.loc).plan;
+    let has_log = !plan.log.is_empty();
+    let keepable = head::is_pure(r)
+        && plan.purity != Purity::Impure
+        && r.vars.are_pure()
+        && (!has_log || r.vars.is_empty())
+        && (200..400).contains(&r.resp.status)
+        && r.resp.content_length.is_some()
+        && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
+        && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize
+        && head::is_usual(r, UNUSUAL)
+        && r.deps.iter().all(brisk_net::watch::Watch::is_up);
+    if !keepable {
+        return;
+    }
+    let Some(host) = r.head.find(HeaderId::Host) else { return };
+    let answer = Answer {
+        bytes: bytes.into(),
+        date_at,
+        head_len,
+        status: r.resp.status,
+        server: r.server,
+        location: r.loc,
+        target: r.target.without_path(),
+        uri: r.uri[..].into(),
+        args: r.args[..].into(),
+        host: r.host[..].into(),
+        watches: r.deps[..].into(),
+        until: r.same_until,
+        has_log,
+        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
+    };
+    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
+    let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+    r.live.prepared_h2.borrow_mut().put(listen, host, target, class, answer, clock::now().unix_secs);
+}
+
+/// Whether the connection hears of nothing for now.
+pub fn is_deaf(session: &Session) -> bool {
+    session.is_paused() || matches!(session.stage.get(), Stage::Failed | Stage::Dead)
+}

@@ -1,0 +1,204 @@
+//! How a connection ends: idle for too long, asked to leave, broken, or cut off.
+
+use super::session::{Session, Stage};
+use crate::connection::Connection;
+use crate::core::LogLevel;
+use crate::h1;
+use crate::limits::H2_LEAVE_MS;
+use brisk_h2::{ConnectionError, ErrorCode};
+use brisk_net::clock;
+use std::rc::Rc;
+
+/// What a graceful end asks back: once it comes, all that the client had sent before it knew has come too.
+const LAST_PING: [u8; 8] = *b"leaving.";
+
+/// In what way a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The socket has failed, or nobody is to be spared.
+    Broken,
+    /// The client may be sending still: it gets time to hear what was said.
+    Patient,
+}
+
+/// Closes.
+pub fn close(session: &Session, conn: &Rc<Connection>, how: How) {
+    if session.is_dead() {
+        return;
+    }
+    session.kill();
+    let (thread, index) = (session.thread.clone(), session.index);
+    match how {
+        How::Broken => {
+            conn.io.abort();
+            thread.release(index);
+        }
+        How::Patient => {
+            conn.sends.set(true);
+            h1::close_patiently(&thread, index, conn.clone());
+        }
+    }
+}
+
+/// Everything was said for now: is there anything left to be done?
+pub fn settle(session: &Session, conn: &Rc<Connection>) {
+    if session.is_dead() {
+        return;
+    }
+    if session.stage.get() == Stage::Failed {
+        return close(session, conn, How::Patient);
+    }
+    if !session.is_idle() {
+        return;
+    }
+    if conn.io.is_closed() && !conn.io.has_unread() {
+        return close(session, conn, How::Broken);
+    }
+    if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
+        return close(session, conn, How::Patient);
+    }
+    {
+        let mut engine = session.engine.borrow_mut();
+        if engine.memory() > 16 << 10 {
+            engine.trim();
+        }
+    }
+    let live = session.thread.live();
+    let Some(core) = live.default_core(&conn.listener) else {
+        return leave(session, conn);
+    };
+    if session.stage.get() == Stage::Open {
+        let now = clock::mono_ms();
+        session.active_ms.set(now);
+        let deadline = match session.head_deadline_ms.get() {
+            0 => now + core.keepalive_timeout.as_millis() as u64,
+            deadline => deadline,
+        };
+        session.thread.extend(session.index, deadline);
+    }
+}
+
+/// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
+pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
+    let now = clock::mono_ms();
+    if session.is_dead() {
+        return None;
+    }
+    let head_deadline = session.head_deadline_ms.get();
+    if head_deadline != 0 && now >= head_deadline {
+        crate::log::connection(
+            &session.thread.live(),
+            conn,
+            LogLevel::Info,
+            format_args!("client timed out (110: Connection timed out)"),
+        );
+        fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
+        return None;
+    }
+    if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
+        go_away(session, ErrorCode::NO_ERROR);
+        session.flush(conn);
+        return (!session.is_dead()).then_some(now + 1000);
+    }
+    let live = session.thread.live();
+    let Some(core) = live.default_core(&conn.listener) else {
+        close(session, conn, How::Broken);
+        return None;
+    };
+    let keepalive_ms = core.keepalive_timeout.as_millis() as u64;
+    let until = session.active_ms.get() + keepalive_ms;
+    if !session.is_idle() || now < until {
+        let next = if session.is_idle() { until } else { now + keepalive_ms.max(1000) };
+        return Some(if head_deadline == 0 { next } else { next.min(head_deadline) });
+    }
+    go_away(session, ErrorCode::NO_ERROR);
+    session.stage.set(Stage::Failed);
+    session.flush(conn);
+    None
+}
+
+fn go_away(session: &Session, code: ErrorCode) {
+    session.engine.borrow_mut().go_away(code, &mut session.out.borrow_mut());
+}
+
+/// The client has broken the rules: says so, and closes when that has left.
+pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
+    if matches!(session.stage.get(), Stage::Failed | Stage::Dead) {
+        return;
+    }
+    if !error.text.is_empty() {
+        let verb = if error.text.starts_with("violated") { "" } else { "sent " };
+        crate::log::connection(
+            &session.thread.live(),
+            conn,
+            LogLevel::Info,
+            format_args!("client {verb}{error} while processing HTTP/2 connection"),
+        );
+    }
+    session.engine.borrow_mut().fail(error, &mut session.out.borrow_mut());
+    session.stage.set(Stage::Failed);
+    session.flush(conn);
+}
+
+/// `send_timeout` is over.
+pub fn send_timed_out(session: &Session, conn: &Rc<Connection>) {
+    let live = session.thread.live();
+    crate::log::connection(
+        &live,
+        conn,
+        LogLevel::Info,
+        format_args!("client timed out (110: Connection timed out) while sending to client"),
+    );
+    if live.default_core(&conn.listener).is_some_and(|core| core.reset_timedout_connection) {
+        let _ = rustix::net::sockopt::set_socket_linger(conn.io.fd(), Some(std::time::Duration::ZERO));
+    }
+    close(session, conn, How::Broken);
+}
+
+/// Serves no stream but those that have begun (`keepalive_requests`, `keepalive_time`).
+pub fn leave_now(session: &Session) {
+    if session.stage.get() == Stage::Open {
+        session.stage.set(Stage::Leaving);
+        go_away(session, ErrorCode::NO_ERROR);
+        session.touch();
+    }
+}
+
+/// Asks the client to go elsewhere; what it has sent before it hears of that is still served.
+pub fn leave(session: &Session, conn: &Rc<Connection>) {
+    if session.stage.get() != Stage::Open {
+        return;
+    }
+    session.stage.set(Stage::Leaving);
+    {
+        let (mut engine, mut out) = (session.engine.borrow_mut(), session.out.borrow_mut());
+        engine.announce_end(&mut out);
+        engine.ping(LAST_PING, &mut out);
+    }
+    session.thread.extend(session.index, clock::mono_ms() + H2_LEAVE_MS);
+    session.flush(conn);
+}
+
+/// A PING of ours came back.
+pub fn pong(session: &Session, payload: [u8; 8]) {
+    if payload == LAST_PING && session.stage.get() == Stage::Leaving {
+        go_away(session, ErrorCode::NO_ERROR);
+    }
+}
+
+/// Graceful stop. As for HTTP/1.1, a connection that has not brought its first request yet is still served.
+pub fn drain(session: &Session, conn: &Rc<Connection>) {
+    if conn.requests.get() > 0 {
+        leave(session, conn);
+    }
+}
+
+/// Ends what is served by a configuration before `generation`.
+pub fn cut(session: &Session, generation: u64) {
+    let old: Vec<_> = {
+        let engine = session.engine.borrow();
+        let all = engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten());
+        all.filter(|exchange| exchange.generation < generation).collect()
+    };
+    old.iter().for_each(|exchange| exchange.cut.order());
+}

@@ -1,0 +1,24 @@
+//! HTTP/2 connections (RFC 9113).
+//!
+//! A connection stays with the loop's driver all its life: whatever is readable is read and worked through at once, by
+//! [`hot`], and answers that are complete in memory leave together in one write. A request that must wait becomes a task
+//! of its own ([`serve`]) that knows its stream only ([`stream::Exchange`]): it takes the body from there and puts pieces
+//! of the response there. [`session`] chooses whose piece leaves next, late, when there is room for it.
+//!
+//! Nothing that a peer sends is kept beyond a bound: bodies by flow control, heads by the limits of the decoder, and
+//! what is to be sent by not reading on while the peer does not take it.
+
+mod body;
+mod encode;
+mod head;
+mod hot;
+mod life;
+mod serve;
+mod session;
+mod stream;
+
+pub use body::BodyReader;
+pub(crate) use hot::{begin, closed, input, is_deaf, is_preface};
+pub(crate) use life::{cut, drain, expired, leave};
+pub(crate) use session::{Session, flush_dirty};
+pub(crate) use stream::Exchange;

@@ -1,0 +1,375 @@
+//! The task of a request that has to wait.
+
+use super::encode;
+use super::session::Session;
+use super::stream::{Exchange, Stop, Stuck};
+use crate::body::RequestBody;
+use crate::connection::Cut;
+use crate::core::{CoreConf, Rate};
+use crate::files::OpenFile;
+use crate::h1::{self, rate_of};
+use crate::phases::{self, Run};
+use crate::request::Request;
+use crate::response::{Body, BodyStream, Chunk, Piece};
+use brisk_h2::ErrorCode;
+use brisk_http::status;
+use brisk_net::{blocking, clock, file, sleep, sleep_until, timeout};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Starts it. `malformed`: whatever is answered, the stream ends with an error.
+pub fn spawn(session: &Session, exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
+    session.running.set(session.running.get() + 1);
+    r.link = Some(exchange.clone());
+    let task = Guard {
+        cut: exchange.cut.clone(),
+        future: Some(Box::pin(serve(exchange.clone(), r, run, malformed))),
+        exchange,
+    };
+    brisk_net::spawn(task);
+}
+
+/// Catches a panic of the request's future, ends it when that is ordered, and gives the stream back.
+struct Guard<F> {
+    exchange: Rc<Exchange>,
+    cut: Rc<Cut>,
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = ()>> Future for Guard<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let turn = AssertUnwindSafe(|| match &mut this.future {
+            Some(future) if !this.cut.is_wanted(cx.waker()) => future.as_mut().poll(cx),
+            // What it owns (a request with its log line) goes before the stream is given back.
+            _ => {
+                drop(this.future.take());
+                Poll::Ready(())
+            }
+        });
+        match catch_unwind(turn) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => {}
+            Err(_) => h1::panicked(&this.exchange.session().thread, this.exchange.conn.id),
+        }
+        let session = this.exchange.session();
+        let was_gone = this.exchange.gone.get().is_some();
+        if was_gone {
+            session.count_orphans(-1);
+        } else {
+            // Nothing is left of it if all has been said.
+            session.finish(this.exchange.id);
+        }
+        session.running.set(session.running.get() - 1);
+        session.touch();
+        Poll::Ready(())
+    }
+}
+
+/// Drives a request to its end.
+async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: bool) {
+    let mut r = Logged(Some(r));
+    match phases::drive(&mut r, run).await {
+        Run::Respond => respond(&exchange, &mut r).await,
+        _ => {
+            // nginx: a client that was too slow has broken the rules.
+            let code =
+                if r.resp.status == 408 { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::INTERNAL_ERROR };
+            exchange.session().reset(exchange.id, code);
+        }
+    }
+    h1::post_action(&mut r).await;
+    if malformed {
+        exchange.session().break_stream(exchange.id);
+    } else if r.has_unread_body() && exchange.gone.get().is_none() {
+        discard(&exchange, &mut r).await;
+    }
+    if let Some(r) = r.finish() {
+        r.thread.clone().put_request(r);
+    }
+}
+
+/// A request that is logged even if its task is dropped half-way.
+struct Logged(Option<Box<Request>>);
+
+impl Logged {
+    fn finish(&mut self) -> Option<Box<Request>> {
+        let r = self.0.take()?;
+        h1::finish(&r);
+        Some(r)
+    }
+}
+
+impl Deref for Logged {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        self.0.as_deref().expect("taken only by `finish`")
+    }
+}
+
+impl DerefMut for Logged {
+    fn deref_mut(&mut self) -> &mut Request {
+        self.0.as_deref_mut().expect("taken only by `finish`")
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        // After a panic its state cannot be trusted; the panic itself is logged.
+        if !std::thread::panicking() {
+            self.finish();
+        }
+    }
+}
+
+/// The client may go on sending what nobody wants: for a moment that is heard, so that it learns of its own mistakes,
+/// then it is told to stop (RFC 9113 §8.1).
+async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
+    let time = r.core().lingering_timeout.min(Duration::from_millis(500));
+    let session = exchange.session();
+    let rest = async {
+        loop {
+            poll_fn(|cx| exchange.poll_input(cx)).await;
+            let dropped = std::mem::take(&mut *exchange.input.borrow_mut()).len();
+            session.drop_body(exchange.id, dropped as u32);
+            if exchange.ended.get() || exchange.gone.get().is_some() {
+                return;
+            }
+        }
+    };
+    let _ = timeout(time, rest).await;
+    r.body = RequestBody::default();
+}
+
+/// Sends the response.
+async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
+    if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
+        sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
+    }
+    let mut sender = Sender::new(exchange, r);
+    let mut block = Vec::with_capacity(256);
+    encode::head(r, &mut block);
+    if r.core().post_action.is_none() {
+        r.thread.clone().reduce(r);
+    }
+    let result = sender.response(r, &block).await;
+    r.sent.head_bytes = (block.len() + brisk_h2::frame::HEAD_BYTES) as u64 + exchange.framing.get();
+    r.sent.body_bytes = exchange.sent.get();
+    r.completed = result.is_ok();
+    if let Err(error) = result {
+        let code = failed(r, &error);
+        exchange.session().reset(exchange.id, code);
+    }
+}
+
+/// Why sending ended early.
+enum SendError {
+    Gone,
+    TimedOut,
+    Truncated,
+    Io(io::Error),
+}
+
+fn failed(r: &Request, error: &SendError) -> ErrorCode {
+    match error {
+        SendError::Gone => ErrorCode::CANCEL,
+        SendError::TimedOut => {
+            crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while sending to client", 110);
+            ErrorCode::PROTOCOL_ERROR
+        }
+        SendError::Truncated => {
+            let uri = String::from_utf8_lossy(&r.uri);
+            crate::rlog!(r, Alert, "file \"{uri}\" was truncated while it was sent");
+            ErrorCode::INTERNAL_ERROR
+        }
+        SendError::Io(error) => {
+            h1::body_failed(r, error);
+            ErrorCode::INTERNAL_ERROR
+        }
+    }
+}
+
+/// What a response is sent through: the stream, time-outs and the rate limit.
+struct Sender<'a> {
+    exchange: &'a Rc<Exchange>,
+    send_timeout: Duration,
+    /// Bytes per second; 0: no limit.
+    rate: u64,
+    rate_after: u64,
+    started_ms: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn new(exchange: &'a Rc<Exchange>, r: &Request) -> Sender<'a> {
+        let core: &CoreConf = r.core();
+        let value = |rate: &Rate| rate_of(rate, r);
+        Sender {
+            exchange,
+            send_timeout: core.send_timeout,
+            rate: r.limit_rate.unwrap_or_else(|| value(&core.limit_rate)),
+            rate_after: value(&core.limit_rate_after),
+            started_ms: clock::mono_ms(),
+        }
+    }
+
+    /// How much may be sent now; waits if it is nothing.
+    async fn allowance(&self) -> Result<u64, SendError> {
+        if self.rate == 0 {
+            return Ok(u64::MAX);
+        }
+        loop {
+            let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
+            let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
+            let sent = self.exchange.sent.get();
+            if allowed > sent {
+                return Ok(allowed - sent);
+            }
+            let wait = Duration::from_millis((sent - allowed) * 1000 / self.rate + 1);
+            if timeout(wait, poll_fn(|cx| self.exchange.poll_gone(cx))).await.is_ok() {
+                return Err(SendError::Gone);
+            }
+        }
+    }
+
+    fn head(&self, block: &[u8], end: bool) -> Result<(), SendError> {
+        self.exchange.head_sent.set(true);
+        if self.exchange.send_head(block, end) { Ok(()) } else { Err(SendError::Gone) }
+    }
+
+    async fn response(&mut self, r: &mut Request, head: &[u8]) -> Result<(), SendError> {
+        let body = std::mem::take(&mut r.resp.body);
+        let has_trailers = !r.resp.trailers.is_empty();
+        let bodiless = r.is_head() || (status::is_bodiless(r.resp.status) && r.resp.status != 101);
+        if bodiless || (body.is_empty() && !has_trailers) {
+            return self.head(head, true);
+        }
+        self.head(head, false)?;
+        let ended = match body {
+            Body::Empty => false,
+            Body::One(piece) => self.piece(piece, !has_trailers).await?,
+            Body::Many(mut pieces) => {
+                pieces.retain(|piece| !piece.is_empty());
+                let count = pieces.len();
+                let mut ended = false;
+                for (at, piece) in pieces.into_iter().enumerate() {
+                    ended = self.piece(piece, !has_trailers && at + 1 == count).await?;
+                }
+                ended
+            }
+            Body::Stream(stream) => {
+                self.stream(stream).await?;
+                false
+            }
+        };
+        if has_trailers {
+            for source in std::mem::take(&mut r.resp.trailers) {
+                source.append(r);
+            }
+            let mut block = Vec::new();
+            encode::fields(r.resp.sent_trailers.get_mut(), &mut block);
+            if !block.is_empty() {
+                return self.head(&block, true);
+            }
+        }
+        if ended || self.exchange.session().end_body(self.exchange.id) {
+            Ok(())
+        } else {
+            Err(SendError::Gone)
+        }
+    }
+
+    async fn stream(&mut self, mut stream: Box<dyn BodyStream>) -> Result<(), SendError> {
+        loop {
+            match poll_fn(|cx| stream.poll_chunk(cx)).await {
+                None => return Ok(()),
+                Some(Err(error)) => return Err(SendError::Io(error)),
+                Some(Ok(Chunk::Flush)) => {}
+                Some(Ok(Chunk::Piece(piece))) => drop(self.piece(piece, false).await?),
+            }
+            if self.exchange.gone.get().is_some() {
+                return Err(SendError::Gone);
+            }
+        }
+    }
+
+    /// Sends a piece; gives `last` back: whether the stream is ended with it.
+    async fn piece(&mut self, piece: Piece, last: bool) -> Result<bool, SendError> {
+        let mut at = 0;
+        while at < piece.len() {
+            let room = self.allowance().await?.min(piece.len() - at);
+            let ends = at + room == piece.len();
+            self.part(part_of(&piece, at, room), last && ends).await?;
+            at += room;
+        }
+        Ok(last && !piece.is_empty())
+    }
+
+    async fn part(&mut self, piece: Piece, last: bool) -> Result<(), SendError> {
+        self.exchange.put(piece, last);
+        loop {
+            let sent = self.patiently(poll_fn(|cx| self.exchange.poll_sent(cx))).await?;
+            match sent {
+                Ok(()) => return Ok(()),
+                Err(Stop::Gone) => return Err(SendError::Gone),
+                Err(Stop::Stuck(Stuck::Truncated)) => return Err(SendError::Truncated),
+                Err(Stop::Stuck(Stuck::Cold { offset, len })) => {
+                    let file = self.exchange.cold_file().ok_or(SendError::Truncated)?;
+                    warm(&file, offset, len).await?;
+                    self.exchange.unstick();
+                }
+            }
+        }
+    }
+
+    /// `send_timeout` is between two advances of the client.
+    async fn patiently<F: Future>(&self, work: F) -> Result<F::Output, SendError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let before = self.exchange.sent.get();
+            match timeout(self.send_timeout, work.as_mut()).await {
+                Ok(output) => return Ok(output),
+                Err(_) if self.exchange.sent.get() > before => {}
+                Err(_) => return Err(SendError::TimedOut),
+            }
+        }
+    }
+}
+
+fn part_of(piece: &Piece, at: u64, len: u64) -> Piece {
+    if at == 0 && len == piece.len() {
+        return piece.clone();
+    }
+    match piece {
+        Piece::Bytes(text) => Piece::Bytes(text[at as usize..][..len as usize].to_vec().into()),
+        Piece::File { file, range } => {
+            let start = range.start + at;
+            Piece::File { file: file.clone(), range: start..start + len }
+        }
+    }
+}
+
+/// Has the pool read a part of a file that is not in memory.
+async fn warm(file: &OpenFile, offset: u64, len: usize) -> Result<(), SendError> {
+    let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| SendError::Io(error.into()))?;
+    let job = blocking::run(move || {
+        let mut buf = vec![0; len];
+        file::read_cold(&fd, &mut buf, offset).map(drop)
+    });
+    match job {
+        Ok(job) => job.await.map_err(SendError::Io),
+        Err(_) => {
+            sleep(Duration::from_millis(10)).await;
+            Ok(())
+        }
+    }
+}

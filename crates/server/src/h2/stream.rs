@@ -1,0 +1,170 @@
+//! What a request's task and its connection share: the body that comes in, the piece that goes out, and whether the
+//! stream is still there.
+
+use super::session::Session;
+use crate::connection::{Connection, Cut};
+use crate::files::OpenFile;
+use crate::response::Piece;
+use brisk_h2::ErrorCode;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Everybody who waits for something to happen to a stream.
+#[derive(Default)]
+pub struct Wakers(RefCell<Vec<Waker>>);
+
+impl Wakers {
+    fn add(&self, cx: &Context<'_>) {
+        let mut all = self.0.borrow_mut();
+        if !all.iter().any(|waker| waker.will_wake(cx.waker())) {
+            all.push(cx.waker().clone());
+        }
+    }
+
+    pub fn wake(&self) {
+        for waker in self.0.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A piece on its way out.
+pub struct Outgoing {
+    pub piece: Piece,
+    /// Bytes of it that have left.
+    pub at: u64,
+    /// Nothing follows: its last frame ends the stream.
+    pub last: bool,
+}
+
+/// Why a piece does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// These bytes of the file must come from the disk.
+    Cold { offset: u64, len: usize },
+    /// The file is shorter than it was.
+    Truncated,
+}
+
+/// See the module's head.
+pub struct Exchange {
+    pub conn: Rc<Connection>,
+    pub id: u32,
+    /// Ends the task from outside.
+    pub cut: Rc<Cut>,
+    /// The configuration (by its count of reloads) that serves it.
+    pub generation: u64,
+    /// Received and not taken.
+    pub input: RefCell<Vec<u8>>,
+    /// The client has said all.
+    pub ended: Cell<bool>,
+    /// The stream is no more.
+    pub gone: Cell<Option<ErrorCode>>,
+    pub outgoing: RefCell<Option<Outgoing>>,
+    pub stuck: Cell<Option<Stuck>>,
+    /// Bytes of body that have left, and bytes of frames around them.
+    pub sent: Cell<u64>,
+    pub framing: Cell<u64>,
+    /// The final head has left.
+    pub head_sent: Cell<bool>,
+    pub wakers: Wakers,
+}
+
+impl Exchange {
+    pub fn new(conn: Rc<Connection>, id: u32, ended: bool, generation: u64) -> Exchange {
+        Exchange {
+            conn,
+            id,
+            cut: Rc::default(),
+            generation,
+            input: RefCell::default(),
+            ended: Cell::new(ended),
+            gone: Cell::new(None),
+            outgoing: RefCell::default(),
+            stuck: Cell::new(None),
+            sent: Cell::new(0),
+            framing: Cell::new(0),
+            head_sent: Cell::new(false),
+            wakers: Wakers::default(),
+        }
+    }
+
+    pub fn session(&self) -> &Session {
+        self.conn.session.get().expect("an exchange belongs to a session")
+    }
+
+    /// The stream has ended before its time.
+    pub fn end(&self, code: ErrorCode) {
+        if self.gone.get().is_none() {
+            self.gone.set(Some(code));
+        }
+        self.outgoing.take();
+        self.wakers.wake();
+    }
+
+    /// Ready when the client has gone away or cancelled the stream.
+    pub fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.gone.get().is_some() {
+            return Poll::Ready(());
+        }
+        self.wakers.add(cx);
+        Poll::Pending
+    }
+
+    /// Ready when there is something of the body, or an end of it.
+    pub fn poll_input(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.input.borrow().is_empty() || self.ended.get() || self.gone.get().is_some() {
+            return Poll::Ready(());
+        }
+        self.wakers.add(cx);
+        Poll::Pending
+    }
+
+    /// Sends a head; false if there is nobody to get it.
+    pub fn send_head(&self, block: &[u8], end: bool) -> bool {
+        self.gone.get().is_none() && self.session().send_head(self.id, block, end)
+    }
+
+    /// Begins to send a piece, which must not be empty: see [`Exchange::poll_sent`].
+    pub fn put(&self, piece: Piece, last: bool) {
+        *self.outgoing.borrow_mut() = Some(Outgoing { piece, at: 0, last });
+        self.session().set_ready(self.id);
+    }
+
+    /// Goes on with what was stuck.
+    pub fn unstick(&self) {
+        self.stuck.set(None);
+        self.session().set_ready(self.id);
+    }
+
+    /// Ready when the piece has left, or cannot.
+    pub fn poll_sent(&self, cx: &Context<'_>) -> Poll<Result<(), Stop>> {
+        if self.gone.get().is_some() {
+            return Poll::Ready(Err(Stop::Gone));
+        }
+        if let Some(stuck) = self.stuck.get() {
+            return Poll::Ready(Err(Stop::Stuck(stuck)));
+        }
+        if self.outgoing.borrow().is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wakers.add(cx);
+        Poll::Pending
+    }
+
+    /// The file that the present piece is of.
+    pub fn cold_file(&self) -> Option<Rc<OpenFile>> {
+        match &self.outgoing.borrow().as_ref()?.piece {
+            Piece::File { file, .. } => Some(file.clone()),
+            Piece::Bytes(_) => None,
+        }
+    }
+}
+
+/// Why sending a piece ended early.
+#[derive(Debug)]
+pub enum Stop {
+    Gone,
+    Stuck(Stuck),
+}

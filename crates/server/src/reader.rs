@@ -1,0 +1,97 @@
+//! Where a request's body comes from, whatever protocol carries it.
+
+use crate::body::BodyError;
+use crate::request::Request;
+use crate::{h1, h2};
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The body of one request, from the protocol that it came by. Each protocol has its arm, and knows the others not.
+pub enum BodyReader {
+    H1(h1::BodyReader),
+    H2(h2::BodyReader),
+}
+
+/// The same call, whichever arm it is.
+macro_rules! each {
+    ($reader:expr, $inner:ident => $call:expr) => {
+        match $reader {
+            BodyReader::H1($inner) => $call,
+            BodyReader::H2($inner) => $call,
+        }
+    };
+}
+
+impl BodyReader {
+    /// The body of `r`, from its start.
+    pub fn new(r: &Request) -> BodyReader {
+        match &r.link {
+            Some(exchange) => BodyReader::H2(h2::BodyReader::new(r, exchange)),
+            None => BodyReader::H1(h1::BodyReader::new(r)),
+        }
+    }
+
+    /// The reader of a body that was read already.
+    pub fn spent(r: &Request) -> BodyReader {
+        match &r.link {
+            Some(exchange) => BodyReader::H2(h2::BodyReader::new(r, exchange)),
+            None => BodyReader::H1(h1::BodyReader::spent(r)),
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        each!(self, reader => reader.is_done())
+    }
+
+    /// True if the connection cannot be used for another request.
+    pub fn is_broken(&self) -> bool {
+        each!(self, reader => reader.is_broken())
+    }
+
+    /// True if the client waits for a `100 Continue`: if it does not get it, it may never send the body.
+    pub fn expects(&self) -> bool {
+        each!(self, reader => reader.expects())
+    }
+
+    /// Bytes taken from the client, framing included.
+    pub fn received(&self) -> u64 {
+        each!(self, reader => reader.received())
+    }
+
+    /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
+    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+        each!(self, reader => reader.read(out, pause).await)
+    }
+
+    /// The same for those who wait for other things too. After `Pending` it is asked again with the same `pause`.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        pause: Duration,
+    ) -> Poll<Result<bool, BodyError>> {
+        each!(self, reader => reader.poll_read(cx, out, pause))
+    }
+
+    /// What the client sends behind a head that has made the connection, or the stream, a tunnel; false when it has
+    /// closed its side.
+    pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        each!(self, reader => reader.poll_raw(cx, out))
+    }
+
+    /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
+    /// `ngx_http_discard_request_body`).
+    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+        each!(self, reader => reader.discard_received())
+    }
+
+    /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
+    pub async fn discard(&mut self, pause: Duration, time: Duration) -> bool {
+        match self {
+            BodyReader::H1(reader) => reader.discard(pause, time).await,
+            // The rest is none of the next request's business: streams end one by one.
+            BodyReader::H2(_) => true,
+        }
+    }
+}
