@@ -2,6 +2,7 @@
 
 use super::records::{FastCgi, Question};
 use super::{Conf, Location, Own};
+use crate::cache;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_gateway::fastcgi::RequestWriter;
 use brisk_http::Method;
@@ -27,7 +28,7 @@ pub static MODULE: Module = Module {
     rows: ROWS,
     variables: VARIABLES,
     conf: Conf::<Fast>::new,
-    finish: Some(super::finish::<Fast>),
+    finish: Some(super::finish::<Fast, { cache::FASTCGI }>),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -162,7 +163,7 @@ fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    super::install::<Fast>(cx, plan);
+    super::install::<Fast, { cache::FASTCGI }>(cx, plan);
     let own = &cx.conf_of::<Conf<Fast>>().own;
     if own.split.is_some() || !own.index.is_empty() {
         plan.put(Arc::new(Script { index: own.index.clone(), split: own.split.clone() }));
