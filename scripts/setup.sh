@@ -9,7 +9,7 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
-    packages='libc6-dev tzdata'
+    packages='libc6-dev tzdata php-fpm'
     ;;
 bench) tools="$build nginx:nginx-light h2o:h2o h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
 conformance)
