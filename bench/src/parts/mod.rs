@@ -8,9 +8,11 @@ mod idle;
 mod large;
 mod memory;
 mod observe;
+mod proxied;
 mod routing;
 mod spread;
 mod start;
+mod tls;
 
 use std::io;
 
@@ -70,6 +72,17 @@ pub const ALL: &[Definition] = &[
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
         run: http1::returned,
+    },
+    Definition {
+        name: "tls",
+        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+                for each request of 100 bytes, and a file of 10 MiB.",
+        run: tls::run,
+    },
+    Definition {
+        name: "proxied",
+        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
+        run: proxied::run,
     },
     Definition {
         name: "idle",

@@ -35,6 +35,7 @@ mod log;
 mod map;
 mod media_types;
 mod metrics;
+mod mirror;
 mod overload;
 mod proxy;
 mod random_index;
@@ -44,6 +45,7 @@ mod referer;
 mod rewrite;
 mod secret;
 mod secure_link;
+mod slice;
 mod split_clients;
 mod ssi;
 mod ssl;
@@ -106,10 +108,14 @@ pub static MODULES: &[&Module] = &[
     &split_clients::MODULE,
     &ssi::MODULE,
     &ssl::MODULE,
+    &ssl::peer::PROXY_MODULE,
+    &ssl::peer::UWSGI_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
+    &slice::MODULE,
 ];

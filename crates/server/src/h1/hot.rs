@@ -148,6 +148,10 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         tls::opening(thread, &live, index, &conn, input);
         return;
     }
+    if conn.requests.get() == 0 && tls::must_ask(&conn) {
+        conn.input.borrow_mut().extend_from_slice(input);
+        return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
+    }
     if input.first() == Some(&b'P') {
         match h2::is_preface(&live, &conn, input) {
             Some(true) => {
