@@ -51,6 +51,9 @@ done
 place_new 644 "$here/packaging/brisk.conf" "$etc/brisk.conf"
 place_new 644 "$here/packaging/default.conf" "$etc/conf.d/default.conf"
 place_new 644 "$here/crates/brisk/src/mime.types" "$etc/mime.types"
+for params in fastcgi_params fastcgi.conf scgi_params uwsgi_params; do
+    place_new 644 "$here/packaging/$params" "$etc/$params"
+done
 place_new 644 "$here/packaging/logrotate" "$rotate"
 mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/run/brisk"
 if [ ! -e "$DESTDIR/var/www/brisk" ]; then

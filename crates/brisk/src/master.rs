@@ -13,7 +13,7 @@ use brisk_net::listen::Address;
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::{CoreConf, LogLevel, MainConf};
-use brisk_server::log::LogFile;
+use brisk_server::log::{self, Entry, LogFile};
 use brisk_server::worker::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -159,10 +159,9 @@ pub fn run(
 impl Master {
     fn log(&self, level: LogLevel, message: &str) {
         brisk_net::clock::refresh();
-        let line = brisk_server::log::line(level, None, format_args!("{message}"));
-        for to in self.current.core.error_log.iter().filter(|to| to.level >= level) {
-            self.current.logs[to.log.0 as usize].message(level, &line);
-        }
+        let current = &self.current;
+        let message = format_args!("{message}");
+        log::write_all(&current.core.error_log, &current.logs, &Entry::new(level, None, message));
     }
 
     /// Forks a worker. Without anything fresh it serves what is live, built anew from the last accepted bundle.

@@ -7,7 +7,7 @@ use crate::host;
 use brisk_net::{listen::Address, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
-use brisk_server::log::{self, LogFile};
+use brisk_server::log::{self, Entry, LogFile};
 use brisk_server::worker::{Socket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -26,10 +26,7 @@ pub struct Start {
 
 /// Writes to the logs of the main level.
 pub fn report(snap: &Snapshot, logs: &[Arc<LogFile>], level: LogLevel, message: &str) {
-    let line = log::line(level, None, format_args!("{message}"));
-    for to in snap.core.error_log.iter().filter(|to| to.level >= level) {
-        logs[to.log.0 as usize].message(level, &line);
-    }
+    log::write_all(&snap.core.error_log, logs, &Entry::new(level, None, format_args!("{message}")));
 }
 
 /// Starts the threads.

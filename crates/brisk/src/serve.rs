@@ -3,6 +3,7 @@
 use crate::cli::Options;
 use crate::config::Paths;
 use crate::launch;
+use std::io::IsTerminal as _;
 
 const HELP: &str = "\
 Usage: brisk serve [DIR] [--listen ADDR]
@@ -43,7 +44,7 @@ pub fn main(args: &[String]) -> i32 {
     let Some(path) = path.to_str() else { return complain("the folder's name is not valid UTF-8") };
     let mut paths = Paths::new(&Options { prefix: Some(path.to_string()), ..Options::default() });
     paths.conf = "brisk serve".into();
-    paths.inline = Some(configuration(path, &listen));
+    paths.inline = Some(configuration(path, &listen, wants_color()));
     let shown =
         if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
     eprintln!("serving {path} on http://{shown} (Ctrl-C ends)");
@@ -59,19 +60,50 @@ fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "${brisk_dollar}"))
 }
 
-fn configuration(folder: &str, listen: &str) -> String {
+/// Colours are for terminals, and for those who have not said no (no-color.org).
+fn wants_color() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    std::io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb
+}
+
+/// The access log: one format per colour. Escapes stand in formats only; in values they would be made harmless.
+fn access_logs(color: bool) -> String {
+    let format = |name: &str, before: &str, after: &str| {
+        format!(
+            "log_format {name} '$time_local  {before}$status{after}  $request_method $request_uri  \
+             $body_bytes_sent B  $request_time s';\n"
+        )
+    };
+    if !color {
+        return format("terminal", "", "") + "access_log stderr terminal;\n";
+    }
+    let colors = [("ok", "2", 32), ("elsewhere", "3", 36), ("client", "4", 33), ("server", "5", 31)];
+    let one = |(name, class, color): (&str, &str, u8)| {
+        let lines = format(name, &format!("\x1b[{color}m"), "\x1b[0m");
+        format!(
+            "{lines}map $status $brisk_{name} {{ ~^{class} 1; }}\naccess_log stderr {name} if=$brisk_{name};\n"
+        )
+    };
+    let rest =
+        "map $status $brisk_other { ~^[2-5] 0; default 1; }\naccess_log stderr other if=$brisk_other;\n";
+    colors.map(one).concat() + &format("other", "", "") + rest
+}
+
+fn configuration(folder: &str, listen: &str, color: bool) -> String {
     let root = quote(folder);
     let listen = quote(listen);
     let types = include_str!("mime.types");
+    let access_logs = access_logs(color);
+    let errors = if color { " format=color" } else { "" };
     format!(
-        "daemon off; worker_processes auto; error_log stderr warn;\n\
+        "daemon off; worker_processes auto; error_log stderr warn{errors};\n\
          events {{ worker_connections 10240; }}\n\
          http {{\n\
          geo $brisk_dollar {{ default \"$\"; }}\n\
          {types}\n\
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
-         log_format terminal '$time_local  $status  $request_method $request_uri  $body_bytes_sent B  $request_time s';\n\
-         access_log stderr terminal;\n\
+         {access_logs}\
          server {{ listen {listen}; root {root}; index index.html index.htm; autoindex on; autoindex_exact_size off; }}\n\
          }}\n"
     )

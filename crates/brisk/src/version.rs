@@ -68,7 +68,9 @@ const OPTIONAL: &[&str] = &[
 ];
 
 pub fn long() -> String {
-    let has = |name: &str| MODULES.iter().any(|m| m.name == name);
+    // Balancing methods are one module here.
+    let is = |module: &str, name: &str| module == name || module == "upstream" && name.starts_with("upstream_");
+    let has = |name: &str| MODULES.iter().any(|m| is(m.name, name));
     let mut out = short();
     out.push_str("built with AWS-LC (rustls)\nTLS SNI support enabled\nconfigure arguments:");
     for name in OPTIONAL.iter().filter(|name| has(name)) {

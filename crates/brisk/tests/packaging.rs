@@ -80,9 +80,16 @@ fn make_install_gives_a_server_that_starts() {
     make("install", root.path());
     let read =
         |path: &str| fs::read_to_string(root.path().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-    for path in
-        ["usr/bin/brisk", "usr/share/man/man8/brisk.8", "var/www/brisk/index.html", "etc/brisk/mime.types"]
-    {
+    for path in [
+        "usr/bin/brisk",
+        "usr/share/man/man8/brisk.8",
+        "var/www/brisk/index.html",
+        "etc/brisk/mime.types",
+        "etc/brisk/fastcgi.conf",
+        "etc/brisk/fastcgi_params",
+        "etc/brisk/scgi_params",
+        "etc/brisk/uwsgi_params",
+    ] {
         assert!(root.path().join(path).exists(), "{path}");
     }
     assert!(read("usr/lib/systemd/system/brisk.service").contains("Type=notify-reload"));

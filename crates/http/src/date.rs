@@ -113,6 +113,17 @@ pub fn format_imf(unix_secs: i64) -> [u8; 29] {
     out
 }
 
+/// Appends a date as cookies have it: `Thu, 31-Dec-37 23:55:55 GMT`; from 2038 on with four digits, or it would be taken
+/// for 1938.
+pub fn append_cookie(unix_secs: i64, out: &mut Vec<u8>) {
+    let civil = Civil::from_unix(unix_secs);
+    let year = if civil.year > 2037 { civil.year.to_string() } else { format!("{:02}", civil.year % 100) };
+    let (weekday, month) = (civil.weekday_name(), civil.month_name());
+    let Civil { day, hour, minute, second, .. } = civil;
+    let text = format!("{weekday}, {day:02}-{month}-{year} {hour:02}:{minute:02}:{second:02} GMT");
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// A number below 100 with a leading zero.
 pub fn two_digits(n: u8) -> [u8; 2] {
     [b'0' + n / 10, b'0' + n % 10]

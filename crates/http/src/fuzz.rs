@@ -8,7 +8,10 @@ use crate::chunked::{
 use crate::framing::{BodyFraming, request_framing, validate_host};
 use crate::head::{HeadError, HeadOptions, HeaderId, Parsed, RequestHead, Version, parse_request};
 use crate::proxy_protocol::{self, Progress, V2_BYTES_MAX};
-use crate::response::{RequestKind, ResponseError, ResponseHead, parse_response, response_framing};
+use crate::response::{
+    CgiStart, RequestKind, ResponseError, ResponseHead, cgi_framing, parse_cgi, parse_response,
+    response_framing,
+};
 use crate::uri::{
     Escape, Target, TargetForm, Unescape, UriOptions, escape, parse_target, unescape, unsafe_uri,
 };
@@ -111,6 +114,27 @@ fn check_response(data: &[u8]) {
         assert!(head.len <= data.len() && head.status <= 999);
         check_fields(data, &head.headers);
         let _ = response_framing(data, &head, RequestKind::Other);
+    }
+}
+
+/// Heads of gateways: pieces do not matter, and there is always a status.
+pub fn fuzz_cgi_head(data: &[u8]) {
+    for start in [CgiStart::Fields, CgiStart::StatusLine] {
+        let mut head = ResponseHead::default();
+        let whole = parse_cgi(data, &mut head, start);
+        let mut pieces = ResponseHead::default();
+        let result = in_pieces(data, 1, |buf| parse_cgi(buf, &mut pieces, start));
+        let kind =
+            |result: &Result<Parsed, ResponseError>| result.as_ref().map_err(std::mem::discriminant).copied();
+        assert_eq!(kind(&result), kind(&whole));
+        if whole != Ok(Parsed::Complete) {
+            continue;
+        }
+        assert_eq!(format!("{pieces:?}"), format!("{head:?}"));
+        assert!(head.len <= data.len() && head.status <= 999);
+        assert!(head.status_text.is_empty() || head.status_text.end as usize <= head.len);
+        check_fields(data, &head.headers);
+        let _ = cgi_framing(data, &head, RequestKind::Other);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Response heads, for everything that is a client: the proxy, health checks, the load generator (RFC 9112 §4, §6.3).
 
+mod cgi;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+pub use cgi::{CgiStart, cgi_framing, parse_cgi};
 pub use parse::{ResponseError, parse_response};
 
 use crate::framing::{ConnectionOptions, connection_options, parse_length};
@@ -100,6 +102,19 @@ pub fn response_framing(
     head: &ResponseHead,
     request: RequestKind,
 ) -> Result<ResponseFraming, ResponseError> {
+    let (coding, length) = lengths(buf, head)?;
+    let opens_tunnel = request == RequestKind::Connect && (200..300).contains(&head.status);
+    Ok(match (coding, length) {
+        _ if head.status == 101 || opens_tunnel => ResponseFraming::Tunnel,
+        _ if request == RequestKind::Head || is_bodiless(head.status) => ResponseFraming::None,
+        (true, _) => ResponseFraming::Chunked,
+        (false, Some(length)) => ResponseFraming::Length(length),
+        (false, None) => ResponseFraming::UntilClose,
+    })
+}
+
+/// Whether the body is chunked, and its `Content-Length`.
+fn lengths(buf: &[u8], head: &ResponseHead) -> Result<(bool, Option<u64>), ResponseError> {
     let length = HeaderId::ContentLength;
     let coding = HeaderId::TransferEncoding;
     if head.repeated & (length.bit() | coding.bit()) != 0 {
@@ -112,20 +127,11 @@ pub fn response_framing(
         Some(field) => Some(parse_length(field.value.of(buf)).ok_or(ResponseError::InvalidContentLength)?),
         None => None,
     };
-    let coding = head.find(coding).map(|field| field.value.of(buf));
-    if let Some(coding) = coding
-        && !coding.eq_ignore_ascii_case(b"chunked")
-    {
+    let Some(coding) = head.find(coding).map(|field| field.value.of(buf)) else { return Ok((false, length)) };
+    if !coding.eq_ignore_ascii_case(b"chunked") {
         return Err(ResponseError::UnknownTransferEncoding(printable(coding).into()));
     }
-    let opens_tunnel = request == RequestKind::Connect && (200..300).contains(&head.status);
-    Ok(match (coding, length) {
-        _ if head.status == 101 || opens_tunnel => ResponseFraming::Tunnel,
-        _ if request == RequestKind::Head || is_bodiless(head.status) => ResponseFraming::None,
-        (Some(_), _) => ResponseFraming::Chunked,
-        (None, Some(length)) => ResponseFraming::Length(length),
-        (None, None) => ResponseFraming::UntilClose,
-    })
+    Ok((true, length))
 }
 
 /// Whether the connection can serve another request once the body was read (RFC 9112 §9.3).

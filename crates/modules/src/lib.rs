@@ -2,10 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
+mod addition;
 mod auth_basic;
+pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
+mod cache;
 mod charset;
 #[cfg(test)]
 mod check;
@@ -17,6 +21,8 @@ mod computed;
 mod core_tests;
 mod directory;
 mod empty_gif;
+pub mod fuzz;
+mod gateway;
 mod geo;
 mod headers;
 mod index;
@@ -26,6 +32,9 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+mod metrics;
+mod overload;
+mod proxy;
 mod random_index;
 mod realip;
 pub mod reference;
@@ -34,9 +43,13 @@ mod rewrite;
 mod secret;
 mod secure_link;
 mod split_clients;
+mod ssi;
+mod ssl;
 mod static_files;
 mod stub_status;
+mod sub_filter;
 mod try_files;
+pub mod upstream;
 mod userid;
 
 use brisk_server::module::Module;
@@ -50,12 +63,22 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP2,
     &geo::MODULE,
     &access::MODULE,
+    &api::MODULE,
+    &addition::MODULE,
     &auth_basic::MODULE,
+    &auth_jwt::MODULE,
     &auth_request::MODULE,
     &autoindex::MODULE,
     &browser::MODULE,
+    &cache::PROXY_MODULE,
+    &cache::FASTCGI_MODULE,
+    &cache::SCGI_MODULE,
+    &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &gateway::fastcgi::MODULE,
+    &gateway::scgi::MODULE,
+    &gateway::uwsgi::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -64,18 +87,25 @@ pub static MODULES: &[&Module] = &[
     &compress_static::MODULE,
     &headers::MODULE,
     &index::MODULE,
+    &overload::MODULE,
     &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &metrics::MODULE,
+    &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
+    &ssi::MODULE,
+    &ssl::MODULE,
     &stub_status::MODULE,
+    &sub_filter::MODULE,
     &try_files::MODULE,
     &userid::MODULE,
+    &upstream::MODULE,
     &static_files::MODULE,
 ];

@@ -1,10 +1,11 @@
 //! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
 
-use crate::limits::{self, Parts, ZoneRef};
+use crate::limits::{self, Outcomes, Parts, ZoneRef};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
 use brisk_server::flow::Flow;
+use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
@@ -24,6 +25,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
     install: Some(install),
+    metrics: Some(metrics),
 };
 
 static ROWS: &[Row] = &[
@@ -229,6 +231,14 @@ impl Drop for Place {
     }
 }
 
+fn metrics(to: &mut Scrape) {
+    let what = ("brisk_limit_conn_requests_total", "Requests by what limit_conn said to them.");
+    for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
+        let names = ["passed", "rejected", "rejected_dry_run"];
+        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &names);
+    }
+}
+
 struct LimitConn {
     conf: Arc<Conf>,
 }
@@ -243,8 +253,10 @@ impl Handler for LimitConn {
             let Some(keyed) = &limit.keyed else { continue };
             let Some(key) = key(limit, keyed, r) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
-            match keyed.zone.state::<Counters>().enter(&key, limit.max) {
+            let counters = keyed.zone.state::<Counters>();
+            match counters.enter(&key, limit.max) {
                 Enter::Counted => {
+                    counters.outcomes.note(Outcome::Passed as usize);
                     counted.places.borrow_mut().push(Place { zone: keyed.zone.clone(), key: key.into() });
                     continue;
                 }
@@ -260,9 +272,11 @@ impl Handler for LimitConn {
             counted.places.borrow_mut().clear();
             if self.conf.dry_run {
                 counted.outcome.set(Some(Outcome::RejectedDryRun));
+                counters.outcomes.note(Outcome::RejectedDryRun as usize);
                 return Flow::Next;
             }
             counted.outcome.set(Some(Outcome::Rejected));
+            counters.outcomes.note(Outcome::Rejected as usize);
             return Flow::Status(self.conf.status);
         }
         Flow::Next
@@ -288,7 +302,10 @@ fn key(limit: &Limit, keyed: &Keyed, r: &Request) -> Option<Vec<u8>> {
 const COUNTER_BYTES: usize = 48;
 
 /// A zone's state: how many requests of each key are in progress.
-struct Counters(Parts<Part>);
+struct Counters {
+    parts: Parts<Part>,
+    outcomes: Outcomes,
+}
 
 struct Part {
     table: HashTable<Counter>,
@@ -312,11 +329,12 @@ enum Enter {
 
 impl Counters {
     fn new(bytes: u64) -> Counters {
-        Counters(Parts::new(bytes, |bytes_max| Part { table: HashTable::new(), bytes: 0, bytes_max }))
+        let part = |bytes_max| Part { table: HashTable::new(), bytes: 0, bytes_max };
+        Counters { parts: Parts::new(bytes, part), outcomes: Outcomes::default() }
     }
 
     fn enter(&self, key: &[u8], max: u32) -> Enter {
-        let (mut part, hash) = self.0.of(key);
+        let (mut part, hash) = self.parts.of(key);
         if let Some(counter) = part.table.find_mut(hash, |counter| *counter.key == *key) {
             if counter.count >= max {
                 return Enter::Over;
@@ -334,7 +352,7 @@ impl Counters {
     }
 
     fn leave(&self, key: &[u8]) {
-        let (mut part, hash) = self.0.of(key);
+        let (mut part, hash) = self.parts.of(key);
         let Ok(mut entry) = part.table.find_entry(hash, |counter| *counter.key == *key) else { return };
         let counter = entry.get_mut();
         counter.count -= 1;
@@ -376,7 +394,7 @@ mod tests {
         assert_eq!(entered, (32 << 10) / 64);
         (0..entered as u32).for_each(|n| counters.leave(&key(n)));
         assert_eq!(counters.enter(&key(999), 1), Enter::Counted);
-        let (part, _) = counters.0.of(&key(999));
+        let (part, _) = counters.parts.of(&key(999));
         assert_eq!((part.table.len(), part.bytes), (1, 64));
     }
 

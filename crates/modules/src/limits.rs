@@ -3,6 +3,7 @@
 use brisk_conf::{Diag, Directive, Span, value};
 use brisk_server::conf::Cx;
 use brisk_server::core::LogLevel;
+use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::zone::Zone;
 use hashbrown::DefaultHashBuilder;
 use std::hash::BuildHasher as _;
@@ -69,5 +70,28 @@ pub fn status(d: &Directive) -> Result<u16, Diag> {
         Ok(status as u16)
     } else {
         Err(Diag::emerg(d.arg(0).span, "value must be between 400 and 599"))
+    }
+}
+
+/// How often a zone has said what, for whoever watches.
+#[derive(Default)]
+pub struct Outcomes([Counter; 5]);
+
+impl Outcomes {
+    pub fn note(&self, outcome: usize) {
+        self.0[outcome].add(1);
+    }
+
+    /// Tells the numbers under the names of the outcomes.
+    pub fn tell(
+        &self,
+        to: &mut Scrape,
+        (name, help): (&'static str, &'static str),
+        zone: &str,
+        names: &[&str],
+    ) {
+        for (outcome, counter) in names.iter().zip(&self.0) {
+            to.counter(name, help, &[("zone", zone), ("outcome", outcome)], counter.get());
+        }
     }
 }

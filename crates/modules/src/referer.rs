@@ -20,6 +20,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
     install: Some(install),
+    ..Module::EMPTY
 };
 
 const SERVER_LOCATION: Context = Context::SERVER.or(Context::LOCATION);

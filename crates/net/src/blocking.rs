@@ -1,5 +1,6 @@
 //! A bounded pool of threads for what may block: cold files, slow hashes, name look-ups.
 
+use crate::clock;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +23,8 @@ type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    /// With the time (monotonic, in microseconds) at which they began to wait.
+    jobs: VecDeque<(u64, Job)>,
     threads: usize,
     idle: usize,
 }
@@ -74,7 +76,7 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
     if state.jobs.len() >= QUEUE_MAX.load(Ordering::Relaxed) {
         return Err(QueueFull);
     }
-    state.jobs.push_back(job);
+    state.jobs.push_back((clock::precise_us(), job));
     // A thread that was notified counts as idle until it runs: as many jobs as idle threads are taken care of.
     if state.jobs.len() > state.idle && state.threads < THREADS_MAX.load(Ordering::Relaxed) {
         state.threads += 1;
@@ -89,6 +91,92 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
         WORK.notify_one();
     }
     Ok(Job1(cell))
+}
+
+/// Jobs that the pool runs one after another, in the order in which they are given.
+#[derive(Clone, Default)]
+pub struct Serial(Arc<Mutex<Line>>);
+
+#[derive(Default)]
+struct Line {
+    jobs: VecDeque<Job>,
+    /// Begun and not finished, and those that wait.
+    unfinished: usize,
+    running: bool,
+}
+
+/// Of all [`Serial`]s together.
+static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
+
+impl Serial {
+    /// Runs `job` after those that were given before. A job that panics is given up.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), QueueFull> {
+        let mut line = lock(&self.0);
+        line.jobs.push_back(Box::new(job));
+        if !line.running {
+            let this = self.clone();
+            if run(move || this.work()).is_err() {
+                line.jobs.pop_back();
+                return Err(QueueFull);
+            }
+            line.running = true;
+        }
+        line.unfinished += 1;
+        UNFINISHED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Jobs that are not finished.
+    pub fn waiting(&self) -> usize {
+        lock(&self.0).unfinished
+    }
+
+    /// Waits until all jobs of all queues of this kind are finished, but not longer than `limit`.
+    pub fn settle_all(limit: Duration) {
+        let end = Instant::now() + limit;
+        while UNFINISHED.load(Ordering::Relaxed) > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn work(&self) {
+        loop {
+            let job = {
+                let mut line = lock(&self.0);
+                match line.jobs.pop_front() {
+                    Some(job) => job,
+                    None => {
+                        line.running = false;
+                        return;
+                    }
+                }
+            };
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            lock(&self.0).unfinished -= 1;
+            UNFINISHED.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the pool is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub threads: usize,
+    pub idle: usize,
+    /// Jobs that no thread has begun yet.
+    pub waiting: usize,
+}
+
+/// What the pool is doing at this moment.
+pub fn stats() -> Stats {
+    let state = lock(&STATE);
+    Stats { threads: state.threads, idle: state.idle, waiting: state.jobs.len() }
+}
+
+/// How long the oldest job has been waiting, in microseconds; 0 if none waits.
+pub fn delay_us() -> u64 {
+    let since = lock(&STATE).jobs.front().map(|(since, _)| *since);
+    since.map_or(0, |since| clock::precise_us().saturating_sub(since))
 }
 
 /// Waits until no job is waiting or running, but not longer than `limit`: for a process that is about to end.
@@ -106,7 +194,7 @@ pub fn settle(limit: Duration) {
 fn work() {
     let mut state = lock(&STATE);
     loop {
-        if let Some(job) = state.jobs.pop_front() {
+        if let Some((_, job)) = state.jobs.pop_front() {
             drop(state);
             job();
             state = lock(&STATE);
@@ -121,4 +209,30 @@ fn work() {
 /// No job runs under these locks, so a poisoned one is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_queue_of_its_own_keeps_the_order() {
+        let (send, receive) = mpsc::channel();
+        let serial = Serial::default();
+        for at in 0..200 {
+            let send = send.clone();
+            let job = move || {
+                send.send(at).unwrap();
+                assert!(at % 50 != 3, "this job panics, and that harms no other");
+            };
+            serial.run(job).unwrap();
+        }
+        for at in 0..200 {
+            assert_eq!(receive.recv().unwrap(), at);
+        }
+        while serial.waiting() > 0 {
+            std::thread::yield_now();
+        }
+    }
 }

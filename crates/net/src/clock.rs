@@ -8,6 +8,8 @@ use std::cell::Cell;
 pub struct Now {
     /// Monotonic milliseconds; only differences mean something.
     pub mono_ms: u64,
+    /// The same in microseconds.
+    pub mono_us: u64,
     /// Seconds since 1970.
     pub unix_secs: i64,
     /// Milliseconds within the second, 0–999.
@@ -15,7 +17,7 @@ pub struct Now {
 }
 
 thread_local! {
-    static NOW: Cell<Now> = const { Cell::new(Now { mono_ms: 0, unix_secs: 0, unix_millis: 0 }) };
+    static NOW: Cell<Now> = const { Cell::new(Now { mono_ms: 0, mono_us: 0, unix_secs: 0, unix_millis: 0 }) };
 }
 
 /// The time as of this thread's last wake-up.
@@ -30,6 +32,7 @@ pub fn refresh() -> Now {
     let real = clock_gettime(ClockId::Realtime);
     let now = Now {
         mono_ms: mono.tv_sec as u64 * 1000 + mono.tv_nsec as u64 / 1_000_000,
+        mono_us: mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000,
         unix_secs: real.tv_sec,
         unix_millis: (real.tv_nsec / 1_000_000) as u32,
     };
@@ -40,4 +43,10 @@ pub fn refresh() -> Now {
 /// Monotonic milliseconds of this thread's last wake-up.
 pub fn mono_ms() -> u64 {
     now().mono_ms
+}
+
+/// Monotonic microseconds at this moment, on the scale of [`Now::mono_us`].
+pub fn precise_us() -> u64 {
+    let mono = clock_gettime(ClockId::Monotonic);
+    mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000
 }

@@ -37,6 +37,29 @@ struct Slot {
     source: Option<Rc<Source>>,
 }
 
+/// How long events wait: what comes while the loop works is not seen before its next look at the kernel.
+#[derive(Default)]
+struct Lag {
+    on: Cell<bool>,
+    /// The last wake-up, or an earlier one if events have been left in the kernel since.
+    since_us: Cell<u64>,
+    /// When the events of the last wake-up came, on the average.
+    arrived_us: Cell<u64>,
+}
+
+/// A wait of less than this was none: there were events already.
+const NAP_US: u64 = 500;
+
+impl Lag {
+    fn awake(&self, asleep_us: u64, now_us: u64, is_full: bool) {
+        let had_to_wait = now_us - asleep_us.min(now_us) >= NAP_US;
+        let since_us = self.since_us.get();
+        let since_us = if had_to_wait || since_us == 0 { now_us } else { since_us };
+        self.arrived_us.set(since_us + now_us.saturating_sub(since_us) / 2);
+        self.since_us.set(if is_full { since_us } else { now_us });
+    }
+}
+
 /// One thread's event loop.
 pub struct Loop {
     epoll: OwnedFd,
@@ -47,6 +70,7 @@ pub struct Loop {
     pub(crate) timers: Timers,
     mailbox: Arc<Mailbox>,
     stopping: Cell<bool>,
+    lag: Lag,
 }
 
 impl Loop {
@@ -69,6 +93,7 @@ impl Loop {
             timers: Timers::default(),
             mailbox,
             stopping: Cell::new(false),
+            lag: Lag::default(),
         });
         CURRENT.set(Some(new.clone()));
         clock::refresh();
@@ -166,7 +191,27 @@ impl Loop {
         Ok(())
     }
 
+    /// Measures how long events wait before they are handled, or stops doing so.
+    pub fn measure_lag(&self, on: bool) {
+        self.lag.on.set(on);
+    }
+
+    /// How long, in microseconds and on the average, what woke the loop last has been waiting by now; 0 where that is
+    /// not measured.
+    pub fn lag_us(&self) -> u64 {
+        if self.lag.on.get() { clock::precise_us().saturating_sub(self.lag.arrived_us.get()) } else { 0 }
+    }
+
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let asleep_us = if self.lag.on.get() { clock::precise_us() } else { 0 };
+        self.sleep(events)?;
+        if self.lag.on.get() {
+            self.lag.awake(asleep_us, clock::precise_us(), events.len() == EVENTS_MAX);
+        }
+        Ok(())
+    }
+
+    fn sleep(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let timeout = if self.tasks.has_runnable() || !self.hot.borrow().is_empty() {
             Some(0)
         } else {

@@ -8,6 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Before the pool looks at a path by other means than those of this module: where tests have it stall.
+pub fn before_cold(path: &Path) {
+    fault::cold_path(path);
+}
+
 /// What `fstat` tells, as far as HTTP cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {

@@ -206,6 +206,16 @@ impl Io {
         Poll::Pending
     }
 
+    /// Ready when the peer has closed its side or the connection has failed. The task is also woken by data, which it
+    /// may leave where it is.
+    pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_closed() {
+            return Poll::Ready(());
+        }
+        self.source.wakers.borrow_mut().read = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// Ready when a write may succeed (or report the failure).
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.source.ready.get() & (Ready::WRITE.0 | Ready::CLOSED.0) != 0 {

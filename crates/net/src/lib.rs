@@ -7,6 +7,7 @@
 pub mod background;
 pub mod blocking;
 pub mod clock;
+pub mod connect;
 mod event_loop;
 mod fault;
 pub mod file;
@@ -18,6 +19,7 @@ mod stream;
 pub mod sys;
 mod task;
 mod timer;
+mod tls;
 pub mod watch;
 
 pub use event_loop::{Driver, Loop};
@@ -25,4 +27,5 @@ pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
 pub use stream::Stream;
 pub use task::{TaskId, spawn};
-pub use timer::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
+pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
+pub use tls::{Tls, TlsError};

@@ -1,6 +1,16 @@
-//! A connection as those see it who speak a protocol on it, whatever carries it.
+//! A connection as those see it who speak a protocol on it: plain, or a TLS session over it.
+//!
+//! A plain stream costs one branch more than its [`Io`]. What a session must keep between two calls (part of a record,
+//! plaintext nobody has taken, records the socket would not take) is kept only while there is any: an idle connection
+//! has no buffer.
+//!
+//! Edges: a session may hold plaintext of which no event will tell again. It counts as readiness here, in
+//! [`Stream::poll_readable`] and in [`Stream::set_hot`].
 
 use crate::io::Io;
+use crate::tls::{Tls, TlsError};
+use std::cell::OnceCell;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
@@ -8,11 +18,12 @@ use std::task::{Context, Poll};
 /// See the module's head.
 pub struct Stream {
     io: Io,
+    tls: OnceCell<Box<Tls>>,
 }
 
 impl From<Io> for Stream {
     fn from(io: Io) -> Stream {
-        Stream { io }
+        Stream { io, tls: OnceCell::new() }
     }
 }
 
@@ -22,8 +33,48 @@ impl Stream {
         self.io.fd()
     }
 
+    /// The session, if there is one.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.get().map(|tls| &**tls)
+    }
+
+    /// From now on this is a session over the socket. `received` has come already and belongs to it.
+    ///
+    /// Nothing is sent or read before the next call of [`Stream::try_read`].
+    pub fn start_tls(&self, session: brisk_tls::Session, received: Vec<u8>) {
+        let _ = self.tls.set(Box::new(Tls::new(session, received)));
+    }
+
+    /// A session with a server over a connected socket, complete and checked. `name` is the server's, which is sent to
+    /// it if `send_name` (RFC 6066 §3).
+    pub async fn connect_tls(
+        io: Io,
+        context: &brisk_tls::ClientContext,
+        name: &str,
+        send_name: bool,
+    ) -> Result<Stream, TlsError> {
+        let stream = Stream::from(io);
+        stream.start_tls(context.session(name, send_name).map_err(TlsError::Handshake)?, Vec::new());
+        let tls = stream.tls().expect("just made");
+        loop {
+            match tls.advance(&stream.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(TlsError::from(error)),
+                Ok(()) if tls.is_established() => break,
+                Ok(()) => {}
+            }
+            stream.readable().await;
+        }
+        let now = crate::clock::now().unix_secs;
+        tls.session(|session| context.check(session, name, now)).map_err(TlsError::Distrust)?;
+        Ok(stream)
+    }
+
     /// From now on events go to the driver under `key`. If there is unread readiness it is told at once.
     pub fn set_hot(&self, key: u64) {
+        if self.tls().is_some_and(Tls::has_plaintext) {
+            self.io.mark_readable();
+        }
         self.io.set_hot(key);
     }
 
@@ -34,7 +85,7 @@ impl Stream {
 
     /// True once the peer has closed its side or the connection has failed.
     pub fn is_closed(&self) -> bool {
-        self.io.is_closed()
+        self.io.is_closed() || self.tls().is_some_and(Tls::is_peer_closed)
     }
 
     /// Marks the stream readable again, for a caller that stopped reading before the end.
@@ -46,47 +97,79 @@ impl Stream {
     pub fn has_unread(&self) -> bool {
         let mut probe = [0u8; 1];
         let mut peek = || rustix::net::recv(self.io.fd(), &mut probe[..], rustix::net::RecvFlags::PEEK);
-        matches!(peek(), Ok((count, _)) if count > 0)
+        self.tls().is_some_and(Tls::has_plaintext) || matches!(peek(), Ok((count, _)) if count > 0)
     }
 
     /// Reads what is there. A short read means that there is no more, and clears the readiness; so does `WouldBlock`.
     #[inline]
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_read(buf)
+        match self.tls.get() {
+            None => self.io.try_read(buf),
+            Some(tls) => tls.try_read(&self.io, buf),
+        }
     }
 
-    /// Writes once. After `WouldBlock` what is offered again must begin with the same bytes. What it says to have written
-    /// has been taken by the kernel.
+    /// Writes once. After `WouldBlock` what is offered again must begin with the same bytes: a session has sealed them
+    /// already. What it says to have written has been taken by the kernel.
     #[inline]
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_write(buf)
+        match self.tls.get() {
+            None => self.io.try_write(buf),
+            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)]),
+        }
     }
 
     /// As [`Stream::try_write`], telling the kernel that more follows at once.
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_write_more(buf)
+        match self.tls.get() {
+            None => self.io.try_write_more(buf),
+            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)]),
+        }
     }
 
     /// As [`Stream::try_write`], of several pieces.
     #[inline]
     pub fn try_writev(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.io.try_writev(bufs)
+        match self.tls.get() {
+            None => self.io.try_writev(bufs),
+            Some(tls) => tls.try_write(&self.io, bufs),
+        }
     }
 
     /// Whether [`Stream::try_sendfile`] works here.
     pub fn can_sendfile(&self) -> bool {
-        true
+        self.tls.get().is_none()
     }
 
     /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`. Only where
     /// [`Stream::can_sendfile`].
     pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
+        if !self.can_sendfile() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.io.try_sendfile(file, offset, count)
     }
 
     /// Ready when a read may succeed (or report the end).
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(tls) = self.tls() {
+            if tls.has_plaintext() || tls.is_peer_closed() {
+                return Poll::Ready(());
+            }
+            // Records of the handshake that would not leave: nobody else waits for the socket meanwhile.
+            while tls.has_control() && self.io.poll_writable(cx).is_ready() {
+                if tls.flush_control(&self.io).is_err() {
+                    return Poll::Ready(());
+                }
+            }
+        }
         self.io.poll_readable(cx)
+    }
+
+    /// Ready when the peer has closed its side or the connection has failed. The task is also woken by data, which it
+    /// may leave where it is.
+    pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_closed(cx)
     }
 
     /// Ready when a write may succeed (or report the failure).
@@ -95,33 +178,62 @@ impl Stream {
     }
 
     pub async fn readable(&self) {
-        self.io.readable().await;
+        poll_fn(|cx| self.poll_readable(cx)).await;
     }
 
     pub async fn writable(&self) {
-        self.io.writable().await;
+        poll_fn(|cx| self.poll_writable(cx)).await;
     }
 
     /// Reads, waiting until there is something; 0 is the end.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.read(buf).await
+        loop {
+            match self.try_read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await,
+                done => return done,
+            }
+        }
     }
 
     /// Writes some bytes, waiting until there is room.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.write(buf).await
+        loop {
+            match self.try_write(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
+                done => return done,
+            }
+        }
     }
 
     /// Writes everything.
-    pub async fn write_all(&self, buf: &[u8]) -> io::Result<()> {
-        self.io.write_all(buf).await
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let count = self.write(buf).await?;
+            buf = &buf[count..];
+        }
+        Ok(())
     }
 
     /// Says that nothing more will be written; reading goes on.
     pub fn shutdown_write(&self) -> io::Result<()> {
+        if let Some(tls) = self.tls() {
+            tls.close(&self.io);
+        }
         Ok(rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Write)?)
     }
 
     /// The stream ends in the middle of something: the peer must not take it for a proper end.
-    pub fn abort(&self) {}
+    pub fn abort(&self) {
+        if let Some(tls) = self.tls() {
+            tls.abort();
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(tls) = self.tls.get() {
+            tls.close(&self.io);
+        }
+    }
 }

@@ -10,17 +10,36 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// Sets an integer option of the TCP level.
 pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, option, value)
+}
+
+fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
     // SAFETY: `value` outlives the call and its size is given.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
+            level,
             option,
             (&raw const value).cast(),
             size_of::<i32>() as libc::socklen_t,
         )
     })
     .map(drop)
+}
+
+/// Lets a socket be bound to an address that is not ours.
+pub fn set_transparent(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
+    let (level, option) = if is_v6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_TRANSPARENT)
+    };
+    set_option(fd, level, option, 1)
+}
+
+/// Leaves the choice of the local port to `connect`.
+pub fn set_bind_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
 }
 
 /// Which side of a fork one is on.

@@ -176,3 +176,44 @@ impl<F: Future> Future for Timeout<F> {
         Pin::new(&mut self.sleep).poll(cx).map(|()| Err(TimedOut))
     }
 }
+
+/// A time limit that is moved often: moving it costs a store, and one entry in the heap serves for long.
+#[derive(Default)]
+pub struct Deadline {
+    /// 0: none.
+    at_ms: u64,
+    sleep: Option<Sleep>,
+}
+
+impl Deadline {
+    /// From now on it is over after `duration`, counted from the last wake-up.
+    pub fn set(&mut self, duration: Duration) {
+        self.at_ms = clock::mono_ms() + duration.as_millis() as u64;
+    }
+
+    /// No limit.
+    pub fn clear(&mut self) {
+        self.at_ms = 0;
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.at_ms != 0
+    }
+
+    /// True if the time is over; else the task is woken when it is (or before).
+    pub fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.at_ms == 0 {
+            return false;
+        }
+        let now = clock::mono_ms();
+        if now >= self.at_ms {
+            return true;
+        }
+        // A timer that fires too early is set again; only one too late would be a fault.
+        let sleep = match &mut self.sleep {
+            Some(sleep) if sleep.deadline_ms > now && sleep.deadline_ms <= self.at_ms => sleep,
+            slot => slot.insert(sleep_until(self.at_ms)),
+        };
+        Pin::new(sleep).poll(cx).is_ready()
+    }
+}

@@ -50,7 +50,8 @@ const COHERENT: [u64; 10] = [
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    fn raised() -> Arc<Flag> {
+    /// A flag that is lowered by its owner's hand alone, for what is no file.
+    pub fn raised() -> Arc<Flag> {
         Arc::new(Flag(AtomicBool::new(true)))
     }
 

@@ -70,7 +70,12 @@ impl Thread {
             return;
         }
         let live = self.live();
-        let batch = if live.snap.main.multi_accept { ACCEPT_ALL_MAX } else { ACCEPT_BATCH_MAX };
+        // Whoever waits unseen in the kernel's queue is waiting, too.
+        let batch = if live.snap.main.multi_accept || live.snap.measures_lag {
+            ACCEPT_ALL_MAX
+        } else {
+            ACCEPT_BATCH_MAX
+        };
         for _ in 0..batch {
             match listener.accept() {
                 Ok(Some((fd, peer))) => {
@@ -168,6 +173,7 @@ impl Thread {
         let conn = Rc::new(Connection::new(Stream::from(io), id, peer, listener, now));
         conn.generation.set(live.generation);
         proxy_protocol::adopted(&live, &conn);
+        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
         let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);

@@ -13,9 +13,12 @@ use crate::request::Request;
 use crate::temp_file::{Fate, TempError, TempFile};
 use brisk_http::chunked::ChunkError;
 use brisk_http::framing::BodyFraming;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// What has become of a request's body.
 #[derive(Default)]
@@ -30,6 +33,8 @@ pub enum RequestBody {
         /// How much of it [`Request::body_piece`] has given.
         given: u64,
     },
+    /// Somebody takes it while the response is being sent; what is left comes back here.
+    Lent(Rc<Cell<Option<BodyReader>>>),
     /// It is too large, or could not be read: handlers of an error page see none. What the client has of it is
     /// dropped after the response.
     Refused(Option<BodyReader>),
@@ -75,6 +80,13 @@ impl RequestBody {
         match self {
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => {
                 reader.is_broken() || reader.expects()
+            }
+            RequestBody::Lent(home) => {
+                let reader = home.take();
+                // Who has it may not finish it.
+                let broken = reader.as_ref().is_none_or(|reader| reader.is_broken() || reader.expects());
+                home.set(reader);
+                broken
             }
             _ => false,
         }
@@ -146,7 +158,7 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
         r.body = RequestBody::whole(content);
     }
     match r.body {
-        RequestBody::Whole { .. } | RequestBody::Refused(_) => then(r),
+        RequestBody::Whole { .. } | RequestBody::Refused(_) | RequestBody::Lent(_) => then(r),
         RequestBody::Unread | RequestBody::Partial(_) => Flow::Wait(Box::new(|r| {
             Box::pin(async move {
                 match r.read_body().await {
@@ -171,7 +183,7 @@ impl Request {
                 Content::None => None,
                 _ => Some(content.len()),
             },
-            (RequestBody::Refused(_), _) => None,
+            (RequestBody::Refused(_) | RequestBody::Lent(_), _) => None,
             (_, BodyFraming::Length(length)) => Some(length),
             (_, BodyFraming::None | BodyFraming::Chunked) => None,
         }
@@ -232,8 +244,66 @@ impl Request {
                 *given += (out.len() - before) as u64;
                 Ok(out.len() > before)
             }
-            RequestBody::Unread | RequestBody::Refused(_) => Ok(false),
+            RequestBody::Unread | RequestBody::Refused(_) | RequestBody::Lent(_) => Ok(false),
         }
+    }
+
+    /// Reads what the client has sent already, at most `client_body_buffer_size`. True if that was all: then
+    /// [`RequestBody::content`] has it; else it is in `out`, and the rest can be lent out.
+    pub fn read_body_now(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+        let mut reader = match std::mem::take(&mut self.body) {
+            RequestBody::Unread => BodyReader::new(self),
+            RequestBody::Partial(reader) => reader,
+            done => {
+                let is_whole = matches!(done, RequestBody::Whole { .. });
+                self.body = done;
+                return Ok(is_whole);
+            }
+        };
+        let (room, pause) = (self.core().client_body_buffer_size, self.core().client_body_timeout);
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match reader.poll_read(&mut cx, out, pause) {
+                Poll::Ready(Ok(true)) if (out.len() as u64) < room => {}
+                Poll::Ready(Ok(true)) | Poll::Pending => break,
+                Poll::Ready(Ok(false)) => {
+                    self.body_received.set(reader.received());
+                    self.body = RequestBody::whole(Content::Memory(std::mem::take(out)));
+                    return Ok(true);
+                }
+                Poll::Ready(Err(error)) => {
+                    self.body = RequestBody::Refused(Some(reader));
+                    return Err(error);
+                }
+            }
+        }
+        self.body_received.set(reader.received());
+        self.body = RequestBody::Partial(reader);
+        Ok(false)
+    }
+
+    /// Lends out what is left of the body.
+    pub fn lend_body(&mut self) -> BodySource {
+        let home = Rc::new(Cell::new(None));
+        let reader = match std::mem::replace(&mut self.body, RequestBody::Lent(home.clone())) {
+            RequestBody::Unread => Some(BodyReader::new(self)),
+            RequestBody::Partial(reader) => Some(reader),
+            other => {
+                self.body = other;
+                None
+            }
+        };
+        BodySource { reader, home, pause: self.core().client_body_timeout }
+    }
+
+    /// Lends out the client's side of a connection that has become a tunnel.
+    pub fn lend_connection(&mut self) -> BodySource {
+        let mut source = self.lend_body();
+        if source.reader.is_none() {
+            source.reader = Some(BodyReader::spent(self));
+            self.body = RequestBody::Lent(source.home.clone());
+        }
+        source
     }
 
     /// True if the client may still be sending what nobody has read.
@@ -241,7 +311,28 @@ impl Request {
         match &self.body {
             RequestBody::Unread | RequestBody::Refused(None) => !self.has_no_body(),
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => !reader.is_done(),
+            RequestBody::Lent(home) => {
+                let reader = home.take();
+                let unread = reader.as_ref().is_none_or(|reader| !reader.is_done());
+                home.set(reader);
+                unread
+            }
             RequestBody::Whole { .. } => false,
+        }
+    }
+
+    /// Somebody takes the body while the response is being sent.
+    pub(crate) fn is_body_lent(&self) -> bool {
+        matches!(self.body, RequestBody::Lent(_))
+    }
+
+    /// What was lent out is here again.
+    pub(crate) fn take_back_body(&mut self) {
+        if let RequestBody::Lent(home) = &self.body
+            && let Some(reader) = home.take()
+        {
+            self.body_received.set(reader.received());
+            self.body = RequestBody::Partial(reader);
         }
     }
 
@@ -249,8 +340,49 @@ impl Request {
     pub(crate) fn take_body_reader(&mut self) -> BodyReader {
         match std::mem::take(&mut self.body) {
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => reader,
+            RequestBody::Lent(home) => home.take().unwrap_or_else(|| BodyReader::new(self)),
             _ => BodyReader::new(self),
         }
+    }
+}
+
+/// What is left of a request's body, for whoever takes it while the response is being sent already: it belongs to nobody
+/// but its holder, and goes back to the request when it is dropped.
+pub struct BodySource {
+    /// `None`: there is nothing (any more).
+    reader: Option<BodyReader>,
+    home: Rc<Cell<Option<BodyReader>>>,
+    /// `client_body_timeout`.
+    pause: Duration,
+}
+
+impl BodySource {
+    /// Appends the next piece to `out`; false at the end.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+        match &mut self.reader {
+            Some(reader) => reader.poll_read(cx, out, self.pause),
+            None => Poll::Ready(Ok(false)),
+        }
+    }
+
+    /// What the client sends once the response's head has made the connection a tunnel; false when it has closed its
+    /// side.
+    pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        match &mut self.reader {
+            Some(reader) => reader.poll_raw(cx, out),
+            None => Poll::Ready(Ok(false)),
+        }
+    }
+
+    /// Bytes taken from the client so far, framing included.
+    pub fn received(&self) -> u64 {
+        self.reader.as_ref().map_or(0, BodyReader::received)
+    }
+}
+
+impl Drop for BodySource {
+    fn drop(&mut self) {
+        self.home.set(self.reader.take());
     }
 }
 
@@ -331,7 +463,7 @@ pub(crate) fn check_length(r: &mut Request) -> Result<(), Flow> {
         RequestBody::Whole { .. } => RequestBody::whole(Content::None),
         RequestBody::Unread => RequestBody::Refused(None),
         RequestBody::Partial(reader) => RequestBody::Refused(Some(reader)),
-        refused @ RequestBody::Refused(_) => refused,
+        other @ (RequestBody::Refused(_) | RequestBody::Lent(_)) => other,
     };
     Err(Flow::Status(413))
 }

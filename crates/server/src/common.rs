@@ -24,12 +24,15 @@ impl Client {
 #[derive(Default)]
 pub struct Common {
     client: OnceCell<Client>,
+    /// `$request_id`.
+    pub(crate) id: OnceCell<[u8; 32]>,
     values: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Common {
     pub(crate) fn clear(&mut self) {
         self.client.take();
+        self.id.take();
         self.values.get_mut().clear();
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::h2::Session;
 use crate::thread::Listener;
+use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Stream;
 use brisk_net::clock::Now;
@@ -70,6 +71,8 @@ pub struct Connection {
     pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
+    /// Interim responses that the socket has not taken yet: they leave before anything else.
+    pub unsent: RefCell<Vec<u8>>,
     /// `$connection`: unique in the process.
     pub id: u64,
     pub peer: Peer,
@@ -85,6 +88,12 @@ pub struct Connection {
     pub proxy: OnceCell<Box<ProxyHeader>>,
     /// The connection must begin with a PROXY header, which has not come yet.
     pub awaits_proxy_header: Cell<bool>,
+    /// The connection must begin with a ClientHello, which has not come yet.
+    pub awaits_hello: Cell<bool>,
+    /// Plain HTTP came where TLS was expected.
+    pub plain_on_tls: Cell<bool>,
+    /// What the TLS handshake has told.
+    pub secure: OnceCell<Box<Facts>>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
@@ -100,6 +109,7 @@ impl Connection {
         Connection {
             io,
             input: RefCell::default(),
+            unsent: RefCell::default(),
             id,
             peer,
             peer_text: peer.to_string().into_bytes().into(),
@@ -109,6 +119,9 @@ impl Connection {
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
             awaits_proxy_header: Cell::new(false),
+            awaits_hello: Cell::new(false),
+            plain_on_tls: Cell::new(false),
+            secure: OnceCell::new(),
             sends: Cell::new(false),
             generation: Cell::new(0),
             session: OnceCell::new(),

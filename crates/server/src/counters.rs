@@ -22,6 +22,15 @@ impl Count {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
 
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -40,6 +49,15 @@ pub struct Counters {
     pub reading: Count,
     /// Requests that are being answered.
     pub writing: Count,
+    /// Requests answered by a prepared answer.
+    pub prepared: Count,
+    /// Look-ups in the file cache.
+    pub file_hits: Count,
+    pub file_misses: Count,
+    /// What the file cache holds.
+    pub file_entries: Count,
+    pub file_bytes: Count,
+    pub file_descriptors: Count,
 }
 
 /// Sums over all threads.

@@ -3,11 +3,13 @@
 //! An entry is used as long as its [`Watch`] is up; see [`brisk_net::watch`] for why that is never stale. Where a path
 //! cannot be watched nothing is kept and every request looks at the file itself.
 
+use crate::counters::Counters;
 use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
+use crate::thread::Shared;
 use brisk_conf::os_text;
 use brisk_net::blocking;
 use brisk_net::file::{self, Info, Kind, Symlinks};
-use brisk_net::watch::{Watch, Watcher};
+use brisk_net::watch::Watch;
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
@@ -85,7 +87,9 @@ struct Entry {
 
 /// See the module's head.
 pub struct Files {
-    watcher: Option<Arc<Watcher>>,
+    shared: Arc<Shared>,
+    /// Whose thread's.
+    index: usize,
     entries: RefCell<HashMap<Wanted, Entry>>,
     /// Asked for once: only what is asked for again is worth a watch.
     once: RefCell<HashSet<u64>>,
@@ -96,9 +100,10 @@ pub struct Files {
 }
 
 impl Files {
-    pub fn new(watcher: Option<Arc<Watcher>>) -> Files {
+    pub fn new(shared: Arc<Shared>, index: usize) -> Files {
         Files {
-            watcher,
+            shared,
+            index,
             entries: RefCell::default(),
             once: RefCell::default(),
             bytes: Cell::new(0),
@@ -117,7 +122,7 @@ impl Files {
     #[inline]
     pub fn sync(&self) {
         if !self.synced.replace(true)
-            && let Some(watcher) = &self.watcher
+            && let Some(watcher) = &self.shared.watcher
         {
             watcher.sync();
         }
@@ -144,8 +149,10 @@ impl Files {
             && entry.watch.is_up()
         {
             deps.watches.push(entry.watch.clone());
+            self.counters().file_hits.up();
             return Ok(entry.found.clone());
         }
+        self.counters().file_misses.up();
         self.drop_entry(&key);
         // What the disk says now must not be mixed with what was known before: an index file that has just gone, and
         // the old text of the one that took its place. Whatever is taken from the cache next is confirmed anew.
@@ -156,7 +163,7 @@ impl Files {
             deps.pure = false;
             return Ok(found);
         }
-        let Some(Ok(watch)) = self.watcher.as_ref().map(|w| w.watch(path)) else {
+        let Some(Ok(watch)) = self.shared.watcher.as_ref().map(|w| w.watch(path)) else {
             deps.pure = false;
             return Ok(found);
         };
@@ -195,6 +202,19 @@ impl Files {
         self.bytes.set(self.bytes.get() + bytes);
         self.descriptors.set(self.descriptors.get() + descriptors);
         self.entries.borrow_mut().insert(key, Entry { found, watch, bytes });
+        self.publish();
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.index]
+    }
+
+    /// Tells whoever watches what is held.
+    fn publish(&self) {
+        let counters = self.counters();
+        counters.file_entries.set(self.entries.borrow().len() as u64);
+        counters.file_bytes.set(self.bytes.get() as u64);
+        counters.file_descriptors.set(self.descriptors.get() as u64);
     }
 
     /// Drops what is outdated, and half of the rest: what is in use comes back at once.

@@ -264,4 +264,8 @@ impl crate::response::BodyStream for CutStream {
             }
         }
     }
+
+    fn poll_ahead(&mut self, cx: &mut std::task::Context<'_>) {
+        self.inner.poll_ahead(cx);
+    }
 }

@@ -100,6 +100,12 @@ impl BodyStream for InMemory {
             return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
         }
     }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Some(stream) = &mut self.stream {
+            stream.poll_ahead(cx);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -56,8 +56,19 @@ pub const ACCEPT_BATCH_MAX: usize = 64;
 pub const ACCEPT_ALL_MAX: usize = 1024;
 /// How long nothing is accepted after that has failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE_MS: u64 = 500;
+/// A body made of several is made at once, as far as that needs no waiting, up to this size.
+pub const GATHERED_BYTES_MAX: u64 = 64 * 1024;
 /// Depth of subrequests.
 pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
+/// Subrequests that SSI makes for one request, in all depths.
+pub const SSI_INCLUDES_MAX: u32 = 10_000;
+/// Subrequests of one page that run at the same time, ahead of what is sent.
+pub const SSI_AHEAD_MAX: usize = 16;
+/// Bytes and parts of one page that wait for an earlier part.
+pub const SSI_QUEUE_BYTES_MAX: usize = 128 * 1024;
+pub const SSI_QUEUE_PARTS_MAX: usize = 64;
+/// Values of variables and contents of blocks of one request.
+pub const SSI_MEMORY_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of log lines buffered per file and thread before they are written early.
 pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
 /// Regular expression match attempts (PCRE): stops runaway backtracking.
@@ -66,3 +77,17 @@ pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
 pub const REGEX_SET_MIN: usize = 8;
 /// Compiled size of such a set; larger ones are not built.
 pub const REGEX_SET_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// `Link` fields of one early hint.
+pub const HINT_LINKS_MAX: usize = 32;
+/// Interim responses that wait for a client to take them; more are dropped.
+pub const INTERIM_UNSENT_BYTES_MAX: usize = 16 * 1024;
+/// What one thread remembers for `early_hints_learn`.
+pub const LEARNED_BYTES_MAX: usize = 1024 * 1024;
+/// The same for one URI.
+pub const LEARNED_ENTRY_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of log lines kept for a reader (a pipe, a terminal) or a disk that does not keep up; more are dropped.
+pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
+/// Buffers of one log that wait to be compressed on the pool; the next is compressed where it was filled.
+pub const LOG_PACKS_WAITING_MAX: usize = 8;
+/// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
+pub const LOG_SETTLE_MS_MAX: u64 = 5_000;

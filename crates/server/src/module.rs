@@ -4,6 +4,7 @@
 //! [`build`](crate::conf::build()) by the program.
 
 use crate::conf::Cx;
+use crate::metrics::Scrape;
 use crate::plan::Plan;
 use crate::vars::Variable;
 use brisk_conf::{Context, Diag, Directive};
@@ -65,6 +66,8 @@ pub struct Module {
     pub finish: Option<BlockHook>,
     /// Puts handlers and filters into a location's plan, if the module is configured there.
     pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
+    /// Tells the module's numbers to somebody who reads them, away from the event loops.
+    pub metrics: Option<fn(&mut Scrape)>,
 }
 
 /// For modules without configuration of their own.
@@ -86,5 +89,6 @@ impl Module {
         conf: || Arc::new(NoConf),
         finish: None,
         install: None,
+        metrics: None,
     };
 }

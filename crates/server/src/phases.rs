@@ -6,7 +6,7 @@ use crate::core::Satisfy;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Waiter};
 use crate::location::{self, Found};
-use crate::plan::{Handler, Purity, Stage};
+use crate::plan::{Handler, Purity};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
@@ -14,7 +14,7 @@ use brisk_http::Method;
 use std::sync::Arc;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Phase {
     /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
     #[default]
@@ -27,6 +27,8 @@ pub enum Phase {
     Access,
     PreContent,
     Content,
+    /// The response is there; a filter may have to wait.
+    Filters,
 }
 
 /// Where in the phases a request is; a handler that waited is asked again at the same place.
@@ -81,12 +83,14 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
         match run {
             Run::Respond | Run::Close => return run,
             Run::Disk(wanted) => {
+                r.hint_before_waiting();
                 let found = files::fetch(wanted.clone()).await;
                 r.fetched.push((wanted, found));
                 r.thread.files.must_confirm();
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
+                r.hint_before_waiting();
                 let flow = waiter(r).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
@@ -131,12 +135,15 @@ fn step(r: &mut Request) -> Flow {
         Phase::Access => access(r),
         Phase::PreContent => listed(r, |p| &p.precontent),
         Phase::Content => content(r),
+        // A filter that waited goes on in `act`.
+        Phase::Filters => Flow::Next,
     }
 }
 
 /// Acts on a handler's decision; `None`: go on with [`step`].
 fn act(r: &mut Request, flow: Flow) -> Option<Run> {
     match flow {
+        Flow::Next | Flow::Done if r.cursor.phase == Phase::Filters => return Some(filters(r)),
         Flow::Next => advance(r),
         Flow::Allowed => {
             let any = r.core().satisfy == Satisfy::Any;
@@ -149,10 +156,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 advance(r);
             }
         }
-        Flow::Done => {
-            finish(r);
-            return Some(Run::Respond);
-        }
+        Flow::Done => return Some(finish(r)),
         Flow::Status(status) => return refuse(r, status),
         Flow::Redirect { uri, args } => {
             if !redirect(r, uri, args) {
@@ -183,10 +187,7 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
         return None;
     }
     match special::status(r, status) {
-        Flow::Done => {
-            finish(r);
-            Some(Run::Respond)
-        }
+        Flow::Done => Some(finish(r)),
         Flow::Close => Some(Run::Close),
         other => act(r, other),
     }
@@ -438,20 +439,38 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 }
 
 /// The last step before a response is serialised: status, redirects made absolute, filters.
-fn finish(r: &mut Request) {
+fn finish(r: &mut Request) -> Run {
     if r.err_status != 0 {
         r.resp.status = r.err_status;
     } else if r.resp.status == 0 {
         r.resp.status = 200;
     }
     absolute_location(r);
+    refilter(r)
+}
+
+/// Runs a response, which may be another one than before, through all filters of its location.
+pub fn refilter(r: &mut Request) -> Run {
+    enter(r, Phase::Filters);
+    filters(r)
+}
+
+/// The filters that are left.
+fn filters(r: &mut Request) -> Run {
     let live = r.live.clone();
-    for (stage, filter) in &live.snap.location(r.loc).plan.filters {
-        // What a subrequest gives becomes part of another response, which has its own headers.
-        if r.depth == 0 || matches!(stage, Stage::Decoding | Stage::Content | Stage::Charset) {
-            filter.filter(r);
+    while let Some((stage, filter)) = live.snap.location(r.loc).plan.filters.get(r.cursor.handler) {
+        advance(r);
+        if r.depth > 0 && !stage.is_for_parts() {
+            continue;
         }
+        if let Some(waiter) = filter.wait(r) {
+            r.purity = Purity::Impure;
+            return Run::Wait(waiter);
+        }
+        filter.filter(r);
     }
+    r.learn_hints();
+    Run::Respond
 }
 
 /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
@@ -479,7 +498,8 @@ fn absolute_location(r: &mut Request) {
     }
     if core.port_in_redirect {
         let port = r.conn().local().map_or(0, |addr| addr.port());
-        if port != 80 && port != 0 {
+        let usual = if r.scheme() == "https" { 443 } else { 80 };
+        if port != usual && port != 0 {
             out.extend_from_slice(format!(":{port}").as_bytes());
         }
     }

@@ -1,6 +1,6 @@
 //! What a request does in one location: only what is configured there.
 
-use crate::flow::Flow;
+use crate::flow::{Flow, Waiter};
 use crate::request::Request;
 use std::any::Any;
 use std::sync::Arc;
@@ -19,6 +19,13 @@ impl<F: Fn(&mut Request) -> Flow + Send + Sync> Handler for F {
 /// Works on a response before it is sent: changes headers, wraps the body.
 pub trait Filter: Send + Sync {
     fn filter(&self, r: &mut Request);
+
+    /// Asked instead of [`filter`](Filter::filter) where the head depends on the whole body: what must be awaited
+    /// first. [`Flow::Next`] then goes on with the filters that follow; anything else takes the response's place.
+    fn wait(&self, r: &mut Request) -> Option<Waiter> {
+        let _ = r;
+        None
+    }
 }
 
 /// Writes a line, counts a request: runs when the response is sent or given up.
@@ -35,14 +42,29 @@ pub enum Stage {
     Headers,
     /// Undoes a coding that the client does not accept, or that later filters could not read through.
     Decoding,
-    /// Changes content: substitution, SSI, images.
+    /// Replaces text: `sub_filter`.
+    Substitution,
+    /// Changes the content as a whole: images.
     Content,
     /// Recodes: charset.
     Charset,
+    /// Carries out what the content asks for: SSI. What it includes has passed the filters of its own location, and
+    /// so is not touched by those above.
+    Inclusion,
+    /// Puts other answers before and behind the body: `addition`.
+    Surroundings,
     /// Compresses.
     Coding,
     /// Cuts ranges out of the finished body.
     Range,
+}
+
+impl Stage {
+    /// Whether the filters also work on subrequests: on what becomes part of another response, which has its own
+    /// headers.
+    pub(crate) fn is_for_parts(self) -> bool {
+        (Stage::Decoding..=Stage::Surroundings).contains(&self)
+    }
 }
 
 /// Whether an answer may be kept and given again to the same request target.
@@ -117,6 +139,11 @@ impl Plan {
     /// What a module put here: for variables, which belong to no phase.
     pub fn data<T: Any>(&self) -> Option<&T> {
         self.data.iter().find_map(|value| value.downcast_ref())
+    }
+
+    /// As [`Plan::data`], to be kept.
+    pub fn shared_data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.data.iter().find_map(|value| value.clone().downcast().ok())
     }
 
     pub fn note(&mut self, purity: Purity) {

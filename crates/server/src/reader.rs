@@ -3,6 +3,8 @@
 use crate::body::BodyError;
 use crate::request::Request;
 use crate::{h1, h2};
+use std::io;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// The body of one request, from the protocol that it came by. Each protocol has its arm, and knows the others not.
@@ -30,6 +32,14 @@ impl BodyReader {
         }
     }
 
+    /// The reader of a body that was read already.
+    pub fn spent(r: &Request) -> BodyReader {
+        match &r.link {
+            Some(exchange) => BodyReader::H2(h2::BodyReader::new(r, exchange)),
+            None => BodyReader::H1(h1::BodyReader::spent(r)),
+        }
+    }
+
     pub fn is_done(&self) -> bool {
         each!(self, reader => reader.is_done())
     }
@@ -52,6 +62,22 @@ impl BodyReader {
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
     pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
         each!(self, reader => reader.read(out, pause).await)
+    }
+
+    /// The same for those who wait for other things too. After `Pending` it is asked again with the same `pause`.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        pause: Duration,
+    ) -> Poll<Result<bool, BodyError>> {
+        each!(self, reader => reader.poll_read(cx, out, pause))
+    }
+
+    /// What the client sends behind a head that has made the connection, or the stream, a tunnel; false when it has
+    /// closed its side.
+    pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        each!(self, reader => reader.poll_raw(cx, out))
     }
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:

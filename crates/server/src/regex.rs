@@ -75,7 +75,7 @@ impl Candidates<'_> {
 }
 
 /// The groups of the last match in a request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Captures {
     subject: Vec<u8>,
     /// Start and end per group, group 0 first; `usize::MAX` for a group that took no part.
@@ -144,6 +144,24 @@ impl Regex {
         if self.groups == 0 {
             return self.matched_whole(r, subject);
         }
+        let Some(spans) = self.spans(r, subject) else { return false };
+        for &(group, id) in &*self.named {
+            let value = match spans.get(group) {
+                Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
+                _ => Some(Rc::from(&b""[..])),
+            };
+            r.vars.set(id, value);
+        }
+        let mut captures = r.captures.borrow_mut();
+        captures.subject.clear();
+        captures.subject.extend_from_slice(subject);
+        captures.spans = spans;
+        true
+    }
+
+    /// The bounds of all groups of a match, group 0 first, which are recorded nowhere; the end lies before the start of a
+    /// group that took no part.
+    pub fn spans(&self, r: &Request, subject: &[u8]) -> Option<Vec<(usize, usize)>> {
         let mut spans = Vec::with_capacity(self.groups + 1);
         let found = match &self.engine {
             Engine::Linear(re) => {
@@ -165,21 +183,7 @@ impl Regex {
                 }
             }
         };
-        if !found {
-            return false;
-        }
-        for &(group, id) in &*self.named {
-            let value = match spans.get(group) {
-                Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
-                _ => Some(Rc::from(&b""[..])),
-            };
-            r.vars.set(id, value);
-        }
-        let mut captures = r.captures.borrow_mut();
-        captures.subject.clear();
-        captures.subject.extend_from_slice(subject);
-        captures.spans = spans;
-        true
+        found.then_some(spans)
     }
 
     fn matched_whole(&self, r: &Request, subject: &[u8]) -> bool {
@@ -205,6 +209,48 @@ impl Regex {
     fn failed(&self, r: &Request, error: &pcre2::Error) -> bool {
         crate::rlog!(r, Alert, "pcre2_match() failed: {error} on \"{}\"", self.pattern);
         false
+    }
+}
+
+/// An expression that comes up while requests are answered, as in SSI. Its groups are the caller's.
+pub struct Adhoc {
+    engine: Engine,
+    names: Names,
+}
+
+impl Adhoc {
+    /// Compiles `pattern`; the error is a message for the log.
+    pub fn compile(pattern: &str) -> Result<Adhoc, String> {
+        let (engine, names) = compile(pattern, false)
+            .map_err(|(message, _)| format!("pcre2_compile() failed: {message} in \"{pattern}\""))?;
+        Ok(Adhoc { engine, names })
+    }
+
+    /// The names of the groups, the whole match first.
+    pub fn names(&self) -> &[Option<String>] {
+        &self.names
+    }
+
+    /// The groups of the first match, the whole match first; `None`: there is none. The error is a runaway match.
+    pub fn groups<'s>(&self, subject: &'s [u8]) -> Result<Option<Vec<Option<&'s [u8]>>>, String> {
+        let count = self.names.len().max(1);
+        let groups = |get: &dyn Fn(usize) -> Option<(usize, usize)>| {
+            let group = |i| get(i).and_then(|(start, end)| subject.get(start..end));
+            (0..count).map(group).collect()
+        };
+        match &self.engine {
+            Engine::Linear(re) => {
+                let mut locations = re.capture_locations();
+                let found = re.captures_read(&mut locations, subject);
+                Ok(found.map(|_| groups(&|i| locations.get(i))))
+            }
+            Engine::Pcre(re) => {
+                let mut locations = re.capture_locations();
+                let found = re.captures_read(&mut locations, subject);
+                let found = found.map_err(|error| format!("pcre2_match() failed: {error}"))?;
+                Ok(found.map(|_| groups(&|i| locations.get(i))))
+            }
+        }
     }
 }
 
@@ -266,6 +312,19 @@ mod tests {
         assert!(!matches(r"^/(?!private)", "/private"));
         assert!(matches(r"^/(\w)\1$", "/aa"));
         assert!(compile("(", false).is_err());
+    }
+
+    #[test]
+    fn groups_of_both_engines() {
+        for pattern in [r"(?P<a>x+)(y)?", r"(?P<a>x+)(?=y|$)(y)?"] {
+            let regex = Adhoc::compile(pattern).unwrap();
+            assert_eq!(regex.names()[1].as_deref(), Some("a"));
+            let groups = regex.groups(b"-xxy").unwrap().unwrap();
+            assert_eq!(groups, [Some(&b"xxy"[..]), Some(b"xx"), Some(b"y")]);
+            assert_eq!(regex.groups(b"-xx").unwrap().unwrap()[2], None);
+            assert_eq!(regex.groups(b"-").unwrap(), None);
+        }
+        assert!(Adhoc::compile("(").is_err_and(|error| error.starts_with("pcre2_compile() failed: ")));
     }
 
     #[test]

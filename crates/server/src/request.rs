@@ -9,6 +9,7 @@ use crate::counters::Ongoing;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::h2::Exchange;
+use crate::interim::Interim;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -27,6 +28,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
 
@@ -43,6 +45,23 @@ pub enum Persistence {
     #[default]
     Close,
     KeepAlive,
+}
+
+/// See [`Request::watch_client`].
+pub struct ClientWatch {
+    conn: Option<Rc<Connection>>,
+    link: Option<Rc<Exchange>>,
+}
+
+impl ClientWatch {
+    /// Ready when the client has gone away.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
+    }
 }
 
 /// One request. Boxed once and used again for later requests of the thread.
@@ -93,6 +112,10 @@ pub struct Request {
     /// `limit_rate` set by `set $limit_rate`.
     pub limit_rate: Option<u64>,
     pub resp: Response,
+    /// How interim responses are sent; `None` where that cannot be.
+    pub interim: Option<Rc<dyn Interim>>,
+    /// Hints were sent, or it was found that there are none.
+    pub(crate) hinted: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -105,6 +128,8 @@ pub struct Request {
     /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
     /// impure, only short-lived.
     pub same_until: i64,
+    /// The back end that is being asked, as messages name it.
+    pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Files and directories that were looked at.
     pub deps: Vec<Watch>,
     /// Files fetched by the pool for this request.
@@ -117,7 +142,6 @@ pub struct Request {
     pub body: RequestBody,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
-    pub id: RefCell<Option<[u8; 32]>>,
     /// One value per module that asked for it.
     pub slots: Vec<Box<dyn Any>>,
     /// As `slots`, for what variables find out: they see the request only from outside.
@@ -155,12 +179,15 @@ impl Request {
             persistence: Persistence::Close,
             limit_rate: None,
             resp: Response::default(),
+            interim: None,
+            hinted: false,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
             captures: RefCell::default(),
             purity: Purity::Pure,
             same_until: i64::MAX,
+            upstream: None,
             deps: Vec::new(),
             fetched: Vec::new(),
             started: Now::default(),
@@ -168,7 +195,6 @@ impl Request {
             completed: false,
             body: RequestBody::Unread,
             body_received: Cell::new(0),
-            id: RefCell::new(None),
             slots: Vec::new(),
             findings: RefCell::default(),
         }
@@ -199,6 +225,8 @@ impl Request {
         self.persistence = Persistence::Close;
         self.limit_rate = None;
         self.resp.clear();
+        self.interim = None;
+        self.hinted = false;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),
@@ -211,13 +239,13 @@ impl Request {
         self.captures.get_mut().clear();
         self.purity = Purity::Pure;
         self.same_until = i64::MAX;
+        self.upstream = None;
         self.deps.clear();
         self.fetched.clear();
         self.sent = Sent::default();
         self.completed = false;
         self.body = RequestBody::Unread;
         self.body_received.set(0);
-        *self.id.get_mut() = None;
         self.slots.clear();
         self.findings.get_mut().clear();
     }
@@ -272,6 +300,13 @@ impl Request {
         self.head.method == Method::Head
     }
 
+    /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.
+    pub fn method_name(&self) -> &[u8] {
+        let sent = self.head.method_name.of(&self.buf);
+        let is_same = self.depth > 0 || self.method == self.head.method || self.method == Method::Other;
+        if is_same { sent } else { self.method.as_str().as_bytes() }
+    }
+
     /// The file extension of the URI's last segment, without the dot.
     pub fn extension(&self) -> &[u8] {
         let name = memchr::memrchr(b'/', &self.uri).map_or(&self.uri[..], |at| &self.uri[at + 1..]);
@@ -287,7 +322,7 @@ impl Request {
 
     /// The scheme as clients see it.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     pub fn version(&self) -> Version {
@@ -309,6 +344,25 @@ impl Request {
     /// The value, if there is one.
     pub fn slot_ref<T: 'static>(&self) -> Option<&T> {
         self.slots.iter().find_map(|slot| slot.downcast_ref())
+    }
+
+    /// The value of [`Request::finding`], if there is one.
+    pub fn finding_ref<T: 'static>(&self) -> Option<Rc<T>> {
+        self.findings.borrow().iter().find_map(|value| value.clone().downcast().ok())
+    }
+
+    /// Ready when the client has gone away, so that its request need not be answered.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match (&self.link, &self.conn) {
+            (Some(exchange), _) => exchange.poll_gone(cx),
+            (None, Some(conn)) => conn.io.poll_closed(cx),
+            (None, None) => Poll::Pending,
+        }
+    }
+
+    /// The same for whoever has no request at hand.
+    pub fn watch_client(&self) -> ClientWatch {
+        ClientWatch { conn: self.conn.clone(), link: self.link.clone() }
     }
 
     /// This request's value of a module's type that variables share with handlers, made on first use.

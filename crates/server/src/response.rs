@@ -4,6 +4,7 @@ use crate::files::OpenFile;
 use crate::request::Request;
 use crate::text::Text;
 use std::cell::RefCell;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -47,10 +48,35 @@ pub enum Chunk {
     Flush,
 }
 
+/// Inside an [`io::Error`] of a stream: what has happened was logged already.
+#[derive(Debug)]
+pub struct Reported;
+
+impl Reported {
+    /// The error that ends a body.
+    pub fn error() -> io::Error {
+        io::Error::other(Reported)
+    }
+}
+
+impl fmt::Display for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body ended early")
+    }
+}
+
+impl std::error::Error for Reported {}
+
 /// A body that is made while it is sent. It is pulled when what it gave before has left.
 pub trait BodyStream {
     /// The next chunk; `None` is the end. An error ends the connection, because the head has been sent.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
+
+    /// Called while the client takes nothing: a stream with room of its own may fill it. What wakes the task then leads
+    /// to another call.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
 }
 
 /// A response's body.
@@ -71,6 +97,16 @@ impl Body {
             Body::Empty => Some(0),
             Body::One(piece) => Some(piece.len()),
             Body::Many(pieces) => Some(pieces.iter().map(Piece::len).sum()),
+            Body::Stream(_) => None,
+        }
+    }
+
+    /// The bytes of all pieces, if all of them are in memory.
+    pub fn in_memory(&self) -> Option<Vec<&[u8]>> {
+        match self {
+            Body::Empty => Some(Vec::new()),
+            Body::One(piece) => Some(vec![piece.in_memory()?]),
+            Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
             Body::Stream(_) => None,
         }
     }
@@ -121,9 +157,33 @@ pub struct Response {
     pub allow_ranges: bool,
     /// `$sent_http_…` of ranges: where in the whole a single range begins.
     pub vary: Option<Text>,
+    /// Behind the head both directions are raw bytes (RFC 9110 §7.8): the body goes to the client as it is, and takes
+    /// what the client sends by itself.
+    pub tunnel: bool,
 }
 
 impl Response {
+    /// All but the body and what makes trailers.
+    #[must_use]
+    pub fn head(&self) -> Response {
+        Response {
+            status: self.status,
+            reason: self.reason.clone(),
+            content_type: self.content_type.clone(),
+            charset: self.charset.clone(),
+            content_length: self.content_length,
+            content_encoding: self.content_encoding.clone(),
+            last_modified: self.last_modified,
+            etag: self.etag.clone(),
+            location: self.location.clone(),
+            server: self.server.clone(),
+            date: self.date.clone(),
+            headers: self.headers.clone(),
+            vary: self.vary.clone(),
+            ..Response::default()
+        }
+    }
+
     /// Forgets everything but memory.
     pub fn clear(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
@@ -151,6 +211,12 @@ impl Response {
 
     pub fn remove(&mut self, name: &str) {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    /// The body is not any more what others have said of its ranges.
+    pub fn clear_ranges(&mut self) {
+        self.allow_ranges = false;
+        self.remove("Accept-Ranges");
     }
 
     /// A complete small response.

@@ -5,7 +5,8 @@ use crate::flow::Flow;
 use crate::request::{Persistence, Request};
 use crate::response::Response;
 use crate::text::Text;
-use brisk_http::{Method, status as http_status};
+use brisk_http::uri::{Escape, escape};
+use brisk_http::{HeaderId, Method, status as http_status};
 
 /// What this server calls itself.
 pub const NAME: &str = "brisk";
@@ -118,6 +119,9 @@ fn builtin(r: &mut Request, status: u16) {
     if http_status::is_bodiless(wire) {
         return;
     }
+    if matches!(wire, 301 | 302) && r.core().msie_refresh && refresh(r) {
+        return;
+    }
     let Some(title) = http_status::error_title(status) else {
         r.resp.content_length = Some(0);
         return;
@@ -131,4 +135,21 @@ fn builtin(r: &mut Request, status: u16) {
          {note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
     );
     r.resp.text(wire, Text::Static(b"text/html"), body);
+}
+
+/// `msie_refresh`: a page that leads on instead of a redirect; false for whoever is not MSIE.
+fn refresh(r: &mut Request) -> bool {
+    r.purity = crate::plan::Purity::Impure;
+    let is_msie =
+        r.header(HeaderId::UserAgent).is_some_and(|agent| memchr::memmem::find(agent, b"MSIE ").is_some());
+    if !is_msie {
+        return false;
+    }
+    let Some(location) = r.resp.location.take() else { return false };
+    let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    escape(Escape::Refresh, &location, &mut page);
+    page.extend_from_slice(b"\"></head><body></body></html>\r\n");
+    r.err_status = 200;
+    r.resp.text(200, Text::Static(b"text/html"), page);
+    true
 }

@@ -8,16 +8,25 @@ use crate::body::{Content, RequestBody};
 use crate::common::Common;
 use crate::conf::ServerId;
 use crate::connection::Connection;
+use crate::h1;
 use crate::h2::Exchange;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::request::Request;
+use crate::response::{Body, BodyStream, Chunk, Piece, Response};
+use crate::text::Text;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
 use brisk_http::uri::Target;
 use brisk_http::{Method, RequestHead};
 use brisk_net::clock::Now;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 /// What subrequests of one request start from. Body streams keep it to ask later.
 pub struct Parent {
@@ -72,16 +81,32 @@ impl Parent {
 
     /// Runs a GET (or HEAD) of `uri` and gives the finished subrequest; its response is in
     /// [`resp`](Request::resp). `None` if subrequests are nested too deeply or the location closed the connection.
-    pub async fn run(&self, method: Method, uri: &[u8], args: &[u8]) -> Option<Box<Request>> {
+    pub async fn run(&self, method: Method, uri: &[u8], args: &[u8]) -> Option<Subrequest> {
+        let mut r = Subrequest(Some(self.begin(method, uri, args)));
         if self.depth >= SUBREQUEST_DEPTH_MAX {
+            let uri = String::from_utf8_lossy(uri);
+            crate::rlog!(r, Error, "subrequests cycle while processing \"{uri}\"");
             return None;
         }
-        let mut r = self.begin(method, uri, args);
         let run = phases::run(&mut r);
         match phases::drive(&mut r, run).await {
             Run::Respond => Some(r),
             _ => None,
         }
+    }
+
+    /// A copy of `r`, the request that this was made of, without its body: what works on the body asks it for
+    /// variables when the request itself is busy with being sent.
+    pub fn shadow(&self, r: &Request) -> Box<Request> {
+        let mut copy = self.begin(r.method, &r.uri, &r.args);
+        copy.depth = r.depth;
+        copy.internal = r.internal;
+        copy.loc = r.loc;
+        copy.unparsed_uri_valid = r.unparsed_uri_valid;
+        copy.resp = r.resp.head();
+        copy.limit_rate = r.limit_rate;
+        copy.findings.get_mut().clone_from(&r.findings.borrow());
+        copy
     }
 
     fn begin(&self, method: Method, uri: &[u8], args: &[u8]) -> Box<Request> {
@@ -109,4 +134,128 @@ impl Parent {
         r.started = self.started;
         r
     }
+}
+
+/// A finished subrequest. When it is done with, it is logged (`log_subrequest`) and its memory used again.
+pub struct Subrequest(Option<Box<Request>>);
+
+impl Deref for Subrequest {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        self.0.as_deref().expect("taken only when it is dropped")
+    }
+}
+
+impl DerefMut for Subrequest {
+    fn deref_mut(&mut self) -> &mut Request {
+        self.0.as_deref_mut().expect("taken only when it is dropped")
+    }
+}
+
+impl Drop for Subrequest {
+    fn drop(&mut self) {
+        let Some(r) = self.0.take() else { return };
+        // After a panic its state cannot be trusted.
+        if std::thread::panicking() {
+            return;
+        }
+        if r.core().log_subrequest {
+            h1::finish(&r);
+        }
+        r.thread.clone().put_request(r);
+    }
+}
+
+/// A subrequest whose body becomes part of another body. It runs when it is polled; nothing is collected.
+pub struct Part(State);
+
+enum State {
+    Running(Pin<Box<dyn Future<Output = Option<Subrequest>>>>),
+    Open { r: Subrequest, pieces: VecDeque<Piece>, stream: Option<Box<dyn BodyStream>> },
+    Over,
+}
+
+impl Part {
+    /// A GET of `uri`.
+    pub fn new(parent: &Rc<Parent>, uri: Vec<u8>, args: Vec<u8>) -> Part {
+        let parent = parent.clone();
+        Part(State::Running(Box::pin(async move { parent.run(Method::Get, &uri, &args).await })))
+    }
+
+    /// Runs the phases. Ready when the response is known; `None`: there is none, or it was given to its end.
+    pub fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Option<&mut Request>> {
+        if let State::Running(run) = &mut self.0 {
+            self.0 = match ready!(run.as_mut().poll(cx)) {
+                Some(mut r) => {
+                    let (pieces, stream) = match std::mem::take(&mut r.resp.body) {
+                        Body::Empty => (VecDeque::new(), None),
+                        Body::One(piece) => (VecDeque::from([piece]), None),
+                        Body::Many(pieces) => (pieces.into(), None),
+                        Body::Stream(stream) => (VecDeque::new(), Some(stream)),
+                    };
+                    State::Open { r, pieces, stream }
+                }
+                None => State::Over,
+            };
+        }
+        match &mut self.0 {
+            State::Open { r, .. } => Poll::Ready(Some(r)),
+            _ => Poll::Ready(None),
+        }
+    }
+
+    /// Puts another body in the place of the response, which must be known. It passes the filters of the
+    /// subrequest's location.
+    pub fn replace(&mut self, content_type: Option<Text>, body: Text) {
+        let State::Open { mut r, .. } = std::mem::replace(&mut self.0, State::Over) else { return };
+        r.err_status = 0;
+        r.completed = false;
+        r.resp = Response {
+            status: 200,
+            content_type,
+            content_length: Some(body.len() as u64),
+            body: Body::bytes(body),
+            ..Response::default()
+        };
+        self.0 = State::Running(Box::pin(async move {
+            let run = phases::refilter(&mut r);
+            matches!(phases::drive(&mut r, run).await, Run::Respond).then_some(r)
+        }));
+    }
+}
+
+impl BodyStream for Part {
+    /// Runs the phases, then gives the body.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if ready!(self.poll_response(cx)).is_none() {
+            return Poll::Ready(None);
+        }
+        let State::Open { r, pieces, stream } = &mut self.0 else { return Poll::Ready(None) };
+        let chunk = match (pieces.pop_front(), stream) {
+            (Some(piece), _) => Some(Ok(Chunk::Piece(piece))),
+            (None, Some(stream)) => ready!(stream.poll_chunk(cx)),
+            (None, None) => None,
+        };
+        match &chunk {
+            Some(Ok(Chunk::Piece(piece))) => r.sent.body_bytes += piece.len(),
+            Some(_) => {}
+            None => r.completed = true,
+        }
+        Poll::Ready(chunk)
+    }
+}
+
+/// A copy of a request at its content handler, for work that goes on when the request has been answered. It has no body,
+/// and nobody waits for its response.
+pub fn detached(r: &Request) -> Box<Request> {
+    let parent = Parent::without_body(r);
+    let mut copy = parent.begin(r.method, &r.uri, &r.args);
+    copy.loc = r.loc;
+    copy.internal = r.internal;
+    copy.unparsed_uri_valid = r.unparsed_uri_valid;
+    copy.location_valid = r.location_valid;
+    copy.captures = r.captures.clone();
+    copy.cursor = Cursor::at(Phase::Content);
+    copy
 }

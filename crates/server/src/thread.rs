@@ -8,11 +8,15 @@ use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1;
 use crate::h2;
+use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
+use crate::metrics::{Places, PlacesOfThread};
 use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
+use crate::service::Work;
+use crate::tls;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
@@ -37,6 +41,8 @@ pub struct Live {
     pub(crate) prepared_h2: RefCell<Prepared>,
     /// Limits of request heads, by [`ListenId`].
     pub(crate) head_options: Vec<HeadOptions>,
+    /// `None`: nobody asks for the numbers of requests.
+    pub(crate) places: Option<Places>,
 }
 
 impl Live {
@@ -56,6 +62,7 @@ impl Live {
                 }
             })
             .collect();
+        let places = snap.records_requests.then(Places::default);
         Live {
             snap,
             logs,
@@ -63,6 +70,7 @@ impl Live {
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             head_options,
+            places,
         }
     }
 
@@ -96,6 +104,7 @@ impl Live {
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             head_options: Vec::new(),
+            places: self.places.as_ref().map(|places| places.reduced(location)),
         }
     }
 }
@@ -107,6 +116,8 @@ pub struct Shared {
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
     pub connection_ids: AtomicU64,
     pub counters: Vec<Counters>,
+    /// Numbers of requests, by thread.
+    pub places: Vec<PlacesOfThread>,
     pub watcher: Option<Arc<Watcher>>,
     /// Readable when a thread that drains has no connection left.
     empty: OwnedFd,
@@ -119,6 +130,7 @@ impl Shared {
             mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
             connection_ids: AtomicU64::new(1),
             counters: (0..threads).map(|_| Counters::default()).collect(),
+            places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
             watcher,
             empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
@@ -172,6 +184,8 @@ pub struct Thread {
     // Boxed: they are handed around between the table, tasks and subrequests.
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Request>>>,
+    /// `early_hints_learn`.
+    pub(crate) learned: RefCell<Learned>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
     /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
@@ -182,6 +196,8 @@ pub struct Thread {
     pub(crate) accept_paused: Cell<bool>,
     /// Accepts nothing new.
     draining: Cell<bool>,
+    /// What the services of the present configuration do, in the thread that they run in.
+    work: RefCell<Option<Work>>,
 }
 
 thread_local! {
@@ -191,9 +207,12 @@ thread_local! {
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let thread = Rc::new(Thread {
             index,
-            files: Files::new(shared.watcher.clone()),
+            files: Files::new(shared.clone(), index),
             shared,
             logs: LogBuffers::default(),
             live: RefCell::new(Rc::new(live)),
@@ -201,6 +220,7 @@ impl Thread {
             slots: RefCell::default(),
             free: RefCell::default(),
             requests: RefCell::default(),
+            learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
             out: RefCell::new(Vec::with_capacity(64 << 10)),
             block: RefCell::default(),
@@ -209,6 +229,7 @@ impl Thread {
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
             draining: Cell::new(false),
+            work: RefCell::default(),
         });
         CURRENT.set(Some(thread.clone()));
         thread
@@ -274,10 +295,14 @@ impl Thread {
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let generation = live.generation;
+        if let Some(home) = Loop::try_current() {
+            home.measure_lag(live.snap.measures_lag);
+        }
         let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;
         drop(old);
+        self.start_services();
         let mut gone = Vec::new();
         {
             let mut listeners = self.listeners.borrow_mut();
@@ -307,6 +332,24 @@ impl Thread {
         self.listen(sockets)
     }
 
+    /// Begins what goes on beside requests; what did so for another configuration ends. One thread does it for all.
+    pub(crate) fn start_services(self: &Rc<Self>) {
+        self.end_services();
+        let live = self.live();
+        if self.index != 0 || live.snap.services.is_empty() {
+            return;
+        }
+        let work = Work::new(self.clone(), live.clone());
+        live.snap.services.iter().for_each(|service| service.clone().start(&work));
+        self.work.replace(Some(work));
+    }
+
+    fn end_services(&self) {
+        if let Some(work) = self.work.take() {
+            work.end();
+        }
+    }
+
     /// Addresses listened on.
     pub fn addresses(&self) -> Vec<Address> {
         self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
@@ -316,6 +359,7 @@ impl Thread {
     /// not brought its first request yet is still served.
     pub fn drain(self: &Rc<Self>) {
         self.draining.set(true);
+        self.end_services();
         self.stop_accepting();
         self.sessions(|_| true, h2::drain);
         let (live, now) = (self.live(), clock::mono_ms());
@@ -545,6 +589,7 @@ impl Driver for ThreadDriver {
                 return;
             }
             proxy_protocol::timed_out(&self.0.live(), &conn);
+            tls::timed_out(&self.0.live(), &conn);
             self.0.release(index);
         }
     }

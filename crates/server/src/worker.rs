@@ -2,9 +2,11 @@
 
 use crate::conf::Snapshot;
 use crate::core::LogLevel;
-use crate::log::{self, LogFile};
+use crate::limits::LOG_SETTLE_MS_MAX;
+use crate::log::{self, Entry, LogFile};
 use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
+use brisk_net::blocking::Serial;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,10 +22,7 @@ pub type Socket = (Address, OwnedFd);
 
 /// Writes a message that belongs to no request to the main error logs.
 pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
-    let line = log::line(level, None, message);
-    for to in live.snap.core.error_log.iter().filter(|to| to.level >= level) {
-        live.logs[to.log.0 as usize].message(level, &line);
-    }
+    log::write_all(&live.snap.core.error_log, &live.logs, &Entry::new(level, None, message));
 }
 
 /// The running threads of a worker process.
@@ -67,6 +66,7 @@ impl Worker {
                     let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
                     thread.listen(sockets)?;
+                    thread.start_services();
                     let _ = ready.send(Ok(()));
                     let result = home.run(&ThreadDriver(thread.clone()));
                     thread.logs.flush();
@@ -137,6 +137,7 @@ impl Worker {
     /// Writes out all buffered log lines; when it returns none is left that was made before.
     pub fn flush_logs(&self) {
         self.on_each(|| |thread: &Rc<Thread>| thread.logs.flush());
+        Serial::settle_all(Duration::from_millis(LOG_SETTLE_MS_MAX));
     }
 
     /// Runs something on every thread and waits for all.

@@ -188,11 +188,13 @@ impl Client {
     /// Reads the response to a request with this method.
     pub fn try_response(&mut self, method: &str) -> Result<Response, Failure> {
         let mut interim = Vec::new();
+        let mut interim_heads = Vec::new();
         loop {
             let head = parse_head(&self.take_head()?).map_err(Failure::Fault)?;
             if head.status < 200 && head.status != 101 {
                 framing(&head, method).map_err(Failure::Fault)?;
                 interim.push(head.status);
+                interim_heads.push(head.text);
                 continue;
             }
             let (end, length) = framing(&head, method).map_err(Failure::Fault)?;
@@ -204,7 +206,18 @@ impl Client {
                 End::Close => self.rest().map_err(|e| failure(&e))?,
             };
             let (status, reason, headers) = (head.status, head.reason, head.headers);
-            return Ok(Response { status, reason, headers, body, trailers, end, interim, head: head.text });
+            let head = head.text;
+            return Ok(Response {
+                status,
+                reason,
+                headers,
+                body,
+                trailers,
+                end,
+                interim,
+                interim_heads,
+                head,
+            });
         }
     }
 
@@ -312,6 +325,17 @@ impl Client {
         }
         let count = self.input.len().min(max);
         Ok(self.input.drain(..count).collect())
+    }
+
+    /// Waits until this text has come; gives all that has. It is still to be read.
+    ///
+    /// # Panics
+    /// If the connection ends before.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        while find(&self.input, text.as_bytes()).is_none() {
+            self.fill().unwrap_or_else(|failure| panic!("waiting for {text:?}: {failure}"));
+        }
+        String::from_utf8_lossy(&self.input).into_owned()
     }
 
     /// Everything up to the end of the connection.

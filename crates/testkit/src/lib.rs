@@ -5,6 +5,7 @@
 //! server reaches. Everything is on 127.0.0.1, each server has ports and files of its own, so tests run in parallel.
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod client;
 pub mod h2;
 pub mod load;
@@ -16,6 +17,7 @@ pub mod server;
 pub mod temp;
 pub mod wait;
 
+pub use application::Application;
 pub use client::Client;
 pub use h2::H2Client;
 pub use response::Response;

@@ -24,6 +24,8 @@ pub struct Response {
     pub end: End,
     /// Statuses of `1xx` responses that came before.
     pub interim: Vec<u16>,
+    /// Their heads.
+    pub interim_heads: Vec<String>,
     /// The head's bytes.
     pub head: String,
 }

@@ -9,13 +9,13 @@ use crate::head::{Parsed, Span, Version, fault_text};
 /// Where a head that arrives in pieces is continued.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    stage: Stage,
+    pub(super) stage: Stage,
     line: usize,
     from: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     #[default]
     New,
     StatusLine,
@@ -38,6 +38,8 @@ pub enum ResponseError {
     LengthAndTransferEncoding,
     /// A transfer coding other than `chunked`.
     UnknownTransferEncoding(Box<str>),
+    /// A gateway's `Status` is no status.
+    InvalidStatus(Box<str>),
 }
 
 impl fmt::Display for ResponseError {
@@ -55,6 +57,7 @@ impl fmt::Display for ResponseError {
             ResponseError::UnknownTransferEncoding(value) => {
                 write!(f, "upstream sent unknown \"Transfer-Encoding\": \"{value}\"")
             }
+            ResponseError::InvalidStatus(value) => write!(f, "upstream sent invalid status \"{value}\""),
         }
     }
 }
@@ -70,21 +73,27 @@ pub fn parse_response(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, Res
         head.clear();
         head.progress.stage = Stage::StatusLine;
     }
-    if head.progress.stage == Stage::StatusLine {
-        match scan(buf, head.progress.from) {
-            Scan::Line { end, next } => {
-                parse_status_line(&buf[..end], head)?;
-                head.progress = Progress { stage: Stage::Fields, line: next, from: next };
-            }
-            Scan::More { from } => {
-                check_status_prefix(buf)?;
-                head.progress.from = from;
-                return Ok(Parsed::Partial);
-            }
-            Scan::Bad { .. } => return Err(ResponseError::NoStatusLine),
-        }
+    if head.progress.stage == Stage::StatusLine && status_line(buf, head)? == Parsed::Partial {
+        return Ok(Parsed::Partial);
     }
-    parse_fields(buf, head)
+    fields(buf, head)
+}
+
+/// The first line; then the stage is the fields.
+pub(super) fn status_line(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
+    match scan(buf, head.progress.from) {
+        Scan::Line { end, next } => {
+            parse_status_line(&buf[..end], head)?;
+            head.progress = Progress { stage: Stage::Fields, line: next, from: next };
+            Ok(Parsed::Complete)
+        }
+        Scan::More { from } => {
+            check_status_prefix(buf)?;
+            head.progress.from = from;
+            Ok(Parsed::Partial)
+        }
+        Scan::Bad { .. } => Err(ResponseError::NoStatusLine),
+    }
 }
 
 /// Refuses at once what cannot become a status line: an HTTP/0.9 body may have no line end at all.
@@ -136,7 +145,8 @@ fn skip_spaces(line: &[u8], from: usize) -> usize {
     from + line[from..].iter().take_while(|&&b| b == b' ').count()
 }
 
-fn parse_fields(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
+/// The fields, and the empty line behind them.
+pub(super) fn fields(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
     loop {
         let start = head.progress.line;
         if let Some(&first) = buf.get(start)

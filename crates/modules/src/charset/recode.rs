@@ -95,7 +95,7 @@ impl Recoder {
 /// Recodes a response's body.
 pub fn apply(resp: &mut Response, mut recoder: Recoder) {
     let body = std::mem::take(&mut resp.body);
-    if let Some(pieces) = in_memory(&body) {
+    if let Some(pieces) = body.in_memory() {
         let mut out = Vec::new();
         for bytes in pieces {
             recoder.recode(bytes, &mut out);
@@ -109,21 +109,11 @@ pub fn apply(resp: &mut Response, mut recoder: Recoder) {
         return;
     }
     // Ranges are cut from a stream in their order only; a client may ask in any.
-    resp.allow_ranges = false;
+    resp.clear_ranges();
     if !recoder.keeps_length() {
         resp.content_length = None;
     }
     resp.body = Body::Stream(Box::new(Recoded { inner: InMemory::new(body), recoder }));
-}
-
-/// The body's bytes, if all of them are in memory.
-fn in_memory(body: &Body) -> Option<Vec<&[u8]>> {
-    match body {
-        Body::Empty => Some(Vec::new()),
-        Body::One(piece) => Some(vec![piece.in_memory()?]),
-        Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
-        Body::Stream(_) => None,
-    }
 }
 
 /// A body that is recoded while it is sent.
@@ -153,6 +143,10 @@ impl BodyStream for Recoded {
                 Some(Ok(Chunk::Piece(Piece::Bytes(out.into()))))
             });
         }
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.inner.poll_ahead(cx);
     }
 }
 

@@ -119,7 +119,7 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
     resp.content_length = length;
     resp.content_encoding = Some(params.coding.name().into());
     // RFC 9110 §14.2: ranges would be of the coded bytes, which need not be the same the next time.
-    resp.allow_ranges = false;
+    resp.clear_ranges();
     weaken_etag(resp);
     Ok(())
 }

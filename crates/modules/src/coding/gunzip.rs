@@ -95,7 +95,7 @@ impl Filter for Gunzip {
         resp.body = body;
         resp.content_length = length;
         resp.content_encoding = None;
-        resp.allow_ranges = false;
+        resp.clear_ranges();
         weaken_etag(resp);
     }
 }
@@ -247,6 +247,10 @@ impl BodyStream for Inflated {
                 }
             }
         }
+    }
+
+    fn poll_ahead(&mut self, cx: &mut TaskContext<'_>) {
+        self.inner.poll_ahead(cx);
     }
 }
 

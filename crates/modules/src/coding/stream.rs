@@ -207,6 +207,10 @@ impl BodyStream for Coded {
             }
         }
     }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.inner.poll_ahead(cx);
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use brisk_net::{clock, sleep};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
 use brisk_server::flow::Flow;
+use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
@@ -28,6 +29,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
     install: Some(install),
+    metrics: Some(metrics),
 };
 
 static ROWS: &[Row] = &[
@@ -263,6 +265,14 @@ impl Outcome {
 #[derive(Default)]
 struct Status(Cell<Option<Outcome>>);
 
+fn metrics(to: &mut Scrape) {
+    const NAMES: [&str; 5] = ["passed", "delayed", "rejected", "delayed_dry_run", "rejected_dry_run"];
+    let what = ("brisk_limit_req_requests_total", "Requests by what limit_req said to them.");
+    for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
+        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &NAMES);
+    }
+}
+
 struct LimitReq {
     conf: Arc<Conf>,
 }
@@ -307,11 +317,14 @@ impl Handler for LimitReq {
                         );
                     }
                 }
-                status.0.set(Some(choose(Outcome::Rejected, Outcome::RejectedDryRun)));
+                let outcome = choose(Outcome::Rejected, Outcome::RejectedDryRun);
+                status.0.set(Some(outcome));
+                self.note(limit, outcome);
                 if dry_run { Flow::Next } else { Flow::Status(self.conf.status) }
             }
-            Together::Pass { delay_ms: 0, .. } => {
+            Together::Pass { delay_ms: 0, limit, .. } => {
                 status.0.set(Some(Outcome::Passed));
+                self.note(limit, Outcome::Passed);
                 Flow::Next
             }
             Together::Pass { delay_ms, excess, limit } => {
@@ -323,7 +336,9 @@ impl Handler for LimitReq {
                         format_args!("delaying request{note}, excess: {whole}.{rest:03}, by zone \"{zone}\""),
                     );
                 }
-                status.0.set(Some(choose(Outcome::Delayed, Outcome::DelayedDryRun)));
+                let outcome = choose(Outcome::Delayed, Outcome::DelayedDryRun);
+                status.0.set(Some(outcome));
+                self.note(limit, outcome);
                 if dry_run { Flow::Next } else { delay(delay_ms) }
             }
         }
@@ -360,6 +375,12 @@ impl LimitReq {
             }
         }
         Together::Uncounted
+    }
+
+    fn note(&self, limit: usize, outcome: Outcome) {
+        if let Some(counted) = &self.conf.limits[limit].counted {
+            counted.zone.state::<Counters>().outcomes.note(outcome as usize);
+        }
     }
 
     fn delay_ms(&self, limit: usize, excess: Millirequests) -> u64 {

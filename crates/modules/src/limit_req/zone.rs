@@ -1,6 +1,6 @@
 //! The counters of a zone: one per key, the least recently used of which give way when the memory is used up.
 
-use crate::limits::Parts;
+use crate::limits::{Outcomes, Parts};
 use hashbrown::HashTable;
 
 /// What a counter takes besides its key, allocator and table included.
@@ -23,11 +23,14 @@ pub enum Verdict {
 }
 
 /// A zone's state.
-pub struct Counters(Parts<Part>);
+pub struct Counters {
+    parts: Parts<Part>,
+    pub outcomes: Outcomes,
+}
 
 impl Counters {
     pub fn new(bytes: u64) -> Counters {
-        Counters(Parts::new(bytes, Part::new))
+        Counters { parts: Parts::new(bytes, Part::new), outcomes: Outcomes::default() }
     }
 
     /// Asks whether a request is within the burst, and counts it if so and if `account`.
@@ -39,7 +42,7 @@ impl Counters {
         now_ms: u64,
         account: bool,
     ) -> Verdict {
-        let (mut part, hash) = self.0.of(key);
+        let (mut part, hash) = self.parts.of(key);
         part.ask(hash, key, rate, burst, now_ms, account)
     }
 }

@@ -4,13 +4,12 @@ use super::{Conf, Expires, Flags, Mode};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use brisk_http::HeaderId;
-use brisk_http::date::Civil;
+use brisk_http::date;
 use brisk_net::clock;
 use brisk_server::plan::Filter;
 use brisk_server::request::Request;
 use brisk_server::vars::builtin::find_cookie;
 use std::cell::OnceCell;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -188,7 +187,7 @@ fn set_cookie(conf: &Conf, value: &[u8], now: i64) -> Vec<u8> {
         Expires::Max => out.extend_from_slice(b"; expires=Thu, 31-Dec-37 23:55:55 GMT"),
         Expires::After(seconds) => {
             out.extend_from_slice(b"; expires=");
-            cookie_time(now.saturating_add(seconds), &mut out);
+            date::append_cookie(now.saturating_add(seconds), &mut out);
         }
     }
     if let Some(domain) = &conf.domain {
@@ -209,23 +208,6 @@ fn set_cookie(conf: &Conf, value: &[u8], now: i64) -> Vec<u8> {
         out.extend_from_slice(samesite.as_bytes());
     }
     out
-}
-
-/// `Thu, 31-Dec-37 23:55:55 GMT`; from 2038 on with four digits, or it would be taken for 1938.
-fn cookie_time(secs: i64, out: &mut Vec<u8>) {
-    let civil = Civil::from_unix(secs);
-    let year = if civil.year > 2037 { civil.year.to_string() } else { format!("{:02}", civil.year % 100) };
-    // Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        "{}, {:02}-{}-{year} {:02}:{:02}:{:02} GMT",
-        civil.weekday_name(),
-        civil.day,
-        civil.month_name(),
-        civil.hour,
-        civil.minute,
-        civil.second
-    );
 }
 
 #[cfg(test)]
@@ -268,7 +250,7 @@ mod tests {
             "uid=V; expires=Thu, 01-Jan-70 00:00:10 GMT; domain=a.b; path=/x; secure; httponly; samesite=lax"
         );
         let mut out = Vec::new();
-        cookie_time(2_145_916_800, &mut out);
+        date::append_cookie(2_145_916_800, &mut out);
         assert_eq!(out, b"Fri, 01-Jan-2038 00:00:00 GMT");
     }
 

@@ -101,7 +101,11 @@ pub fn build(
         logs: Vec::new(),
         folders: Vec::new(),
         reads_bodies: false,
+        records_requests: false,
+        measures_lag: false,
         zones: Vec::new(),
+        services: Vec::new(),
+        data: Vec::new(),
         named: HashMap::new(),
         rows,
     };
@@ -294,7 +298,12 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         logs: global.logs,
         folders: global.folders,
         zones: global.zones,
+        services: global.services,
+        data: global.data,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
+        modules: global.modules,
+        records_requests: global.records_requests,
+        measures_lag: global.measures_lag,
     })
 }

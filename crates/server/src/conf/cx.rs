@@ -30,7 +30,13 @@ pub struct Global<'a> {
     pub folders: Vec<PathBuf>,
     /// See [`Cx::reads_bodies`].
     pub(super) reads_bodies: bool,
+    /// See [`Cx::records_requests`].
+    pub(super) records_requests: bool,
+    /// See [`Cx::measures_lag`].
+    pub(super) measures_lag: bool,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
+    pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
+    pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,
     pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,
@@ -114,6 +120,16 @@ impl<'a> Cx<'_, 'a> {
         self.global.reads_bodies = true;
     }
 
+    /// Says that the numbers of requests are given out somewhere, so that they must be recorded.
+    pub fn records_requests(&mut self) {
+        self.global.records_requests = true;
+    }
+
+    /// Says that it must be known how long requests have been waiting for the event loop.
+    pub fn measures_lag(&mut self) {
+        self.global.measures_lag = true;
+    }
+
     /// A relative path starts at the prefix.
     pub fn full_path(&self, path: &str) -> String {
         self.global.env.full(path)
@@ -132,7 +148,9 @@ impl<'a> Cx<'_, 'a> {
 
     /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
     pub fn block_here(&mut self, directive: &Directive) {
+        let module = self.module;
         super::block::directives(self, directive.block.as_deref().unwrap_or_default());
+        self.module = module;
     }
 
     /// Resolves an inner block and stores it as location `id`.

@@ -1,15 +1,19 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
+use super::Modules;
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
 use crate::log::Syslog;
 use crate::plan::Plan;
 use crate::server_name::NameTable;
+use crate::service::Service;
+use crate::tls::Rules;
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,6 +110,8 @@ pub struct Server {
     /// The block itself as a location: server-level rewrite, defaults.
     pub root: LocationId,
     pub named: HashMap<Box<[u8]>, LocationId>,
+    /// What its `ssl_…` directives say; nothing without any that matters.
+    pub tls: Option<Arc<Rules>>,
 }
 
 /// A `location` block, a server block as such, or the inside of an `if` or `limit_except`.
@@ -132,8 +138,17 @@ pub struct Snapshot {
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
+    /// What goes on while this configuration is live.
+    pub services: Vec<Arc<dyn Service>>,
+    /// What modules look up by type, wherever a request is: [`Snapshot::data`].
+    pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    pub modules: Modules,
+    /// Somebody may ask for the numbers of requests: they are recorded.
+    pub records_requests: bool,
+    /// Somebody asks how long requests have been waiting for the event loop.
+    pub measures_lag: bool,
 }
 
 impl Snapshot {
@@ -144,7 +159,7 @@ impl Snapshot {
     #[must_use]
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
         let own = self.server(server);
-        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new() };
+        let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
         Snapshot {
             main: self.main.clone(),
             core: self.core.clone(),
@@ -155,9 +170,19 @@ impl Snapshot {
             logs: Vec::new(),
             folders: Vec::new(),
             zones: Vec::new(),
+            services: Vec::new(),
+            data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            modules: self.modules,
+            records_requests: self.records_requests,
+            measures_lag: self.measures_lag,
         }
+    }
+
+    /// What a module has put into [`Global::data`](super::Global::data).
+    pub fn data<T: Any>(&self) -> Option<&T> {
+        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn location(&self, id: LocationId) -> &Location {

@@ -2,9 +2,11 @@
 
 use super::{Http2Conf, TypeMap};
 use crate::conf::{LocationId, LogId};
+use crate::log::Format;
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
+use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ impl LogLevel {
 pub struct LogTo {
     pub log: LogId,
     pub level: LogLevel,
+    pub format: Format,
 }
 
 /// Where files of a location are: `root` or `alias`.
@@ -209,7 +212,11 @@ pub struct CoreConf {
     pub client_max_body_size: u64,
     pub default_type: Arc<[u8]>,
     pub directio: Option<u64>,
+    /// Hints are sent if one of these is neither empty nor `0`.
     pub early_hints: Arc<[Template]>,
+    /// Values of `Link` fields to hint at.
+    pub early_hints_add: Arc<[Template]>,
+    pub early_hints_learn: bool,
     pub error_log: Arc<[LogTo]>,
     pub error_pages: Arc<[ErrorPage]>,
     pub etag: bool,
@@ -242,7 +249,12 @@ pub struct CoreConf {
     pub port_in_redirect: bool,
     pub post_action: Option<Arc<[u8]>>,
     pub recursive_error_pages: bool,
+    pub msie_refresh: bool,
     pub reset_timedout_connection: bool,
+    /// `resolver`.
+    pub resolver: Option<Arc<Resolver>>,
+    /// How long a name may take to be looked up.
+    pub resolver_timeout: Duration,
     pub root: Arc<Root>,
     pub satisfy: Satisfy,
     pub send_timeout: Duration,
@@ -251,6 +263,8 @@ pub struct CoreConf {
     pub sendfile_max_chunk: u64,
     pub server_name_in_redirect: bool,
     pub server_tokens: ServerTokens,
+    /// Bytes of a subrequest's answer that is to be a value.
+    pub subrequest_output_buffer_size: u64,
     pub symlinks: Arc<Symlinks>,
     pub tcp_nodelay: bool,
     pub tcp_nopush: bool,
@@ -286,6 +300,8 @@ impl Default for CoreConf {
             default_type: Arc::from(&b"text/plain"[..]),
             directio: None,
             early_hints: Arc::new([]),
+            early_hints_add: Arc::new([]),
+            early_hints_learn: false,
             error_log: Arc::new([]),
             error_pages: Arc::new([]),
             etag: true,
@@ -322,7 +338,10 @@ impl Default for CoreConf {
             port_in_redirect: true,
             post_action: None,
             recursive_error_pages: false,
+            msie_refresh: false,
             reset_timedout_connection: false,
+            resolver: None,
+            resolver_timeout: Duration::ZERO,
             root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
             satisfy: Satisfy::All,
             send_timeout: Duration::from_mins(1),
@@ -330,6 +349,7 @@ impl Default for CoreConf {
             sendfile_max_chunk: 2 << 20,
             server_name_in_redirect: false,
             server_tokens: ServerTokens::On,
+            subrequest_output_buffer_size: 4096,
             symlinks: Arc::new(Symlinks::Follow),
             tcp_nodelay: true,
             tcp_nopush: false,

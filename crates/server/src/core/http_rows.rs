@@ -4,7 +4,7 @@ use super::http_conf::{
     Aio, BodyFile, CoreConf, FileCacheConf, IfModifiedSince, LingeringClose, Rate, Satisfy, ServerTokens,
     Symlinks, TempPath,
 };
-use super::{listen, location_rows, types};
+use super::{listen, location_rows, resolver, types};
 use crate::conf::{Cx, invalid_parameter, invalid_value};
 use crate::module::{Row, Set};
 use crate::{ignored, row, simple};
@@ -115,7 +115,7 @@ pub static ROWS: &[Row] = &[
         D::Told("logs/error.log error"),
         Replace,
         true,
-        "A file, stderr or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg.",
+        "A file, stderr or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal.",
         Set::Simple(location_rows::error_log)
     ),
     row!(
@@ -265,6 +265,15 @@ pub static ROWS: &[Row] = &[
     ),
     simple!(
         CoreConf,
+        size,
+        "subrequest_output_buffer_size",
+        subrequest_output_buffer_size,
+        HSL,
+        "4k",
+        "The longest answer of a subrequest that may become a variable's value (SSI's include with set)."
+    ),
+    simple!(
+        CoreConf,
         number,
         "max_headers",
         max_headers,
@@ -284,6 +293,15 @@ pub static ROWS: &[Row] = &[
     simple!(
         CoreConf,
         flag,
+        "msie_refresh",
+        msie_refresh,
+        HSL,
+        "off",
+        "Whether MSIE gets pages that refresh to the target instead of redirects."
+    ),
+    simple!(
+        CoreConf,
+        flag,
         "recursive_error_pages",
         recursive_error_pages,
         HSL,
@@ -298,6 +316,25 @@ pub static ROWS: &[Row] = &[
         HSL,
         "off",
         "Whether timed-out connections are reset, which frees their memory in the kernel at once."
+    ),
+    row!(
+        "resolver",
+        HSL,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        false,
+        "Name servers (address, with a port if it is not 53) that are asked in turn for names that are known only at run time. valid= overrides how long answers are kept; ipv4=off and ipv6=off leave out a family. All threads share one cache.",
+        Set::Simple(resolver::set)
+    ),
+    simple!(
+        CoreConf,
+        msec,
+        "resolver_timeout",
+        resolver_timeout,
+        HSL,
+        "30s",
+        "How long a name may take to be looked up."
     ),
     simple!(
         CoreConf,
@@ -464,12 +501,38 @@ pub static ROWS: &[Row] = &[
         D::Nothing,
         Replace,
         false,
-        "Passes a back end's 103 responses on, if any of the given values is neither empty nor 0.",
+        "Who gets 103 (Early Hints) responses, from back ends and from early_hints_add and early_hints_learn: requests for which any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
             cx.conf::<CoreConf>().early_hints = list.into();
             Ok(())
         })
+    ),
+    row!(
+        "early_hints_add",
+        HSL,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        true,
+        "Values of Link fields, such as \"</style.css>; rel=preload; as=style\", that are sent in a 103 response when a request must wait for its answer, to those whom early_hints names. An answer that is there at once has no hints.",
+        Set::Simple(|cx, d| {
+            let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+            let first = cx.first;
+            let conf = cx.conf::<CoreConf>();
+            let before = if first { &[][..] } else { &conf.early_hints_add };
+            conf.early_hints_add = before.iter().cloned().chain(list).collect();
+            Ok(())
+        })
+    ),
+    simple!(
+        CoreConf,
+        flag,
+        "early_hints_learn",
+        early_hints_learn,
+        HSL,
+        "off",
+        "Remembers the Link fields (preload, preconnect) of the last response of each URI that is not private, and sends them as early_hints_add does."
     ),
     row!(
         "lingering_close",
@@ -778,13 +841,6 @@ pub static ROWS: &[Row] = &[
     ),
     ignored!("request_pool_size", HS, Arity::ONE, "Memory per request.", "memory is allocated as needed"),
     ignored!(
-        "subrequest_output_buffer_size",
-        HSL,
-        Arity::ONE,
-        "Buffer for subrequests.",
-        "memory is allocated as needed"
-    ),
-    ignored!(
         "server_names_hash_bucket_size",
         HTTP,
         Arity::ONE,
@@ -825,13 +881,6 @@ pub static ROWS: &[Row] = &[
         HSL,
         Arity::ONE,
         "Padding of error pages for MSIE.",
-        "no browser in use needs it"
-    ),
-    ignored!(
-        "msie_refresh",
-        HSL,
-        Arity::ONE,
-        "Refreshes instead of redirects for MSIE.",
         "no browser in use needs it"
     ),
 ];

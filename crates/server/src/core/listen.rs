@@ -116,8 +116,8 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             socket = false;
         }
         ("ssl", None) => {
-            return Err(Diag::emerg(token.span, "the \"ssl\" parameter is not supported yet")
-                .help("this build has no TLS; put the server behind one that has"));
+            spec.prefix.tls = true;
+            socket = false;
         }
         ("http2", None) => {
             let text =
@@ -315,6 +315,28 @@ impl Protocols {
     }
 }
 
+/// Every server of a TLS address that a handshake can lead to needs a certificate, as nginx has it: the default one, which
+/// stands in for the others — unless it only refuses.
+fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerId) {
+    let rules = |server: ServerId| global.servers[server.0 as usize].tls.as_deref();
+    let has_own = |server| rules(server).is_some_and(|rules| rules.context.is_some());
+    let rejects = |server| rules(server).is_some_and(|rules| rules.reject);
+    let lacks = |index: &&usize| {
+        let server = global.listens[**index].server;
+        match (server == default, rejects(default)) {
+            (true, rejects) => !rejects && !has_own(default),
+            (false, true) => !has_own(server) && !rejects(server),
+            (false, false) => false,
+        }
+    };
+    if let Some(&index) = specs.iter().find(lacks) {
+        let text = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        let diag = Diag::emerg(global.listens[index].span, text)
+            .help("add ssl_certificate and ssl_certificate_key to the server");
+        global.diags.push(diag);
+    }
+}
+
 fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Listen {
     let mut names = NameTable::default();
     let mut default_server = None;
@@ -354,6 +376,9 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
         }
     }
     let default_server = default_server.unwrap_or(global.listens[specs[0]].server);
+    if protocols.all.is_some_and(|prefix| prefix.tls) {
+        check_certificates(global, specs, default_server);
+    }
     Listen {
         address: address.clone(),
         options: options.unwrap_or_default(),

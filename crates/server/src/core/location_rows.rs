@@ -4,7 +4,7 @@ use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogT
 use super::main_conf::MainConf;
 use crate::conf::{Cx, LogTarget, Server, ServerId};
 use crate::location::Pattern;
-use crate::log::Syslog;
+use crate::log::{Format, Syslog};
 use crate::server_name::Name;
 use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token, value};
@@ -18,7 +18,8 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
             path => LogTarget::File(path.to_string()),
         };
         let log = cx.global.log(target);
-        cx.conf::<CoreConf>().error_log = Arc::new([LogTo { log, level: LogLevel::Error }]);
+        cx.conf::<CoreConf>().error_log =
+            Arc::new([LogTo { log, level: LogLevel::Error, format: Format::Text }]);
     }
     Ok(())
 }
@@ -34,7 +35,12 @@ pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let root = cx.global.reserve_location();
     let id = ServerId(cx.global.servers.len() as u32);
-    cx.global.servers.push(Server { name: Box::default(), root, named: hashbrown::HashMap::new() });
+    cx.global.servers.push(Server {
+        name: Box::default(),
+        root,
+        named: hashbrown::HashMap::new(),
+        tls: None,
+    });
     cx.global.names.push(Vec::new());
     let before = cx.global.listens.len();
     cx.child(root, d, Context::SERVER, b"", |_| {});
@@ -328,7 +334,17 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         text => LogTarget::File(cx.full_path(text)),
     };
     let mut level = LogLevel::Error;
+    let mut format = Format::Text;
     for token in &d.args[1..] {
+        if let Some(name) = token.str().strip_prefix("format=") {
+            let formats = [("text", Format::Text), ("json", Format::Json), ("color", Format::Color)];
+            let found = formats.iter().find(|(have, _)| *have == name);
+            format = found.map(|(_, format)| *format).ok_or_else(|| {
+                Diag::emerg(token.span, format!("invalid log format \"{name}\""))
+                    .help("it is text, json or color")
+            })?;
+            continue;
+        }
         level = match token.str() {
             text if text.starts_with("debug_") => LogLevel::Debug,
             text => LogLevel::parse(text).ok_or_else(|| {
@@ -341,7 +357,7 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
     let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };
-    list.push(LogTo { log, level });
+    list.push(LogTo { log, level, format });
     conf.error_log = list.into();
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod listen;
 mod location_rows;
 mod main_conf;
 mod main_rows;
+pub mod resolver;
 mod simple;
 mod types;
 
@@ -36,4 +37,5 @@ pub static HTTP: Module = Module {
     conf: || std::sync::Arc::new(CoreConf::default()),
     finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
+    ..Module::EMPTY
 };

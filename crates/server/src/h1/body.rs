@@ -7,9 +7,10 @@ use crate::request::Request;
 use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
 use brisk_http::framing::BodyFraming;
 use brisk_http::{HeaderId, Version};
-use brisk_net::timeout;
+use brisk_net::{Deadline, timeout};
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 enum State {
@@ -35,6 +36,9 @@ pub struct BodyReader {
     received: u64,
     /// The client waits for leave to send (`Expect: 100-continue`).
     expects: bool,
+    /// What has not left of that leave.
+    unsent: Vec<u8>,
+    deadline: Deadline,
 }
 
 impl BodyReader {
@@ -51,7 +55,20 @@ impl BodyReader {
         // RFC 9110 §10.1.1: ignored in HTTP/1.0 requests.
         let expects = r.head.version >= Version::Http11
             && r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
-        BodyReader { conn, state, limit: r.core().client_max_body_size, received: 0, expects }
+        BodyReader {
+            conn,
+            state,
+            limit: r.core().client_max_body_size,
+            received: 0,
+            expects,
+            unsent: Vec::new(),
+            deadline: Deadline::default(),
+        }
+    }
+
+    /// The reader of a body that was read already.
+    pub fn spent(r: &Request) -> BodyReader {
+        BodyReader { state: State::Done, expects: false, ..BodyReader::new(r) }
     }
 
     pub fn is_done(&self) -> bool {
@@ -75,50 +92,104 @@ impl BodyReader {
 
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
     pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+        std::future::poll_fn(|cx| self.poll_read(cx, out, pause)).await
+    }
+
+    /// The same for those who wait for other things too. After `Pending` it is asked again with the same `pause`.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        pause: Duration,
+    ) -> Poll<Result<bool, BodyError>> {
         let before = out.len();
-        let result = self.try_read(out, pause).await;
+        let result = ready!(self.try_read(cx, out, pause));
+        self.deadline.clear();
         if result.is_err() {
             out.truncate(before);
             self.state = State::Broken;
         }
-        result
+        Poll::Ready(result)
     }
 
-    async fn try_read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+    fn try_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        pause: Duration,
+    ) -> Poll<Result<bool, BodyError>> {
         let before = out.len();
         loop {
             self.take_input(out)?;
             if out.len() > before {
-                return Ok(true);
+                self.expects = false;
+                return Poll::Ready(Ok(true));
             }
             if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
-                return Ok(false);
-            }
-            self.say_continue(pause).await?;
-            loop {
-                match self.receive(out) {
-                    Ok(0) => return Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into())),
-                    Ok(_) => break,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        timeout(pause, self.conn.io.readable()).await.map_err(|_| BodyError::TimedOut)?;
-                    }
-                    Err(error) => return Err(BodyError::Gone(error)),
+                // nginx answers the expectation of an empty body too.
+                if self.expects || !self.unsent.is_empty() {
+                    self.deadline.set(pause);
+                    ready!(self.say_continue(cx))?;
                 }
+                return Poll::Ready(Ok(false));
             }
-            if out.len() > before {
-                return Ok(true);
+            if !self.deadline.is_set() {
+                self.deadline.set(pause);
+            }
+            ready!(self.say_continue(cx))?;
+            match self.receive(out) {
+                Ok(0) => return Poll::Ready(Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(_) => self.deadline.set(pause),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.deadline.poll_over(cx) {
+                        return Poll::Ready(Err(BodyError::TimedOut));
+                    }
+                    ready!(self.conn.io.poll_readable(cx));
+                }
+                Err(error) => return Poll::Ready(Err(BodyError::Gone(error))),
             }
         }
     }
 
     /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
-    async fn say_continue(&mut self, pause: Duration) -> Result<(), BodyError> {
-        if !std::mem::take(&mut self.expects) {
-            return Ok(());
+    fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        if std::mem::take(&mut self.expects) {
+            // Behind an interim response that has not left yet.
+            self.unsent = self.conn.unsent.take();
+            self.unsent.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let line = b"HTTP/1.1 100 Continue\r\n\r\n";
-        let written = timeout(pause, self.conn.io.write_all(line)).await.map_err(|_| BodyError::TimedOut)?;
-        written.map_err(BodyError::Gone)
+        while !self.unsent.is_empty() {
+            match self.conn.io.try_write(&self.unsent) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.deadline.poll_over(cx) {
+                        return Poll::Ready(Err(BodyError::TimedOut));
+                    }
+                    ready!(self.conn.io.poll_writable(cx));
+                }
+                Err(error) => return Poll::Ready(Err(BodyError::Gone(error))),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What the client sends behind a head that has made the connection a tunnel; false when it has closed its side.
+    pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        let mut input = self.conn.input.borrow_mut();
+        if !input.is_empty() {
+            out.append(&mut input);
+            return Poll::Ready(Ok(true));
+        }
+        drop(input);
+        loop {
+            match read_behind(&self.conn, out, READ_CHUNK_BYTES) {
+                Ok(count) => return Poll::Ready(Ok(count > 0)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.conn.io.poll_readable(cx));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
     }
 
     /// Reads once from the socket: data of known length straight to `out`, chunks to the connection's input.
@@ -184,6 +255,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
+        self.expects = false;
         self.limit = 0;
         let work = async {
             let mut sink = Vec::new();

@@ -169,6 +169,7 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
         || conn.listener.id.get().is_none()
         || r.thread.is_draining()
         || r.body.is_broken()
+        || r.resp.tunnel
         || disabled_for_browser(r);
     if over {
         r.persistence = Persistence::Close;

@@ -10,6 +10,7 @@ use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
 use crate::h2;
 use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
+use crate::metrics::{self, Ended};
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
@@ -17,6 +18,7 @@ use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
+use crate::tls;
 use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
@@ -34,7 +36,9 @@ pub const UNUSUAL: u64 = HeaderId::Range.bit()
     | HeaderId::TransferEncoding.bit()
     | HeaderId::Expect.bit()
     | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit();
+    | HeaderId::Te.bit()
+    | HeaderId::CacheControl.bit()
+    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -67,6 +71,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
             Ok(0) if conn.session.get().is_some() => h2::closed(&conn),
             Ok(0) => {
                 proxy_protocol::closed(&thread.live(), &conn);
+                tls::closed(&thread.live(), &conn);
                 thread.release(index);
             }
             Ok(count) => {
@@ -74,7 +79,10 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
                 used += count;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => thread.release(index),
+            Err(error) => {
+                tls::failed(&thread.live(), &conn, &error);
+                thread.release(index);
+            }
         }
     }
     answer(thread, &arena, &mut reads);
@@ -136,6 +144,10 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
             None => return,
         }
     }
+    if conn.awaits_hello.get() {
+        tls::opening(thread, &live, index, &conn, input);
+        return;
+    }
     if input.first() == Some(&b'P') {
         match h2::is_preface(&live, &conn, input) {
             Some(true) => {
@@ -181,7 +193,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && at == input.len() => thread.release(index),
+        Stand::Close { clean: true } if settled && at == input.len() => {
+            // Who sees the end of the connection finds the line in the log, as with nginx.
+            thread.logs.flush_due();
+            thread.release(index);
+        }
         stand => {
             conn.input.borrow_mut().extend_from_slice(&input[at..]);
             let rest = out[written..].to_vec();
@@ -353,6 +369,7 @@ fn prepared(
     out.extend_from_slice(&answer.bytes);
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
+    thread.counters().prepared.up();
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
@@ -368,6 +385,16 @@ fn prepared(
         r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
         r.completed = true;
         finish(r);
+    } else if let Some(places) = &live.places {
+        let ended = Ended {
+            server: answer.server,
+            location: answer.location,
+            status: answer.status,
+            sent_bytes: answer.bytes.len() as u64,
+            received_bytes: r.head.len as u64,
+            started_us: r.started.mono_us,
+        };
+        places.record(thread, live, ended);
     }
     true
 }
@@ -432,6 +459,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
 /// The log phase.
 #[inline]
 pub fn finish(r: &Request) {
+    metrics::record(r);
     let live = &r.live;
     for handler in &live.snap.location(r.loc).plan.log {
         handler.log(r);

@@ -5,6 +5,8 @@ use crate::connection::Connection;
 use crate::counters::Ongoing;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
+use crate::thread::Live;
+use crate::tls;
 use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
 use brisk_http::{HeadError, HeadOptions, HeaderId, Method, Version, parse_request};
@@ -14,7 +16,7 @@ use std::rc::Rc;
 /// Binds a fresh request to its connection and to the default server of its socket.
 pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     let live = r.live.clone();
-    r.server = default_server(&live.snap, listen, conn);
+    r.server = default_server(&live, listen, conn);
     r.loc = live.snap.server(r.server).root;
     r.conn = Some(conn.clone());
     r.started = clock::now();
@@ -38,6 +40,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     };
     target(r, listen)?;
     reread_header(r, listen)?;
+    tls::admit(r)?;
     for ignored in &r.head.ignored {
         crate::rlog!(
             r,
@@ -126,6 +129,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     }
     r.server = select(&live.snap, r, listen);
     r.loc = live.snap.server(r.server).root;
+    tls::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
         let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
         if parse_target(r.head.target.of(&r.buf), options, &mut r.target).is_err() {
@@ -171,8 +175,14 @@ fn wants_keepalive(r: &Request) -> bool {
     options.is_persistent(r.head.version) && r.head.version >= Version::Http10
 }
 
-fn default_server(snap: &Snapshot, listen: ListenId, conn: &Connection) -> ServerId {
-    let listen = snap.listen(listen);
+/// Until a host is known it is the one of the TLS handshake, if there was one.
+fn default_server(live: &Live, listen: ListenId, conn: &Connection) -> ServerId {
+    if let Some(facts) = conn.secure.get()
+        && facts.generation == live.generation
+    {
+        return facts.server;
+    }
+    let listen = live.snap.listen(listen);
     listen.local(|| conn.local()).map_or(listen.default_server, |local| local.default_server)
 }
 
@@ -182,6 +192,8 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
         Some(local) => (&local.names, local.default_server),
         None => (&listen.names, listen.default_server),
     };
+    // Without a host nothing else can be found than what the handshake has led to.
+    let default = if r.host.is_empty() { r.server } else { default };
     if names.is_empty() {
         return default;
     }

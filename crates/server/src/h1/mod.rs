@@ -9,7 +9,7 @@ mod head;
 mod hot;
 pub(crate) mod intake;
 mod send;
-mod serve;
+pub(crate) mod serve;
 
 pub use body::BodyReader;
 pub use hot::ready;

@@ -6,13 +6,16 @@ use crate::core::Rate;
 use crate::files::OpenFile;
 use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
 use crate::request::Request;
-use crate::response::{Body, Chunk, Piece};
+use crate::response::{Body, BodyStream, Chunk, Piece};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
-use brisk_net::{blocking, clock, file, sleep, timeout};
+use brisk_net::{Deadline, blocking, clock, file, sleep};
+use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// What a response is sent through: the socket, time-outs and the rate limit.
@@ -28,6 +31,9 @@ pub struct Sender {
     sent: u64,
     /// Bytes of chunked framing and trailers: `$body_bytes_sent` counts them, a rate limit does not.
     framing: u64,
+    /// The body that is being sent, if it is made while it is sent.
+    stream: Option<Box<dyn BodyStream>>,
+    deadline: Deadline,
 }
 
 /// The bytes that `limit_rate` or `limit_rate_after` says.
@@ -76,6 +82,8 @@ impl Sender {
             started_ms: clock::mono_ms(),
             sent: 0,
             framing: 0,
+            stream: None,
+            deadline: Deadline::default(),
         }
     }
 
@@ -85,7 +93,7 @@ impl Sender {
     }
 
     /// Writes bytes that are no body: heads, chunk framing.
-    pub async fn raw(&self, bytes: &[u8]) -> Result<(), SendError> {
+    pub async fn raw(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.conn.io.try_write(rest) {
@@ -97,12 +105,24 @@ impl Sender {
         Ok(())
     }
 
-    async fn wait(&self) -> Result<(), SendError> {
-        timeout(self.send_timeout, self.conn.io.writable()).await.map_err(|_| SendError::TimedOut)
+    /// Waits until something can be written. A stream may read ahead meanwhile.
+    async fn wait(&mut self) -> Result<(), SendError> {
+        self.deadline.set(self.send_timeout);
+        let Sender { conn, stream, deadline, .. } = self;
+        poll_fn(|cx| {
+            if let Some(stream) = stream {
+                stream.poll_ahead(cx);
+            }
+            if conn.io.poll_writable(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if deadline.poll_over(cx) { Poll::Ready(Err(SendError::TimedOut)) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// How much may be sent now; waits if it is nothing.
-    async fn allowance(&self) -> Result<u64, SendError> {
+    async fn allowance(&mut self) -> Result<u64, SendError> {
         if self.rate == 0 {
             return Ok(u64::MAX);
         }
@@ -113,7 +133,15 @@ impl Sender {
                 return Ok(allowed - self.sent);
             }
             let wait_ms = (self.sent - allowed) * 1000 / self.rate + 1;
-            if self.conn.closed_before(sleep(Duration::from_millis(wait_ms))).await {
+            let Sender { conn, stream, .. } = self;
+            let mut pause = sleep(Duration::from_millis(wait_ms));
+            let pause = poll_fn(|cx| {
+                if let Some(stream) = stream {
+                    stream.poll_ahead(cx);
+                }
+                Pin::new(&mut pause).poll(cx)
+            });
+            if conn.closed_before(pause).await {
                 return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
             }
         }
@@ -128,8 +156,9 @@ impl Sender {
     ) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
         let chunked = delimiting == Delimiting::Chunked;
+        let is_bodiless = r.is_head() || brisk_http::status::is_bodiless(r.resp.status);
         match body {
-            _ if r.is_head() || brisk_http::status::is_bodiless(r.resp.status) => self.raw(head).await?,
+            _ if is_bodiless && !r.resp.tunnel => self.raw(head).await?,
             Body::Empty => self.raw(head).await?,
             Body::One(piece) => {
                 self.piece_with_head(head, &piece, chunked).await?;
@@ -140,16 +169,11 @@ impl Sender {
                     self.piece_with_head(b"", piece, chunked).await?;
                 }
             }
-            Body::Stream(mut stream) => {
-                self.raw(head).await?;
-                loop {
-                    match std::future::poll_fn(|cx| stream.poll_chunk(cx)).await {
-                        None => break,
-                        Some(Err(error)) => return Err(error.into()),
-                        Some(Ok(Chunk::Flush)) => {}
-                        Some(Ok(Chunk::Piece(piece))) => self.piece_with_head(b"", &piece, chunked).await?,
-                    }
-                }
+            Body::Stream(stream) => {
+                let result = self.pull(head, stream, chunked).await;
+                // What it holds (a back end's connection, the request's body) is given back before the request ends.
+                self.stream = None;
+                result?;
             }
         }
         if chunked && !r.is_head() {
@@ -165,53 +189,81 @@ impl Sender {
         Ok(())
     }
 
+    /// The head leaves with the first piece, or when there is none for now: a body that fails before that has no
+    /// response (nginx: `postpone_output`).
+    async fn pull(
+        &mut self,
+        mut head: &[u8],
+        stream: Box<dyn BodyStream>,
+        chunked: bool,
+    ) -> Result<(), SendError> {
+        self.stream = Some(stream);
+        loop {
+            let next = poll_fn(|cx| match &mut self.stream {
+                Some(stream) => stream.poll_chunk(cx),
+                None => Poll::Ready(None),
+            });
+            match next.await {
+                None => return self.raw(head).await,
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(Chunk::Flush)) => self.raw(std::mem::take(&mut head)).await?,
+                Some(Ok(Chunk::Piece(piece))) => {
+                    self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
+                }
+            }
+        }
+    }
+
     async fn piece_with_head(&mut self, head: &[u8], piece: &Piece, chunked: bool) -> Result<(), SendError> {
         if piece.is_empty() {
             return self.raw(head).await;
         }
         let framed;
-        let mut framing = 0;
         let mut lead = head;
+        let mut tail: &[u8] = b"";
         if chunked {
             let mut bytes = head.to_vec();
             write_chunk_head(piece.len(), &mut bytes);
-            framing = bytes.len() - head.len();
+            self.framing += (bytes.len() - head.len() + CHUNK_END.len()) as u64;
             framed = bytes;
-            lead = &framed;
+            (lead, tail) = (&framed, CHUNK_END);
         }
         match piece {
-            Piece::Bytes(text) => self.bytes(lead, text).await?,
+            Piece::Bytes(text) => self.bytes(lead, text, tail).await,
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
                     let bytes =
                         content.get(range.start as usize..range.end as usize).ok_or(SendError::Truncated)?;
-                    self.bytes(lead, bytes).await?;
+                    self.bytes(lead, bytes, tail).await
                 }
-                None => self.file(lead, file, range.clone()).await?,
+                None => {
+                    self.file(lead, file, range.clone()).await?;
+                    self.raw(tail).await
+                }
             },
         }
-        if chunked {
-            self.raw(CHUNK_END).await?;
-            self.framing += (framing + CHUNK_END.len()) as u64;
-        }
-        Ok(())
     }
 
-    /// Writes `lead` and `bytes` with as few calls as possible.
-    async fn bytes(&mut self, mut lead: &[u8], mut bytes: &[u8]) -> Result<(), SendError> {
-        while !lead.is_empty() || !bytes.is_empty() {
+    /// Writes `bytes` with what comes before and behind, with as few calls as possible.
+    async fn bytes(&mut self, mut lead: &[u8], mut bytes: &[u8], tail: &[u8]) -> Result<(), SendError> {
+        let mut tail = tail;
+        while !lead.is_empty() || !bytes.is_empty() || !tail.is_empty() {
             let allowed = usize::try_from(self.allowance().await?).unwrap_or(usize::MAX).min(bytes.len());
-            let result = if lead.is_empty() {
+            let end: &[u8] = if allowed == bytes.len() { tail } else { b"" };
+            let result = if lead.is_empty() && end.is_empty() {
                 self.conn.io.try_write(&bytes[..allowed])
             } else {
-                self.conn.io.try_writev(&[IoSlice::new(lead), IoSlice::new(&bytes[..allowed])])
+                let parts = [IoSlice::new(lead), IoSlice::new(&bytes[..allowed]), IoSlice::new(end)];
+                self.conn.io.try_writev(&parts)
             };
             match result {
                 Ok(count) => {
                     let of_lead = count.min(lead.len());
+                    let of_bytes = (count - of_lead).min(bytes.len());
                     lead = &lead[of_lead..];
-                    bytes = &bytes[count - of_lead..];
-                    self.sent += (count - of_lead) as u64;
+                    bytes = &bytes[of_bytes..];
+                    tail = &tail[count - of_lead - of_bytes..];
+                    self.sent += of_bytes as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
                 Err(error) => return Err(error.into()),
@@ -262,7 +314,7 @@ impl Sender {
         Ok(())
     }
 
-    async fn more(&self, bytes: &[u8]) -> Result<(), SendError> {
+    async fn more(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.conn.io.try_write_more(rest) {
@@ -331,7 +383,7 @@ impl Sender {
             if count == 0 {
                 return Err(SendError::Truncated);
             }
-            self.bytes(lead, &buf[..count]).await?;
+            self.bytes(lead, &buf[..count], b"").await?;
             lead = b"";
             at += count as u64;
         }
@@ -342,12 +394,12 @@ impl Sender {
 /// Lets the loop turn once.
 async fn yield_now() {
     let mut yielded = false;
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if std::mem::replace(&mut yielded, true) {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }

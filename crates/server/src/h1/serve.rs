@@ -9,7 +9,9 @@ use crate::h2;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
+use crate::response::Reported;
 use crate::thread::Thread;
+use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
 use std::future::Future;
@@ -25,6 +27,8 @@ use std::time::Duration;
 pub enum Begin {
     /// With reading a head.
     Read,
+    /// With certificates that a handshake needs.
+    Load(Box<tls::Load>),
     /// With a request that has to wait.
     Request(Box<Request>, Run),
     /// With the end.
@@ -98,9 +102,17 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         thread.release(index);
         return;
     }
+    if conn.awaits_hello.get() && !tls::wait(&thread, &conn).await {
+        thread.release(index);
+        return;
+    }
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
+        Begin::Load(load) => match tls::finish(&thread.live(), &conn, *load).await {
+            true => Next::Read,
+            false => Next::Drop,
+        },
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
@@ -205,6 +217,8 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
+                // What the handshake has to send must leave before anything comes.
+                Some(Head::Idle) if conn.io.tls().is_some_and(brisk_net::Tls::has_control) => {}
                 Some(end) => return end,
             },
             None | Some(Ok(Parsed::Partial)) => {}
@@ -229,6 +243,14 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
             continue;
         }
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        if tls::is_opening(conn) {
+            match read {
+                Err(_) => tls::timed_out(&thread.live(), conn),
+                Ok(Err(error)) => tls::failed(&thread.live(), conn, &error),
+                Ok(Ok(_)) => tls::closed(&thread.live(), conn),
+            }
+            return Head::Gone;
+        }
         let mut r = thread.take_request();
         r.head = head;
         match read {
@@ -243,14 +265,20 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
 fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option<Head> {
     buf.resize(16 << 10, 0);
     match conn.io.try_read(buf) {
-        Ok(0) => Some(Head::Gone),
+        Ok(0) => {
+            tls::closed(&thread.live(), conn);
+            Some(Head::Gone)
+        }
         Ok(count) => {
             conn.input.borrow_mut().extend_from_slice(&buf[..count]);
             thread.files.must_confirm();
             None
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
-        Err(_) => Some(Head::Gone),
+        Err(error) => {
+            tls::failed(&thread.live(), conn, &error);
+            Some(Head::Gone)
+        }
     }
 }
 
@@ -314,8 +342,9 @@ async fn handle(
     keepalive: &mut Duration,
 ) -> Next {
     let mut r = Logged(Some(r));
+    r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
-    if matches!(run, Run::Respond) && r.has_unread_body() && !discard_received(&mut r) {
+    if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
         run = phases::drive(&mut r, run).await;
     }
@@ -398,7 +427,9 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
     }
-    let mut bytes = Vec::with_capacity(512);
+    r.interim = None;
+    let mut bytes = conn.unsent.take();
+    bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
     if r.core().post_action.is_none() {
@@ -415,6 +446,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
+    r.take_back_body();
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
@@ -428,6 +460,8 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
+        // Whoever made the body has told why it ended.
+        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {
@@ -463,6 +497,8 @@ pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
+    // Who sees the end of the connection finds the line in the log, as with nginx.
+    thread.logs.flush_due();
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {

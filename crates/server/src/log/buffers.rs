@@ -1,13 +1,13 @@
-//! One thread's unwritten lines, and its open logs with names that depend on requests.
+//! One thread's unwritten lines.
 
 use super::LogFile;
+use super::named::NamedLogs;
 use crate::conf::LogTarget;
-use crate::limits::LOG_BUFFER_BYTES;
+use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX};
 use crate::thread::Thread;
+use brisk_net::blocking::Serial;
 use brisk_net::{clock, sleep};
 use std::cell::RefCell;
-use std::io;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,24 +28,51 @@ struct Buffer {
     how: Option<Arc<Buffering>>,
     /// When the lines are written at the latest; 0: when the thread goes to sleep.
     due_ms: u64,
+    /// Where lines are packed.
+    packing: Serial,
 }
 
 impl Buffer {
     fn write(&mut self) {
-        match self.how.as_deref() {
-            _ if self.lines.is_empty() => return,
-            Some(Buffering { pack: Some(pack), .. }) => self.log.write(&pack(&self.lines)),
-            _ => self.log.write(&self.lines),
+        match &self.how {
+            _ if self.lines.is_empty() => {}
+            Some(how) if how.pack.is_some() => self.pack(how.clone()),
+            _ => {
+                self.log.write(&self.lines);
+                self.lines.clear();
+            }
         }
-        self.lines.clear();
+    }
+
+    /// Compresses on the pool, unless that does not keep up.
+    fn pack(&mut self, how: Arc<Buffering>) {
+        let (log, lines) = (self.log.clone(), Arc::<[u8]>::from(std::mem::take(&mut self.lines)));
+        let write = move |log: &LogFile, lines: &[u8]| {
+            if let Some(pack) = &how.pack {
+                log.write(&pack(lines));
+            }
+        };
+        if self.packing.waiting() < LOG_PACKS_WAITING_MAX {
+            let (write, log, lines) = (write.clone(), log.clone(), lines.clone());
+            if self.packing.run(move || write(&log, &lines)).is_ok() {
+                return;
+            }
+        }
+        write(&log, &lines);
+    }
+
+    /// Nothing waits to be written.
+    fn is_idle(&self) -> bool {
+        self.lines.is_empty() && self.packing.waiting() == 0
     }
 }
 
-/// See the module's head.
+/// See [the module's](super) head.
 #[derive(Default)]
 pub struct LogBuffers {
     buffers: RefCell<Vec<Buffer>>,
-    named: RefCell<Vec<Named>>,
+    /// Those whose names depend on requests.
+    pub named: NamedLogs,
 }
 
 impl LogBuffers {
@@ -62,7 +89,13 @@ impl LogBuffers {
         let at = match buffers.iter().position(|have| Arc::ptr_eq(&have.log, log)) {
             Some(at) => at,
             None => {
-                buffers.push(Buffer { log: log.clone(), lines: Vec::new(), how: None, due_ms: 0 });
+                buffers.push(Buffer {
+                    log: log.clone(),
+                    lines: Vec::new(),
+                    how: None,
+                    due_ms: 0,
+                    packing: Serial::default(),
+                });
                 buffers.len() - 1
             }
         };
@@ -83,48 +116,14 @@ impl LogBuffers {
         buffers.iter_mut().filter(|buffer| buffer.due_ms <= now).for_each(Buffer::write);
         // With thousands of logs (one per host) only those in use are kept.
         if buffers.len() > 64 {
-            buffers.retain(|buffer| !buffer.lines.is_empty());
+            buffers.retain(|buffer| !buffer.is_idle());
         }
     }
 
     /// Writes everything and closes what requests have opened.
     pub fn flush(&self) {
         self.buffers.borrow_mut().iter_mut().for_each(Buffer::write);
-        self.named.borrow_mut().clear();
-    }
-
-    /// Writes a line to a log whose name depends on the request. Without a cache it is opened for this line only.
-    pub fn write_named(&self, path: &str, cache: Option<&NamedCache>, line: &[u8]) -> io::Result<()> {
-        let now_ms = clock::mono_ms();
-        let Some(cache) = cache else {
-            open(path)?.write(line);
-            return Ok(());
-        };
-        let mut named = self.named.borrow_mut();
-        named.retain(|have| now_ms - have.used_ms <= cache.inactive.as_millis() as u64);
-        let at = named.iter().position(|have| *have.path == *path);
-        let mut entry = match at {
-            Some(at) => named.remove(at),
-            None => Named { path: path.into(), log: None, uses: 0, used_ms: now_ms, checked_ms: now_ms },
-        };
-        entry.uses += 1;
-        entry.used_ms = now_ms;
-        if now_ms - entry.checked_ms > cache.valid.as_millis() as u64 {
-            entry.checked_ms = now_ms;
-            entry.log = entry.log.filter(|log| is_still(path, log));
-        }
-        let log = match entry.log.take() {
-            Some(log) => log,
-            None => open(path)?,
-        };
-        log.write(line);
-        entry.log = (entry.uses >= cache.min_uses).then_some(log);
-        // The most recently used are last.
-        if named.len() >= cache.max {
-            named.remove(0);
-        }
-        named.push(entry);
-        Ok(())
+        self.named.clear();
     }
 }
 
@@ -145,36 +144,4 @@ fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>) {
             clock::mono_ms() + flush.as_millis() as u64
         }
     };
-}
-
-/// `open_log_file_cache`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedCache {
-    pub max: usize,
-    pub inactive: Duration,
-    /// How long it is believed that an open log is the file of its name.
-    pub valid: Duration,
-    pub min_uses: u64,
-}
-
-struct Named {
-    path: Box<str>,
-    log: Option<LogFile>,
-    uses: u64,
-    used_ms: u64,
-    checked_ms: u64,
-}
-
-fn open(path: &str) -> io::Result<LogFile> {
-    let target = LogTarget::File(path.into());
-    let fd = LogFile::open(&target)?;
-    Ok(LogFile::new(target, fd))
-}
-
-/// Whether the log is the file that its name stands for now.
-fn is_still(path: &str, log: &LogFile) -> bool {
-    match (rustix::fs::stat(path), rustix::fs::fstat(log.fd().as_fd())) {
-        (Ok(there), Ok(here)) => (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino),
-        _ => false,
-    }
 }

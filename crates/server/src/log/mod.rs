@@ -4,110 +4,25 @@
 //! requests of a wake-up, whole lines only, each file opened for appending. Error lines are written at once.
 
 mod buffers;
+mod entry;
+mod file;
+mod named;
 mod syslog;
 
-pub use buffers::{Buffering, LogBuffers, NamedCache, Pack};
+pub use buffers::{Buffering, LogBuffers, Pack};
+pub use entry::{About, Entry, Format};
+pub use file::LogFile;
+pub use named::NamedCache;
 pub use syslog::Syslog;
 
-use crate::conf::LogTarget;
 use crate::connection::Connection;
-use crate::core::LogLevel;
+use crate::core::{LogLevel, LogTo};
 use crate::request::Request;
 use crate::thread::Live;
 use brisk_net::{clock, sys};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// An open log, shared by all threads and by all configurations that name it.
-pub struct LogFile {
-    pub target: LogTarget,
-    fd: OwnedFd,
-    /// Lines that could not be written (full disk).
-    pub lost: AtomicU64,
-}
-
-impl LogFile {
-    pub fn new(target: LogTarget, fd: OwnedFd) -> LogFile {
-        LogFile { target, fd, lost: AtomicU64::new(0) }
-    }
-
-    /// Opens a log for appending.
-    pub fn open(target: &LogTarget) -> io::Result<OwnedFd> {
-        match target {
-            LogTarget::Stderr => Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?),
-            LogTarget::Syslog(syslog) => syslog.socket(),
-            LogTarget::File(path) => {
-                use rustix::fs::{Mode, OFlags};
-                let flags =
-                    OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-                let mode = Mode::from_raw_mode(0o644);
-                match rustix::fs::open(path.as_str(), flags, mode) {
-                    // /dev/stdout may be a socket (systemd, a supervisor), which cannot be opened by name.
-                    Err(rustix::io::Errno::NXIO) => match path.as_str() {
-                        "/dev/stdout" | "/proc/self/fd/1" => {
-                            Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
-                        }
-                        "/dev/stderr" | "/proc/self/fd/2" => {
-                            Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?)
-                        }
-                        _ => Err(rustix::io::Errno::NXIO.into()),
-                    },
-                    done => Ok(done?),
-                }
-            }
-        }
-    }
-
-    /// From now on all threads write to `fd`.
-    pub fn replace(&self, fd: &OwnedFd) -> io::Result<()> {
-        sys::replace_fd(fd.as_fd(), self.fd.as_fd())
-    }
-
-    pub fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    /// Writes a line of an error log.
-    pub fn message(&self, level: LogLevel, line: &str) {
-        match &self.target {
-            LogTarget::Syslog(syslog) => {
-                let line = line.trim_end_matches('\n').as_bytes();
-                self.count(syslog.send(&self.fd, Some(level as u8 - 1), line), 1);
-            }
-            _ => self.write(line.as_bytes()),
-        }
-    }
-
-    fn count(&self, done: io::Result<()>, lines: u64) {
-        if done.is_err() {
-            self.lost.fetch_add(lines, Ordering::Relaxed);
-        }
-    }
-
-    /// Writes whole lines. What cannot be written is counted and given up: a full disk stops nothing.
-    pub fn write(&self, mut lines: &[u8]) {
-        if let LogTarget::Syslog(syslog) = &self.target {
-            let line = lines.strip_suffix(b"\n").unwrap_or(lines);
-            self.count(syslog.send(&self.fd, None, line), 1);
-            return;
-        }
-        while !lines.is_empty() {
-            match rustix::io::write(&self.fd, lines) {
-                Ok(count) => lines = &lines[count..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => {
-                    let lost = lines.iter().filter(|&&b| b == b'\n').count() as u64;
-                    self.lost.fetch_add(lost, Ordering::Relaxed);
-                    return;
-                }
-            }
-        }
-    }
-}
 
 thread_local! {
     static STAMP: RefCell<(i64, String)> = const { RefCell::new((0, String::new())) };
@@ -130,41 +45,36 @@ pub fn stamp(secs: i64) -> String {
     })
 }
 
-/// A line as nginx writes it: time, level, process and thread, connection, message.
-pub fn line(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'_>) -> String {
-    let pid = rustix::process::getpid().as_raw_nonzero();
-    let mut out = format!("{} [{}] {pid}#{pid}: ", stamp(clock::now().unix_secs), level.as_str());
-    if let Some(id) = connection {
-        let _ = write!(out, "*{id} ");
+/// Writes a message to those of the logs that want it.
+pub fn write_all(list: &[LogTo], logs: &[Arc<LogFile>], entry: &Entry<'_>) {
+    for to in list.iter().filter(|to| to.level >= entry.level) {
+        logs[to.log.0 as usize].message(entry, to.format);
     }
-    let _ = write!(out, "{message}");
-    // A message may quote what a stranger sent: one message stays one line.
-    let mut safe = String::with_capacity(out.len() + 1);
-    for c in out.chars() {
-        if c.is_control() {
-            let _ = write!(safe, "\\x{:02X}", c as u32);
-        } else {
-            safe.push(c);
-        }
-    }
-    safe.push('\n');
-    safe
 }
 
 /// A location's error logs, for what happens on another thread when the request may be gone.
-pub struct ErrorLogs(Vec<(LogLevel, Arc<LogFile>)>);
+pub struct ErrorLogs(Vec<(LogTo, Arc<LogFile>)>);
 
 impl ErrorLogs {
     pub fn of(r: &Request) -> ErrorLogs {
         let logs = r.core().error_log.iter();
-        ErrorLogs(logs.map(|to| (to.level, r.live.logs[to.log.0 as usize].clone())).collect())
+        ErrorLogs(logs.map(|to| (*to, r.live.logs[to.log.0 as usize].clone())).collect())
+    }
+
+    /// The main level's, for what belongs to no request.
+    pub fn main(live: &Live) -> ErrorLogs {
+        let logs = live.snap.core.error_log.iter();
+        ErrorLogs(logs.map(|to| (*to, live.logs[to.log.0 as usize].clone())).collect())
     }
 
     pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
         clock::refresh();
-        let line = line(level, None, message);
-        for (_, log) in self.0.iter().filter(|(wanted, _)| *wanted >= level) {
-            log.message(level, &line);
+        self.write_entry(&Entry::new(level, None, message));
+    }
+
+    fn write_entry(&self, entry: &Entry<'_>) {
+        for (to, log) in self.0.iter().filter(|(to, _)| to.level >= entry.level) {
+            log.message(entry, to.format);
         }
     }
 }
@@ -178,32 +88,65 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
     if !core.error_log.iter().any(|to| to.level >= level) {
         return;
     }
-    let (client, server) = (String::from_utf8_lossy(&conn.peer_text), &conn.listener.address);
-    let line = line(level, Some(conn.id), format_args!("{message}, client: {client}, server: {server}"));
-    for to in core.error_log.iter().filter(|to| to.level >= level) {
-        live.logs[to.log.0 as usize].message(level, &line);
-    }
+    let mut entry = Entry::new(level, Some(conn.id), message);
+    entry.about("client", &conn.peer_text, false);
+    entry.about("server", conn.listener.address.to_string().as_bytes(), false);
+    write_all(&core.error_log, &live.logs, &entry);
 }
 
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
-    let mut tail = String::new();
-    if r.conn.is_some() {
-        let _ = write!(tail, ", client: {}", String::from_utf8_lossy(r.client_text()));
+    if !r.core().error_log.iter().any(|to| to.level >= level) {
+        return;
     }
-    let _ = write!(tail, ", server: {}", String::from_utf8_lossy(&r.snap().server(r.server).name));
+    let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
+    entry.all_about(about(r));
+    write_all(&r.core().error_log, &r.live.logs, &entry);
+}
+
+/// What stands behind a message about a request.
+fn about(r: &Request) -> Vec<About> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let mut about = Vec::new();
+    if r.conn.is_some() {
+        about.push(("client", text(r.client_text()), false));
+    }
+    about.push(("server", text(&r.snap().server(r.server).name), false));
     let request_line = r.head.request_line.of(&r.buf);
     if !request_line.is_empty() {
-        let _ = write!(tail, ", request: \"{}\"", String::from_utf8_lossy(request_line));
+        about.push(("request", text(request_line), true));
+    }
+    if let Some(upstream) = &r.upstream {
+        about.push(("upstream", upstream.to_string(), true));
     }
     if let Some(host) = r.header(brisk_http::HeaderId::Host) {
-        let _ = write!(tail, ", host: \"{}\"", String::from_utf8_lossy(host));
+        about.push(("host", text(host), true));
     }
     if let Some(referer) = r.header(brisk_http::HeaderId::Referer) {
-        let _ = write!(tail, ", referrer: \"{}\"", String::from_utf8_lossy(referer));
+        about.push(("referrer", text(referer), true));
     }
-    let line = line(level, r.conn.as_ref().map(|c| c.id), format_args!("{message}{tail}"));
-    for to in r.core().error_log.iter().filter(|to| to.level >= level) {
-        r.live.logs[to.log.0 as usize].message(level, &line);
+    about
+}
+
+/// The error logs of a request and what is said of it there, for what goes on when the request is not at hand. It keeps
+/// no configuration alive.
+pub struct Witness {
+    logs: ErrorLogs,
+    connection: Option<u64>,
+    about: Vec<About>,
+}
+
+impl Witness {
+    pub fn of(r: &Request) -> Witness {
+        Witness { logs: ErrorLogs::of(r), connection: r.conn.as_ref().map(|conn| conn.id), about: about(r) }
+    }
+
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        if !self.logs.0.iter().any(|(to, _)| to.level >= level) {
+            return;
+        }
+        let mut entry = Entry::new(level, self.connection, message);
+        entry.all_about(self.about.clone());
+        self.logs.write_entry(&entry);
     }
 }

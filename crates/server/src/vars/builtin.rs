@@ -83,7 +83,7 @@ pub static VARIABLES: &[Variable] = &[
         content_length,
         "Content-Length of the request, or the length of its body once that was read.",
     ),
-    fixed("content_type", |r, out| header(r, HeaderId::ContentType, out), "Content-Type of the request."),
+    fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request."),
     family("cookie_*", cookie, "The cookie of this name."),
     fixed(
         "date_gmt",
@@ -92,7 +92,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed("date_local", |_, out| local_or_gmt(out, false), "The same in the local zone."),
     fixed("document_root", document_root, "The root or alias of the request."),
-    fixed("document_uri", |r, out| some(out, &r.uri), "Same as $uri."),
+    fixed("document_uri", uri, "Same as $uri."),
     fixed("host", host, "The host of the request line, else of the Host header, else the server's name."),
     fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
     family("http_*", http, "The request header of this name, with underscores for dashes."),
@@ -159,7 +159,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("request_filename", request_filename, "The path of the file for the request."),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
     fixed("request_length", request_length, "Bytes of the request, body included."),
-    fixed("request_method", |r, out| some(out, r.head.method_name.of(&r.buf)), "The method."),
+    fixed("request_method", |r, out| some(out, r.method_name()), "The method."),
     fixed("request_port", request_port, "The port that the client named, if any."),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
     fixed(
@@ -201,7 +201,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
-    fixed("uri", |r, out| some(out, &r.uri), "The URI, decoded and normalised, as rewrites have left it."),
+    fixed("uri", uri, "The URI, decoded and normalised, as rewrites have left it."),
 ];
 
 /// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
@@ -226,6 +226,13 @@ const OF_TARGET: &[&str] = &[
     "hostname",
     "nginx_version",
     "pid",
+    // Of stored answers: they are the same for all who get the same one.
+    "cache_status",
+    "upstream_cache_key",
+    "upstream_cache_status",
+    // Follow from the target, or from variables that are asked for in turn.
+    "proxy_host",
+    "proxy_port",
 ];
 
 /// What the built-in variable `name` follows from.
@@ -245,6 +252,11 @@ pub(super) fn put(out: &mut Out, value: &[u8]) -> bool {
 /// An empty value is one that was never there.
 fn some(out: &mut Out, value: &[u8]) -> bool {
     !value.is_empty() && put(out, value)
+}
+
+/// Of a target that could not be read there is an empty one; without a target there is none.
+fn uri(r: &Request, out: &mut Out) -> bool {
+    (!r.uri.is_empty() || r.head.has_request_line()) && put(out, &r.uri)
 }
 
 /// Empty arguments are found if there was a question mark.
@@ -304,7 +316,7 @@ pub fn find_arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn arg(r: &Request, name: &str, out: &mut Out) -> bool {
-    find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
+    !name.is_empty() && find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
 }
 
 /// The value of a cookie.
@@ -518,8 +530,7 @@ fn remote_user(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_id(r: &Request, out: &mut Out) -> bool {
-    let mut id = r.id.borrow_mut();
-    let text = id.get_or_insert_with(|| {
+    let text = r.common.id.get_or_init(|| {
         let mut bytes = [0u8; 16];
         // The kernel's generator only fails before it is seeded, at boot.
         let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -527,7 +538,7 @@ fn request_id(r: &Request, out: &mut Out) -> bool {
         let _ = write!(&mut text[..], "{:032x}", u128::from_be_bytes(bytes));
         text
     });
-    put(out, &*text)
+    put(out, text)
 }
 
 fn response_status(r: &Request, out: &mut Out) -> bool {

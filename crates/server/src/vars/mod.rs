@@ -5,6 +5,7 @@ mod table;
 mod template;
 mod transport;
 
+use table::Found;
 pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable, VariableGet};
 pub use template::{Part, Template};
 
@@ -116,6 +117,19 @@ impl Request {
                 found
             }
             Kind::Undefined => false,
+        }
+    }
+
+    /// As [`Request::var`], by name: for names that come up while requests are answered, as in SSI. What the
+    /// configuration does not mention is computed each time.
+    pub fn var_named(&self, name: &str, out: &mut Vec<u8>) -> bool {
+        match self.snap().vars.find(name) {
+            Found::Id(id) => self.var(id, out),
+            Found::Source(source) => {
+                self.vars.impure.set(true);
+                source.append(self, out)
+            }
+            Found::Nothing => false,
         }
     }
 

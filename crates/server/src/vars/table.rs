@@ -92,6 +92,14 @@ pub struct Var {
     used_at: Option<Span>,
 }
 
+/// What a name stands for, where nobody referred to it while the configuration was built.
+pub(super) enum Found {
+    Id(VarId),
+    /// Built in, but not mentioned.
+    Source(Source),
+    Nothing,
+}
+
 /// All variables of a configuration.
 #[derive(Default)]
 pub struct Table {
@@ -134,6 +142,18 @@ impl Table {
         id
     }
 
+    /// What `name` stands for, without regard to case.
+    pub(super) fn find(&self, name: &str) -> Found {
+        let name = name.to_ascii_lowercase();
+        if let Some(&id) = self.names.get(name.as_str()) {
+            return Found::Id(id);
+        }
+        match self.builtin_kind(&name) {
+            (Kind::Source(source), _) => Found::Source(source),
+            _ => Found::Nothing,
+        }
+    }
+
     fn builtin_kind(&self, name: &str) -> (Kind, Option<Assign>) {
         if let Some(row) = self.builtin.get(name) {
             match row.get {
@@ -143,9 +163,8 @@ impl Table {
             }
         }
         for (prefix, row) in &self.families {
-            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get)
-                && !rest.is_empty()
-            {
+            // A family's bare prefix is a name too; it just never has a value.
+            if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get) {
                 return (Kind::Source(Source::Family(get, rest.into())), row.set);
             }
         }
@@ -163,6 +182,11 @@ impl Table {
             _ => {}
         }
         Some(id)
+    }
+
+    /// Whether anything in the configuration names this variable (in lower case).
+    pub fn is_used(&self, name: &str) -> bool {
+        self.names.contains_key(name)
     }
 
     /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.

@@ -1,0 +1,138 @@
+//! One attempt at a peer, from its choice to its end.
+
+use crate::group::Group;
+use crate::least;
+use crate::peer::{Clock, Peer, PeerInfo, Stats};
+use std::sync::Arc;
+
+/// A place at a peer: counts as one of its connections until it is given back or dropped.
+pub struct Lease {
+    pub peer: Arc<PeerInfo>,
+    group: Arc<Group>,
+    /// Counted among the requests that wait for this peer's answer (`least_time … inflight`).
+    pub(crate) inflight: bool,
+    is_open: bool,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The peer has answered, or the client is gone.
+    Ok,
+    /// The answer is not wanted, but the peer is well (403, 404).
+    Next,
+    Failed,
+}
+
+/// How long an attempt took, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Until the header was there; `None`: it never was.
+    pub header_ms: Option<u64>,
+    pub response_ms: u64,
+}
+
+impl Lease {
+    pub(crate) fn new(peer: Arc<PeerInfo>, group: Arc<Group>, inflight: bool) -> Lease {
+        Lease { peer, group, inflight, is_open: true }
+    }
+
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// The response's header is there, `header_ms` after the attempt began. Only `least_time header` looks at it now.
+    pub fn header_received(&mut self, header_ms: u64, now_ms: u64) {
+        if !self.inflight {
+            return;
+        }
+        let mut state = self.group.lock();
+        if state.method.times().is_none_or(|times| times.last_byte) {
+            return;
+        }
+        if let Some(peer) = state.peer_mut(self.peer.id) {
+            least::average(&mut peer.header_time, header_ms);
+            least::inflight_done(peer, header_ms, Clock::at(now_ms));
+        }
+        drop(state);
+        self.inflight = false;
+    }
+
+    /// Gives the place back. True if the peer is out of service for its failures now.
+    pub(crate) fn finish(mut self, outcome: Outcome, times: Times, now: Clock) -> bool {
+        self.is_open = false;
+        let mut state = self.group.lock();
+        let (method, is_single) = (state.method, state.is_single());
+        state.wake_one();
+        let inflight = self.inflight;
+        let Some(peer) = state.peer_mut(self.peer.id) else { return false };
+        peer.conns = peer.conns.saturating_sub(1);
+        if outcome == Outcome::Failed {
+            Stats::add(&peer.info.stats.fails, 1);
+        }
+        if let Some(which) = method.times() {
+            if inflight {
+                least::inflight_done(peer, times.response_ms, now);
+            }
+            if let (Outcome::Ok, Some(header_ms)) = (outcome, times.header_ms) {
+                least::average(&mut peer.response_time, times.response_ms);
+                if !which.inflight || which.last_byte {
+                    least::average(&mut peer.header_time, header_ms);
+                }
+            }
+        }
+        if is_single {
+            peer.fails = 0;
+            return false;
+        }
+        let disabled = settle(peer, outcome, now);
+        peer.note_downtime(now);
+        disabled
+    }
+}
+
+/// Counts a failure, or forgives those that were.
+fn settle(peer: &mut Peer, outcome: Outcome, now: Clock) -> bool {
+    if outcome != Outcome::Failed {
+        // The peer was tried again after its pause, and has answered.
+        if peer.accessed < peer.checked {
+            if peer.max_fails > 0 && peer.fails >= peer.max_fails {
+                peer.comes_back(now);
+            }
+            peer.fails = 0;
+        }
+        return false;
+    }
+    let was_disabled = peer.max_fails > 0 && peer.fails >= peer.max_fails;
+    peer.fails = peer.fails.saturating_add(1);
+    (peer.accessed, peer.checked) = (now.secs, now.secs);
+    if peer.max_fails == 0 {
+        return false;
+    }
+    let loss = peer.weight / crate::peer::SCALE / i64::from(peer.max_fails) * crate::peer::SCALE;
+    peer.effective = (peer.effective - loss).max(0);
+    let is_disabled = peer.fails >= peer.max_fails;
+    if is_disabled && !was_disabled {
+        Stats::add(&peer.info.stats.unavail, 1);
+    }
+    is_disabled
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        let mut state = self.group.lock();
+        if let Some(peer) = state.peer_mut(self.peer.id) {
+            peer.conns = peer.conns.saturating_sub(1);
+            if self.inflight {
+                peer.inflight = peer.inflight.saturating_sub(1);
+                if peer.inflight == 0 {
+                    peer.inflight_last = 0;
+                }
+            }
+        }
+        state.wake_one();
+    }
+}

@@ -1,0 +1,30 @@
+//! Which back end gets a request: the state of the servers of one upstream, and nginx's ways to choose among them.
+//!
+//! Nothing here opens a connection or reads a clock: times are passed in. A [`Group`] is shared by all threads of the
+//! process behind one short lock, so that `max_conns`, weights and failures are exact, whoever serves the request.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod crc32;
+mod group;
+mod hash;
+mod lease;
+mod least;
+mod method;
+mod peer;
+mod random;
+mod round_robin;
+mod select;
+mod sessions;
+mod status;
+
+pub use group::{Group, Resolved};
+pub use lease::{Lease, Outcome, Times};
+pub use method::{LeastTime, Measure, Method};
+pub use peer::{Admin, Endpoint, Health, PeerId, PeerInfo, ServerSpec, Stats};
+pub use select::{Ask, Selection};
+pub use sessions::Sessions;
+pub use status::{Change, NoSuchServer, PeerState, PeerStatus, ServerStatus};
+
+#[cfg(test)]
+mod tests;

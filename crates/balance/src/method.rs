@@ -1,0 +1,58 @@
+//! How a group chooses among its peers, as configured.
+
+/// The balancing method of an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Weighted, without bursts.
+    #[default]
+    RoundRobin,
+    /// The peer with the fewest connections for its weight.
+    LeastConn,
+    /// By the client's address: the first three bytes of IPv4, all of IPv6.
+    IpHash,
+    /// By a key; `consistent`: ketama, so that a server more or less moves few keys.
+    Hash {
+        consistent: bool,
+    },
+    /// One of two drawn by weight, or one; what decides between the two.
+    Random {
+        two: Option<Measure>,
+    },
+    LeastTime(LeastTime),
+}
+
+/// What `random two` compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Connections,
+    Time(LeastTime),
+}
+
+/// Which average time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeastTime {
+    /// The whole response, not only its header.
+    pub last_byte: bool,
+    /// Requests that are not answered yet count too.
+    pub inflight: bool,
+}
+
+impl Method {
+    /// The times that this method goes by.
+    pub(crate) fn times(self) -> Option<LeastTime> {
+        match self {
+            Method::LeastTime(times) | Method::Random { two: Some(Measure::Time(times)) } => Some(times),
+            _ => None,
+        }
+    }
+
+    /// A peer that comes back is given its share step by step; where the key decides that cannot be.
+    pub fn knows_slow_start(self) -> bool {
+        matches!(self, Method::RoundRobin | Method::LeastConn | Method::LeastTime(_))
+    }
+
+    /// Servers with `backup` may be used.
+    pub fn knows_backup(self) -> bool {
+        matches!(self, Method::RoundRobin | Method::LeastConn | Method::LeastTime(_))
+    }
+}

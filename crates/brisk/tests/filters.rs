@@ -1,0 +1,130 @@
+//! Filters that change bodies: `sub_filter`, `addition`, SSI.
+
+use brisk_testkit::{Builder, Client, Response, Server, scenario};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+fn get(server: &Server, target: &str) -> Response {
+    server.request(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+}
+
+#[test]
+fn substitution_and_addition() {
+    let server = Builder::new(BIN)
+        .http(include_str!("filters/sub.conf"))
+        .file("html/a.html", "foo Foo FOO bar")
+        .file("html/a.css", "foo")
+        .file("html/empty.html", "")
+        .file("html/big.html", "0123456789".repeat(30_000))
+        .file("html/part.html", "<p>part</p>")
+        .start();
+    scenario::run(&server, include_str!("filters/sub.txt"));
+}
+
+#[test]
+fn a_large_file_is_substituted_across_its_pieces() {
+    let mut text = "x".repeat(65_530);
+    text.push_str("needle");
+    text.push_str(&"y".repeat(100_000));
+    text.push_str("NEEDLE");
+    let server = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; sub_filter needle pin; sub_filter_once off; }")
+        .file("html/a.html", &text)
+        .start();
+    let response = get(&server, "/a.html");
+    assert!(response.text() == text.replace("needle", "pin").replace("NEEDLE", "pin"));
+    assert_eq!(response.header("Content-Length"), None);
+}
+
+#[test]
+fn commands_of_pages() {
+    let server = Builder::new(BIN)
+        .http(include_str!("filters/ssi.conf"))
+        .file("html/part.html", "part")
+        .file("html/sub/rel.html", "[<!--#include virtual=\"leaf.html\" -->]")
+        .file("html/sub/leaf.html", "leaf<!--#set var=\"from\" value=\"leaf\" -->")
+        .file("html/args.html", "<!--#echo var=\"arg_a\" -->")
+        .file("html/empty.html", "")
+        .file("html/none", "")
+        .file("html/commands.html", include_str!("filters/commands.html"))
+        .file("html/mistakes.html", include_str!("filters/mistakes.html"))
+        .file("html/loop.html", "<!--#include virtual=\"/loop.html\" -->")
+        .file("html/long.txt", "x".repeat(100))
+        .file("html/toolong.html", "<!--#include virtual=\"/long.txt\" set=\"x\" -->never")
+        .start();
+    scenario::run(&server, include_str!("filters/ssi.txt"));
+    server.wait_for_log("subrequests cycle while processing \"/loop.html\"");
+    server.wait_for_log("too big subrequest response: 100");
+    assert_eq!(server.read("sub.log"), "/part.html 4\n".repeat(2));
+}
+
+#[test]
+fn a_page_that_includes_itself_twice_ends() {
+    let server = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; ssi on; ssi_silent_errors on; error_log error.log crit; }")
+        .file("html/a.html", "x<!--#include virtual=\"/a.html\" --><!--#include virtual=\"/a.html\" -->")
+        .start();
+    let text = get(&server, "/a.html").text();
+    assert!(text.len() > 50 && text.bytes().all(|b| b == b'x'), "{}", text.len());
+    assert!(text.len() <= 10_001, "{}", text.len());
+    assert_eq!(get(&server, "/missing").status, 404);
+}
+
+#[test]
+fn values_that_double_end() {
+    let mut page = String::from("<!--#set var=\"a\" value=\"0123456789\" -->");
+    for _ in 0..40 {
+        page.push_str("<!--#set var=\"a\" value=\"$a$a\" -->");
+    }
+    page.push_str("<!--#set var=\"b\" value=\"$a\" -->end");
+    let server = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; ssi on; }")
+        .file("html/a.html", page)
+        .start();
+    assert!(
+        get(&server, "/a.html").text().ends_with("[an error occurred while processing the directive]end")
+    );
+    server.wait_for_log("too long value of \"\\$a\\$a\"");
+}
+
+/// What must wait: a page is sent as far as it is known, and its includes wait together.
+#[test]
+fn includes_of_one_page_run_at_the_same_time() {
+    // `auth_delay` delays only what is refused, so slow answers come from `limit_req`: each waits a second.
+    let server = Builder::new(BIN)
+        .http(
+            "limit_req_zone $uri zone=slow:64k rate=60r/m;
+             server { listen 127.0.0.1:{{PORT}};
+                location / { ssi on; }
+                location /slow { limit_req zone=slow burst=10; return 200 $uri; } }",
+        )
+        .file(
+            "html/a.html",
+            "a<!--#include virtual=\"/slow/1\" -->b<!--#include virtual=\"/slow/2\" -->c<!--#include virtual=\"/slow/3\" -->d",
+        )
+        .start();
+    let started = std::time::Instant::now();
+    for _ in 0..2 {
+        assert_eq!(get(&server, "/a.html").text(), "a/slow/1b/slow/2c/slow/3d");
+    }
+    // Each was limited once; one after the other they would have taken three seconds.
+    let took = started.elapsed();
+    assert!(took.as_millis() < 2500, "{took:?}");
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_includes_with_it() {
+    let server = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; ssi on; }")
+        .file("html/a.html", "<!--#include virtual=\"/b.html\" -->".repeat(100))
+        .file("html/b.html", "0123456789".repeat(100_000))
+        .start();
+    for _ in 0..5 {
+        let mut client = Client::connect(server.port());
+        client.send("GET /a.html HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut some = [0; 100];
+        assert!(client.read_some(&mut some, std::time::Duration::from_secs(5)).unwrap() > 0);
+        client.reset();
+    }
+    assert_eq!(get(&server, "/b.html").body.len(), 1_000_000);
+}

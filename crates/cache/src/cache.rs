@@ -1,0 +1,523 @@
+//! The cache as its users see it.
+
+use crate::digest::Digest;
+use crate::disk::{self, LoadError};
+use crate::fill::Report;
+use crate::format::{self, FormatError, Meta};
+use crate::housekeeping::{self, Bell, Pace};
+use crate::index::{Index, Lock, Look};
+use crate::object::{Body, Identity, Object};
+use crate::purge::{Pattern, Rule, Rules, STAMPS_PER_MS};
+use crate::shard::{BLOCK_BYTES, blocks};
+use brisk_net::{blocking, clock, file};
+use std::future::poll_fn;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::Poll;
+use std::time::Duration;
+
+/// Open files that the memory tier keeps.
+const DESCRIPTORS_MAX: usize = 512;
+/// A body up to this size is kept in memory.
+const BODY_BYTES_MAX: u64 = 256 * 1024;
+/// How long an answer that could not be stored keeps others from waiting for one another.
+const UNSTORABLE_MS: u64 = 3000;
+
+/// What can change with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes on disk.
+    pub bytes_max: Option<u64>,
+    /// Entries in the index.
+    pub entries_max: usize,
+    /// Entries that are not asked for in this time go.
+    pub inactive: Duration,
+    /// Bytes of the file system that stay free.
+    pub min_free: u64,
+    /// Bytes of the memory tier.
+    pub memory_bytes_max: usize,
+    /// `None`: as fast as it goes.
+    pub loader: Option<Pace>,
+    pub manager: Option<Pace>,
+    /// `purger=on`: what is purged is looked for on disk; the inner `None`: as fast as it goes.
+    pub purger: Option<Option<Pace>>,
+}
+
+/// What is known of an entry at once.
+pub enum Found {
+    Object(Arc<Object>),
+    /// It may be on disk: [`Cache::load`].
+    Load,
+    /// This status was stored without a body.
+    Error(u16),
+    /// It is not there; how often it was asked for, this time included.
+    Nothing(u16),
+}
+
+/// For `brisk cache stats` and metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub entries: usize,
+    pub disk_bytes: u64,
+    pub disk_bytes_max: Option<u64>,
+    pub memory_bytes: usize,
+    pub memory_bytes_max: usize,
+    pub index_bytes: usize,
+    /// The disk has not been read to its end yet.
+    pub loading: bool,
+    pub hits: u64,
+    pub misses: u64,
+    pub stored: u64,
+    pub evicted: u64,
+    /// Purges of many that are still in force.
+    pub purges: usize,
+}
+
+/// See the crate's head.
+pub struct Cache {
+    pub(crate) folder: PathBuf,
+    pub(crate) levels: Box<[u8]>,
+    settings: RwLock<Arc<Settings>>,
+    pub(crate) index: Index,
+    pub(crate) rules: Rules,
+    cold: AtomicBool,
+    started: AtomicBool,
+    bell: Arc<Bell>,
+    reporter: Mutex<Option<Report>>,
+    families: AtomicU64,
+    /// See [`Cache::stamp`].
+    stamps: AtomicU64,
+    pub hits: AtomicU64,
+    pub misses: AtomicU64,
+    stored: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Cache {
+    pub fn new(folder: &Path, levels: &[u8], settings: Settings) -> Arc<Cache> {
+        Arc::new(Cache {
+            folder: folder.to_owned(),
+            levels: levels.into(),
+            settings: RwLock::new(Arc::new(settings)),
+            index: Index::default(),
+            rules: Rules::default(),
+            cold: AtomicBool::new(true),
+            started: AtomicBool::new(false),
+            bell: Arc::default(),
+            reporter: Mutex::default(),
+            // Another number in each process, so that no family comes back.
+            families: AtomicU64::new(disk::unix_now_ms() << 20),
+            stamps: AtomicU64::new(disk::unix_now_ms() * STAMPS_PER_MS),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        })
+    }
+
+    /// Begins to learn what is on disk, in the background; only once.
+    pub fn start(self: &Arc<Cache>) {
+        if self.started.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (weak, bell) = (Arc::downgrade(self), self.bell.clone());
+        let work = move || housekeeping::run(&weak, &bell);
+        if std::thread::Builder::new().name("brisk-cache".into()).spawn(work).is_err() {
+            // Without the thread limits are kept when something is stored; nothing else depends on it.
+            self.set_warm();
+        }
+    }
+
+    /// Where errors that belong to no request go.
+    pub fn set_report(&self, report: Report) {
+        *self.reporter.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
+    pub(crate) fn report(&self, text: &str) {
+        let report = self.reporter.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(report) = report {
+            report(text);
+        }
+    }
+
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn configure(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.bell.ring();
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn path(&self, digest: Digest) -> PathBuf {
+        digest.path(&self.folder, &self.levels)
+    }
+
+    pub(crate) fn set_warm(&self) {
+        self.cold.store(false, Ordering::Release);
+    }
+
+    /// A number for the variants of a key that is stored for the first time.
+    pub fn new_family(&self) -> u64 {
+        self.families.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The present moment for purges: what begins now is not touched by purges that are over, and is by those that come.
+    pub fn stamp(&self) -> u64 {
+        self.stamps.load(Ordering::Acquire)
+    }
+
+    /// The last stamp that a purge is about.
+    fn purge_stamp(&self) -> u64 {
+        let now = disk::unix_now_ms() * STAMPS_PER_MS;
+        let next = |stamp: u64| Some(now.max(stamp + 1));
+        match self.stamps.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
+            Ok(before) | Err(before) => now.max(before + 1) - 1,
+        }
+    }
+
+    /// Looks an entry up at `now` (seconds since 1970) and counts the use. With `count_misses` uses of what is not there
+    /// are counted too.
+    ///
+    /// Once per second the file is looked at, without waiting for the disk: if somebody has removed it, the entry is gone.
+    pub fn find(&self, digest: Digest, now: i64, count_misses: bool) -> Found {
+        match self.index.look(digest, now, count_misses) {
+            Look::Object(object) => self.confirm(object, now),
+            Look::File => Found::Load,
+            Look::Error(status) => Found::Error(status),
+            Look::Nothing(_) if self.cold.load(Ordering::Acquire) => Found::Load,
+            Look::Nothing(uses) => Found::Nothing(uses),
+        }
+    }
+
+    fn confirm(&self, object: Arc<Object>, now: i64) -> Found {
+        let Some(identity) = object.identity.get().copied() else { return Found::Object(object) };
+        if !object.is_due(now) {
+            return Found::Object(object);
+        }
+        let found = file::locate_warm(&self.path(object.digest)).and_then(file::info);
+        match found {
+            Ok(info) if (info.device, info.inode) == identity => Found::Object(object),
+            Err(error) if disk::is_missing(&error) => {
+                self.index.remove_object(&object);
+                Found::Nothing(1)
+            }
+            // Another process has written it anew, or it cannot be told without waiting.
+            _ => {
+                self.index.forget_object(object.digest);
+                Found::Load
+            }
+        }
+    }
+
+    /// Reads an entry from the disk; `None` if there is none, or none that is valid.
+    pub async fn load(self: &Arc<Cache>, digest: Digest) -> io::Result<Option<Arc<Object>>> {
+        let path = self.path(digest);
+        let body_max = self.body_bytes_max();
+        let loaded = {
+            let path = path.clone();
+            match blocking::run(move || disk::load(&path, digest, body_max)) {
+                Ok(job) => job.await,
+                Err(blocking::QueueFull) => {
+                    return Err(io::Error::other("the queue of the thread pool is full"));
+                }
+            }
+        };
+        match loaded {
+            Ok(Some(object)) if self.rules.hides(&object.meta) => {
+                self.drop_entry(digest);
+                Ok(None)
+            }
+            Ok(Some(object)) => {
+                // Whoever has stored a newer one meanwhile is right.
+                if let Some(newer) = self.index.peek(digest) {
+                    return Ok(Some(newer));
+                }
+                object.note_checked(clock::now().unix_secs);
+                let object = Arc::new(object);
+                let bytes = u64::from(object.header_bytes) + object.body.len();
+                self.index.keep(object.clone(), blocks(bytes), clock::now().unix_secs);
+                self.shrink_memory(digest);
+                Ok(Some(object))
+            }
+            Ok(None) => {
+                self.index.remove(digest);
+                Ok(None)
+            }
+            Err(LoadError::Format(FormatError::Foreign)) => Ok(None),
+            Err(LoadError::Format(error)) => {
+                self.drop_entry(digest);
+                Err(io::Error::other(format!("cache file \"{}\" {error}", path.display())))
+            }
+            Err(LoadError::Io(error)) => Err(error),
+        }
+    }
+
+    fn shrink_memory(&self, latest: Digest) {
+        let bytes_max = self.settings().memory_bytes_max;
+        if self.index.memory_bytes() > bytes_max || self.index.descriptors() > DESCRIPTORS_MAX {
+            self.index.shrink_memory(bytes_max, DESCRIPTORS_MAX, latest);
+        }
+    }
+
+    fn body_bytes_max(&self) -> u64 {
+        BODY_BYTES_MAX.min(self.settings().memory_bytes_max as u64 / 4)
+    }
+
+    /// Larger answers are not stored.
+    pub(crate) fn entry_bytes_max(&self) -> u64 {
+        self.settings().bytes_max.unwrap_or(u64::MAX)
+    }
+
+    /// A new entry is complete.
+    pub(crate) fn publish(&self, object: Arc<Object>, bytes: u64) {
+        self.stored.fetch_add(1, Ordering::Relaxed);
+        let digest = object.digest;
+        object.note_checked(clock::now().unix_secs);
+        self.index.insert(digest, blocks(bytes), clock::now().unix_secs, Some(object));
+        self.shrink_memory(digest);
+    }
+
+    /// Its file is in its place.
+    pub(crate) fn placed(&self, object: &Arc<Object>, identity: Identity, bytes: u64) {
+        let _ = object.identity.set(identity);
+        if object.flag.is_up() && !self.index.has_file(object.digest) {
+            // It was pushed out of the index before it was written.
+            self.index.insert(object.digest, blocks(bytes), disk::unix_now(), None);
+        } else if !object.flag.is_up() && !self.index.has_file(object.digest) {
+            // It was purged before it was written.
+            self.unlink(object.digest);
+        }
+    }
+
+    /// Puts other terms and another head to a stored body (a 304 has come). Gives the new entry; the disk follows.
+    pub fn freshen(self: &Arc<Cache>, object: &Arc<Object>, meta: Meta, report: Report) -> Arc<Object> {
+        let (body, crc) = (object.body.clone(), object.body_crc);
+        let in_place = format::encode_in(&meta, body.len(), crc, object.header_bytes as usize);
+        let is_in_place = in_place.is_some();
+        let Some(header) = in_place.or_else(|| format::encode(&meta, body.len(), crc)) else {
+            return object.clone();
+        };
+        // The old descriptor holds the old file, and its body is the same.
+        let fresh = Arc::new(Object::new(object.digest, meta, body.clone(), header.len() as u32, crc));
+        let identity = object.identity.get().copied();
+        if let (Some(identity), true) = (identity, is_in_place) {
+            let _ = fresh.identity.set(identity);
+        }
+        fresh.note_checked(clock::now().unix_secs);
+        let bytes = header.len() as u64 + body.len();
+        self.index.insert(object.digest, blocks(bytes), clock::now().unix_secs, Some(fresh.clone()));
+        let (cache, path, stored) = (self.clone(), self.path(object.digest), fresh.clone());
+        let job = move || {
+            let written = match (identity, is_in_place, &body) {
+                (Some(identity), true, _) => disk::rewrite_header(&path, identity, &header).map(|_| None),
+                (_, _, Body::Memory(body)) => disk::write(&path, &header, body).map(Some),
+                (_, _, Body::File { fd, offset, len }) => {
+                    disk::copy_with_header(&path, &header, fd, *offset, *len).map(Some)
+                }
+            };
+            match written {
+                Ok(Some(identity)) => cache.placed(&stored, identity, bytes),
+                Ok(None) => {}
+                Err(error) => report(&format!("updating \"{}\" failed ({error})", path.display())),
+            }
+        };
+        let _ = blocking::run(job);
+        fresh
+    }
+
+    /// Removes an entry and its file.
+    pub fn drop_entry(self: &Arc<Cache>, digest: Digest) {
+        self.index.remove(digest);
+        let cache = self.clone();
+        let _ = blocking::run(move || cache.unlink(digest));
+    }
+
+    /// Removes a file, unless it belongs to an entry again.
+    pub(crate) fn unlink(&self, digest: Digest) -> bool {
+        if self.index.has_file(digest) {
+            return false;
+        }
+        match disk::remove(&self.path(digest)) {
+            Ok(was_there) => was_there,
+            Err(error) => {
+                self.report(&format!("unlink() \"{}\" failed ({error})", self.path(digest).display()));
+                false
+            }
+        }
+    }
+
+    pub(crate) fn is_full(&self, more_bytes: u64) -> bool {
+        let settings = self.settings();
+        let more = more_bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES;
+        settings.bytes_max.is_some_and(|max| self.index.disk_bytes() + more > max)
+            || self.index.count() > settings.entries_max
+    }
+
+    /// Removes what was used longest ago; false if there is nothing to remove.
+    pub(crate) fn evict_oldest(&self) -> bool {
+        let Some(oldest) = self.index.oldest() else { return false };
+        self.index.remove(oldest.digest);
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        if oldest.blocks > 0 {
+            self.unlink(oldest.digest);
+        }
+        true
+    }
+
+    /// Before so many bytes are added: on the pool. The entry itself may be counted already.
+    pub(crate) fn make_room(&self, bytes: u64, digest: Digest) {
+        let more = if self.index.has_file(digest) { 0 } else { bytes };
+        // One that is larger than all is its own business.
+        for _ in 0..100_000 {
+            if !self.is_full(more) || !self.evict_oldest() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the right to ask for an entry; it is given back when the result is dropped.
+    pub fn lock(self: &Arc<Cache>, digest: Digest, age: Duration) -> Option<Updating> {
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        match self.index.lock(digest, clock::mono_ms(), age_ms) {
+            Lock::Taken(ticket) => Some(Updating { cache: self.clone(), digest, ticket, in_vain: false }),
+            Lock::Busy => None,
+        }
+    }
+
+    /// Whether somebody is asking for the entry now.
+    pub fn is_locked(&self, digest: Digest) -> bool {
+        self.index.locked_until(digest, clock::mono_ms()).is_some()
+    }
+
+    /// Waits until whoever asks for the entry has its answer, or until the time is over (`mono` milliseconds): false.
+    pub async fn wait_unlocked(&self, digest: Digest, deadline_ms: u64) -> bool {
+        loop {
+            let now = clock::mono_ms();
+            let Some(until) = self.index.locked_until(digest, now) else { return true };
+            if now >= deadline_ms {
+                return false;
+            }
+            let wait = until.min(deadline_ms).saturating_sub(now).max(1);
+            let woken = poll_fn(|cx| {
+                let is_busy = self.index.wait(digest, cx.waker());
+                if is_busy && self.index.locked_until(digest, clock::mono_ms()).is_some() {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            });
+            let _ = brisk_net::timeout(Duration::from_millis(wait), woken).await;
+        }
+    }
+
+    /// Whether the last answer could not be stored: waiting for another's is in vain.
+    pub fn is_unstorable(&self, digest: Digest) -> bool {
+        self.index.is_unstorable(digest, clock::mono_ms())
+    }
+
+    /// Stores a status without a body, until then (seconds since 1970).
+    pub fn set_error(&self, digest: Digest, status: u16, until: i64) {
+        self.index.set_error(digest, status, until);
+    }
+
+    pub fn clear_error(&self, digest: Digest) {
+        self.index.clear_error(digest);
+    }
+
+    /// Removes one entry, whatever its variants; false if there was none.
+    pub async fn purge_key(self: &Arc<Cache>, digest: Digest) -> bool {
+        let was_known = self.index.purge(digest, self.purge_stamp());
+        let cache = self.clone();
+        let was_there = match blocking::run(move || cache.unlink(digest)) {
+            Ok(job) => job.await,
+            Err(blocking::QueueFull) => false,
+        };
+        was_known || was_there
+    }
+
+    /// As [`Cache::purge_key`], for those who do not wait.
+    pub fn purge_key_soon(self: &Arc<Cache>, digest: Digest) {
+        self.index.purge(digest, self.purge_stamp());
+        let cache = self.clone();
+        let _ = blocking::run(move || cache.unlink(digest));
+    }
+
+    /// Hides whatever matches, at once. Gives how many entries were in memory.
+    pub fn purge(self: &Arc<Cache>, pattern: Pattern) -> usize {
+        let rule = Rule { pattern, stamp: self.purge_stamp() };
+        let pattern = rule.pattern.clone();
+        self.rules.add(rule);
+        let gone = self.index.remove_matching(|object| pattern.matches(&object.meta));
+        let count = gone.len();
+        let cache = self.clone();
+        let _ = blocking::run(move || {
+            for digest in gone {
+                cache.unlink(digest);
+            }
+            cache.save_rules(&cache.rules.all());
+            cache.bell.ring();
+        });
+        count
+    }
+
+    /// The names of all entries with files.
+    pub fn entries(&self) -> Vec<Digest> {
+        self.index.files()
+    }
+
+    pub fn stats(&self) -> Stats {
+        let settings = self.settings();
+        Stats {
+            entries: self.index.count(),
+            disk_bytes: self.index.disk_bytes(),
+            disk_bytes_max: settings.bytes_max,
+            memory_bytes: self.index.memory_bytes(),
+            memory_bytes_max: settings.memory_bytes_max,
+            index_bytes: self.index.index_bytes(),
+            loading: self.cold.load(Ordering::Acquire),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            stored: self.stored.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
+            purges: self.rules.count(),
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.bell.ring();
+    }
+}
+
+/// The right to ask for an entry.
+pub struct Updating {
+    cache: Arc<Cache>,
+    digest: Digest,
+    ticket: u64,
+    in_vain: bool,
+}
+
+impl Updating {
+    /// The answer could not be stored: those who wait need not ask one after the other.
+    pub fn note_unstorable(&mut self) {
+        self.in_vain = true;
+    }
+}
+
+impl Drop for Updating {
+    fn drop(&mut self) {
+        let until = self.in_vain.then(|| clock::mono_ms() + UNSTORABLE_MS);
+        self.cache.index.unlock(self.digest, self.ticket, until);
+    }
+}
+
+#[cfg(test)]
+mod tests;

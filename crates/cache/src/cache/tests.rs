@@ -1,0 +1,398 @@
+//! The cache with a disk below it.
+
+use super::*;
+use crate::disk::tests::Folder;
+use crate::fill::{Chunk, Fill, Reader};
+use crate::format::tests::meta;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+fn settings() -> Settings {
+    Settings {
+        bytes_max: None,
+        entries_max: 100_000,
+        inactive: Duration::from_mins(10),
+        min_free: 0,
+        memory_bytes_max: 1 << 20,
+        loader: None,
+        manager: None,
+        purger: None,
+    }
+}
+
+fn cache(folder: &Folder, settings: Settings) -> Arc<Cache> {
+    clock::refresh();
+    let cache = Cache::new(&folder.0, &[1, 2], settings);
+    cache.set_warm();
+    cache
+}
+
+/// Waits for a future that the pool brings on.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Waits for a condition.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn quiet() -> Report {
+    Arc::new(|_: &str| {})
+}
+
+fn now() -> i64 {
+    disk::unix_now()
+}
+
+fn key_meta(cache: &Cache, key: &str) -> Meta {
+    Meta { began: cache.stamp(), part: None, ..meta(key.as_bytes()) }
+}
+
+/// Everything a reader gives now, and whether it has come to its end.
+fn read(reader: &mut Reader) -> (Vec<u8>, Option<io::Result<()>>) {
+    let mut out = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        match reader.poll_chunk(&mut cx) {
+            Poll::Ready(Some(Ok(Chunk::Bytes(bytes)))) => out.extend_from_slice(&bytes),
+            Poll::Ready(Some(Ok(Chunk::File { fd, start, end }))) => {
+                let mut bytes = vec![0; (end - start) as usize];
+                assert_eq!(file::read_cold(&*fd, &mut bytes, start).unwrap(), bytes.len());
+                out.extend_from_slice(&bytes);
+            }
+            Poll::Ready(Some(Err(error))) => return (out, Some(Err(error))),
+            Poll::Ready(None) => return (out, Some(Ok(()))),
+            Poll::Pending => return (out, None),
+        }
+    }
+}
+
+fn store(cache: &Arc<Cache>, key: &str, body: &[u8]) -> Option<Arc<Object>> {
+    let (mut fill, _) =
+        Fill::begin(cache, Digest::of(key.as_bytes()), Some(key_meta(cache, key)), None, quiet());
+    for piece in body.chunks(10_000) {
+        if !wait(fill.push(piece.into())) {
+            break;
+        }
+    }
+    let object = wait(fill.finish());
+    if let Some(object) = &object {
+        until("its file", || object.identity.get().is_some());
+    }
+    object
+}
+
+fn body_of(object: &Object) -> Vec<u8> {
+    match &object.body {
+        Body::Memory(bytes) => bytes.to_vec(),
+        Body::File { fd, offset, len } => {
+            let mut bytes = vec![0; *len as usize];
+            file::read_cold(&**fd, &mut bytes, *offset).unwrap();
+            bytes
+        }
+    }
+}
+
+fn text(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|n| (n / 7) as u8).collect()
+}
+
+#[test]
+fn what_is_stored_is_found_in_memory_and_by_the_next_process() {
+    let folder = Folder::new("found");
+    for (key, size) in [("empty", 0), ("small", 100), ("medium", 70_000), ("large", 3_000_000)] {
+        let body = text(size);
+        let first = cache(&folder, settings());
+        store(&first, key, &body).unwrap();
+        let digest = Digest::of(key.as_bytes());
+        let Found::Object(object) = first.find(digest, now(), false) else { panic!("{key}") };
+        assert!(body_of(&object) == body, "{key}");
+        let second = cache(&folder, settings());
+        assert!(matches!(second.find(digest, now(), false), Found::Nothing(_)));
+        let _held = second.clone();
+        second.learn();
+        assert!(matches!(second.find(digest, now(), false), Found::Load));
+        let object = wait(second.load(digest)).unwrap().unwrap();
+        assert!(body_of(&object) == body, "{key}");
+        assert!(matches!(second.find(digest, now(), false), Found::Object(_)));
+    }
+}
+
+#[test]
+fn readers_get_everything_whatever_their_pace() {
+    let folder = Folder::new("pace");
+    let cache = cache(&folder, settings());
+    let body = text(2_000_000);
+    let (mut fill, mut eager) =
+        Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
+    let mut have = Vec::new();
+    for piece in body.chunks(30_000) {
+        wait(fill.push(piece.into()));
+        have.extend(read(&mut eager).0);
+        assert!(have.len() % 30_000 == 0 || have.len() == body.len(), "each piece comes at once");
+    }
+    wait(fill.finish()).unwrap();
+    have.extend(read(&mut eager).0);
+    assert!(have == body);
+    let (mut fill, mut lazy) =
+        Fill::begin(&cache, Digest::of(b"b"), Some(key_meta(&cache, "b")), Some(2_000_000), quiet());
+    for piece in body.chunks(30_000) {
+        wait(fill.push(piece.into()));
+    }
+    let (mut have, end) = read(&mut lazy);
+    assert!(have.len() < body.len() && end.is_none(), "the last piece waits until it is stored");
+    wait(fill.finish()).unwrap();
+    let (rest, end) = read(&mut lazy);
+    have.extend(rest);
+    assert!(have == body && matches!(end, Some(Ok(()))));
+}
+
+#[test]
+fn truncated_and_broken_answers_are_not_stored() {
+    let folder = Folder::new("truncated");
+    let cache = cache(&folder, settings());
+    for size in [100, 500_000] {
+        let (mut fill, mut reader) = Fill::begin(
+            &cache,
+            Digest::of(b"a"),
+            Some(key_meta(&cache, "a")),
+            Some(size as u64 + 1),
+            quiet(),
+        );
+        wait(fill.push(text(size).into()));
+        assert!(wait(fill.finish()).is_none());
+        assert_eq!(read(&mut reader).0.len(), size);
+        let (mut fill, mut reader) =
+            Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
+        wait(fill.push(text(size).into()));
+        fill.fail(&io::Error::other("gone"));
+        assert!(matches!(read(&mut reader).1, Some(Err(_))));
+        let (mut fill, _) = Fill::begin(&cache, Digest::of(b"a"), Some(key_meta(&cache, "a")), None, quiet());
+        wait(fill.push(text(size).into()));
+        drop(fill);
+    }
+    assert!(matches!(cache.find(Digest::of(b"a"), now(), false), Found::Nothing(_)));
+    let files = || {
+        let mut count = 0;
+        disk::scan(&folder.0, 2, i64::MAX, &mut |_| {
+            count += 1;
+            true
+        })
+        .unwrap();
+        count
+    };
+    until("no file is left", || files() == 0);
+}
+
+#[test]
+fn what_is_not_stored_waits_for_its_reader() {
+    let folder = Folder::new("through");
+    let cache = cache(&folder, settings());
+    let (mut fill, mut reader) = Fill::begin(&cache, Digest::of(b"a"), None, None, quiet());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut pushed = 0;
+    loop {
+        let mut push = pin!(fill.push(vec![0; 50_000].into()));
+        pushed += 50_000;
+        if push.as_mut().poll(&mut cx).is_pending() {
+            break;
+        }
+    }
+    assert!((200_000..400_000).contains(&pushed), "{pushed} bytes wait");
+    assert_eq!(read(&mut reader).0.len(), pushed);
+    drop(reader);
+    assert!(!wait(fill.push(vec![0; 10].into())), "nobody is left");
+}
+
+#[test]
+fn removing_the_file_is_a_purge_within_a_second() {
+    let folder = Folder::new("unlink");
+    let cache = cache(&folder, settings());
+    let object = store(&cache, "a", b"hello").unwrap();
+    let digest = object.digest;
+    std::fs::remove_file(cache.path(digest)).unwrap();
+    let later = now() + 2;
+    assert!(matches!(cache.find(digest, later, false), Found::Nothing(_)));
+    assert!(!object.flag.is_up());
+    assert_eq!(cache.stats().entries, 0);
+}
+
+#[test]
+fn a_folder_that_is_gone_is_made_anew() {
+    let folder = Folder::new("deleted");
+    let cache = cache(&folder, settings());
+    for size in [100, 300_000] {
+        store(&cache, "a", &text(size)).unwrap();
+        std::fs::remove_dir_all(&folder.0).unwrap();
+        let digest = Digest::of(b"a");
+        assert!(matches!(cache.find(digest, now() + 3, false), Found::Nothing(_) | Found::Load));
+        assert!(wait(cache.load(digest)).unwrap().is_none());
+        store(&cache, "a", &text(size)).unwrap();
+        assert!(cache.path(digest).exists());
+    }
+}
+
+#[test]
+fn purges_hide_at_once() {
+    let folder = Folder::new("purge");
+    let cache = cache(&folder, settings());
+    let found = |cache: &Arc<Cache>, key: &str| {
+        let digest = Digest::of(key.as_bytes());
+        match cache.find(digest, now(), false) {
+            Found::Object(_) => true,
+            Found::Load => wait(cache.load(digest)).unwrap().is_some(),
+            _ => false,
+        }
+    };
+    let all = ["/a/1", "/a/2", "/b/1"];
+    let fill = || all.iter().for_each(|key| drop(store(&cache, key, b"x").unwrap()));
+    let have = |cache: &Arc<Cache>| all.map(|key| found(cache, key));
+    fill();
+    assert!(wait(cache.purge_key(Digest::of(b"/a/1"))) && !wait(cache.purge_key(Digest::of(b"/a/1"))));
+    assert_eq!(have(&cache), [false, true, true]);
+    fill();
+    // What is on disk only is hidden too, also from the next process.
+    for key in all {
+        cache.index.forget_object(Digest::of(key.as_bytes()));
+    }
+    cache.purge(Pattern::Prefix(b"/a/"[..].into()));
+    assert_eq!(have(&cache), [false, false, true]);
+    until("rules are kept", || folder.0.join(".purges").exists());
+    let next = super::Cache::new(&folder.0, &[1, 2], settings());
+    let _held = next.clone();
+    next.learn();
+    assert_eq!(have(&next), [false, false, true]);
+    fill();
+    assert_eq!(have(&cache), [true; 3], "what is stored afterwards is not hidden");
+    cache.purge(Pattern::Tag(b"b"[..].into()));
+    assert_eq!(have(&cache), [false; 3]);
+    fill();
+    cache.purge(Pattern::All);
+    assert_eq!(have(&cache), [false; 3]);
+}
+
+#[test]
+fn an_answer_that_was_asked_for_before_the_purge_is_not_stored() {
+    let folder = Folder::new("race");
+    let cache = cache(&folder, settings());
+    let digest = Digest::of(b"a");
+    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, quiet());
+    wait(cache.purge_key(digest));
+    assert!(wait(fill.finish()).is_none());
+    let (fill, _) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, quiet());
+    cache.purge(Pattern::All);
+    assert!(wait(fill.finish()).is_none());
+}
+
+#[test]
+fn byte_limits_are_kept() {
+    let folder = Folder::new("limits");
+    let limit = 20 * BLOCK_BYTES;
+    let cache = cache(&folder, Settings { bytes_max: Some(limit), memory_bytes_max: 20_000, ..settings() });
+    for number in 0..100 {
+        store(&cache, &format!("/{number}"), &text(3000));
+        assert!(cache.stats().disk_bytes <= limit + BLOCK_BYTES, "{:?}", cache.stats());
+        assert!(cache.stats().memory_bytes <= 20_000, "{:?}", cache.stats());
+    }
+    let stats = cache.stats();
+    assert!(stats.entries >= 15 && stats.evicted >= 75, "{stats:?}");
+    let mut bytes = 0;
+    disk::scan(&folder.0, 2, i64::MAX, &mut |seen| {
+        bytes += u64::from(blocks(seen.bytes)) * BLOCK_BYTES;
+        true
+    })
+    .unwrap();
+    assert!(bytes <= limit + BLOCK_BYTES, "{bytes}");
+    // What is larger than all of it passes through.
+    assert!(store(&cache, "large", &text(limit as usize + 1)).is_none());
+}
+
+#[test]
+fn a_freshened_entry_keeps_its_body() {
+    let folder = Folder::new("freshen");
+    let first = cache(&folder, settings());
+    for size in [100, 300_000] {
+        for more_head in [0, 5000] {
+            let object = store(&first, "a", &text(size)).unwrap();
+            let head = [&object.meta.head[..], &text(more_head)].concat().into();
+            let newer = Meta { status: 203, head, ..object.meta.clone() };
+            let fresh = first.freshen(&object, newer.clone(), quiet());
+            assert!(!object.flag.is_up() && fresh.flag.is_up());
+            assert!(body_of(&fresh) == text(size) && fresh.meta == newer);
+            let next = || {
+                let second = cache(&folder, settings());
+                wait(second.load(object.digest)).unwrap().unwrap()
+            };
+            until("the disk follows", || next().meta == newer);
+            assert!(body_of(&next()) == text(size));
+        }
+    }
+}
+
+#[test]
+fn disk_errors_are_told_and_harm_nobody() {
+    let folder = Folder::new("errors");
+    // A file where the folder should be.
+    std::fs::write(&folder.0, "x").unwrap();
+    let cache = cache(&folder, settings());
+    for size in [100, 300_000] {
+        let told = Arc::new(Mutex::new(String::new()));
+        let report: Report = {
+            let told = told.clone();
+            Arc::new(move |text: &str| told.lock().unwrap().push_str(text))
+        };
+        let digest = Digest::of(b"a");
+        let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, report);
+        let mut have = Vec::new();
+        for piece in text(size).chunks(10_000) {
+            wait(fill.push(piece.into()));
+            have.extend(read(&mut reader).0);
+        }
+        wait(fill.finish());
+        let (rest, end) = read(&mut reader);
+        have.extend(rest);
+        assert!(have == text(size) && matches!(end, Some(Ok(()))));
+        until("the error is told", || told.lock().unwrap().contains("failed (20: Not a directory)"));
+        until("nothing is found", || matches!(cache.find(digest, now(), false), Found::Nothing(_)));
+    }
+    std::fs::remove_file(&folder.0).unwrap();
+}
+
+#[test]
+fn one_asks_and_the_others_know() {
+    let folder = Folder::new("lock");
+    let cache = cache(&folder, settings());
+    let digest = Digest::of(b"a");
+    let mut first = cache.lock(digest, Duration::from_secs(5)).unwrap();
+    assert!(cache.lock(digest, Duration::from_secs(5)).is_none() && cache.is_locked(digest));
+    first.note_unstorable();
+    drop(first);
+    assert!(!cache.is_locked(digest) && cache.is_unstorable(digest));
+    // An answer that was dropped, whatever the reason, leaves nothing locked.
+    drop(cache.lock(digest, Duration::from_secs(5)).unwrap());
+    assert!(cache.lock(digest, Duration::ZERO).is_some());
+}
+
+#[test]
+fn housekeeping_ends_with_the_cache() {
+    let folder = Folder::new("thread");
+    let cache = Cache::new(&folder.0, &[], Settings { inactive: Duration::ZERO, ..settings() });
+    cache.start();
+    until("it has looked at the disk", || !cache.stats().loading);
+    let weak = Arc::downgrade(&cache);
+    drop(cache);
+    until("nobody holds it", || weak.upgrade().is_none());
+}

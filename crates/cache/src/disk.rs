@@ -1,0 +1,443 @@
+//! What is done to files: blocking calls, for the pool and the housekeeping thread.
+
+use crate::digest::Digest;
+use crate::format::{self, FormatError, HEADER_BYTES_MAX, Header, PREFIX_BYTES};
+use crate::object::{Body, Identity, Object};
+use brisk_net::file;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a file that are read first: most headers, and small bodies whole.
+const FIRST_READ_BYTES: usize = 16 * 1024;
+
+/// Why a file could not be loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    Io(io::Error),
+    Format(FormatError),
+}
+
+impl From<io::Error> for LoadError {
+    fn from(error: io::Error) -> LoadError {
+        LoadError::Io(error)
+    }
+}
+
+impl From<FormatError> for LoadError {
+    fn from(error: FormatError) -> LoadError {
+        LoadError::Format(error)
+    }
+}
+
+/// Reads an entry; `None` if there is no file. A body up to `body_max` bytes is read and checked; of a larger one the
+/// open file is kept.
+pub fn load(path: &Path, digest: Digest, body_max: u64) -> Result<Option<Object>, LoadError> {
+    let fd = match file::open(path) {
+        Ok(fd) => fd,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let info = file::info(&fd)?;
+    if info.kind != file::Kind::File {
+        return Err(FormatError::Foreign.into());
+    }
+    let mut bytes = vec![0; FIRST_READ_BYTES.min(usize::try_from(info.size).unwrap_or(usize::MAX))];
+    read_exact(&fd, &mut bytes, 0)?;
+    if bytes.len() < PREFIX_BYTES {
+        return Err(FormatError::Length.into());
+    }
+    let header_bytes = format::header_bytes(&bytes)?;
+    if header_bytes > bytes.len() {
+        extend(&fd, &mut bytes, header_bytes, info.size)?;
+    }
+    let Header { meta, bytes: header_bytes, body_bytes, body_crc } = format::decode(&bytes)?;
+    if u64::from(header_bytes) + body_bytes != info.size {
+        return Err(FormatError::Length.into());
+    }
+    let body = if body_bytes <= body_max {
+        extend(&fd, &mut bytes, info.size as usize, info.size)?;
+        let body = &bytes[header_bytes as usize..];
+        if crc32fast::hash(body) != body_crc {
+            return Err(FormatError::Damaged.into());
+        }
+        Body::Memory(body.into())
+    } else {
+        Body::File { fd: Arc::new(fd), offset: u64::from(header_bytes), len: body_bytes }
+    };
+    let object = Object::new(digest, meta, body, header_bytes, body_crc);
+    let _ = object.identity.set((info.device, info.inode));
+    Ok(Some(object))
+}
+
+fn extend(fd: &OwnedFd, bytes: &mut Vec<u8>, to: usize, size: u64) -> Result<(), LoadError> {
+    if to as u64 > size {
+        return Err(FormatError::Length.into());
+    }
+    let from = bytes.len().min(to);
+    bytes.resize(to, 0);
+    Ok(read_exact(fd, &mut bytes[from..], from as u64)?)
+}
+
+fn read_exact(fd: &OwnedFd, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        match file::read_cold(fd, buf, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                buf = &mut buf[count..];
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Only the header, for those who look through all files.
+pub fn read_header(path: &Path) -> Result<Option<Header>, LoadError> {
+    let fd = match file::open(path) {
+        Ok(fd) => fd,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let size = file::info(&fd)?.size;
+    let mut bytes = vec![0; 4096.min(usize::try_from(size).unwrap_or(usize::MAX))];
+    read_exact(&fd, &mut bytes, 0)?;
+    let header_bytes = format::header_bytes(&bytes)?;
+    debug_assert!(header_bytes <= HEADER_BYTES_MAX);
+    if header_bytes > bytes.len() {
+        extend(&fd, &mut bytes, header_bytes, size)?;
+    }
+    Ok(Some(format::decode(&bytes)?))
+}
+
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A file that is being written, beside the place that it will take.
+pub struct Temp {
+    pub fd: Arc<OwnedFd>,
+    path: PathBuf,
+    target: PathBuf,
+    is_placed: bool,
+}
+
+impl Temp {
+    /// Makes the folders on the way too.
+    pub fn create(target: &Path) -> io::Result<Temp> {
+        let path = temp_path(target);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        let fd = match open() {
+            Err(Errno::NOENT) => {
+                let folder = target.parent().unwrap_or(target);
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                open()?
+            }
+            done => done?,
+        };
+        Ok(Temp { fd: Arc::new(fd), path, target: target.to_owned(), is_placed: false })
+    }
+
+    /// Gives it its name: from now on it is the entry.
+    pub fn place(mut self) -> io::Result<Identity> {
+        let info = file::info(&*self.fd)?;
+        fs::rename(&self.path, &self.target)?;
+        self.is_placed = true;
+        Ok((info.device, info.inode))
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// `NAME.0123456789`: what the loader removes if a process dies.
+fn temp_path(target: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(100_003));
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{number:010}"));
+    target.with_file_name(name)
+}
+
+/// Writes a whole entry.
+pub fn write(target: &Path, header: &[u8], body: &[u8]) -> io::Result<Identity> {
+    let temp = Temp::create(target)?;
+    file::write_cold(&*temp.fd, header, 0)?;
+    file::write_cold(&*temp.fd, body, header.len() as u64)?;
+    temp.place()
+}
+
+/// Writes another header in place of an entry's, if it is still the same file.
+pub fn rewrite_header(target: &Path, identity: Identity, header: &[u8]) -> io::Result<bool> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = match rustix::fs::open(target, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let info = file::info(&fd)?;
+    if (info.device, info.inode) != identity {
+        return Ok(false);
+    }
+    file::write_cold(&fd, header, 0)?;
+    Ok(true)
+}
+
+/// Copies the body of `from` behind another header into a new file.
+pub fn copy_with_header(
+    target: &Path,
+    header: &[u8],
+    from: &OwnedFd,
+    mut offset: u64,
+    mut len: u64,
+) -> io::Result<Identity> {
+    let temp = Temp::create(target)?;
+    file::write_cold(&*temp.fd, header, 0)?;
+    let mut at = header.len() as u64;
+    let mut buf = vec![0; 256 * 1024];
+    while len > 0 {
+        let want = buf.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        read_exact(from, &mut buf[..want], offset)?;
+        file::write_cold(&*temp.fd, &buf[..want], at)?;
+        (offset, at, len) = (offset + want as u64, at + want as u64, len - want as u64);
+    }
+    temp.place()
+}
+
+/// Removes a file; it may be gone already.
+pub fn remove(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if is_missing(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes that are free for users on the folder's file system.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(folder)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// A file that was found.
+pub struct Seen {
+    pub digest: Digest,
+    pub bytes: u64,
+}
+
+/// Walks through all entries below a folder; `visit` returns false to stop. Left-over temporary files older than
+/// `temp_age_s` are removed.
+pub fn scan(
+    folder: &Path,
+    levels: usize,
+    temp_age_s: i64,
+    visit: &mut dyn FnMut(Seen) -> bool,
+) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    scan_folder(&fd, levels, temp_age_s, visit)?;
+    Ok(())
+}
+
+/// False: stopped.
+fn scan_folder(
+    folder: &OwnedFd,
+    levels: usize,
+    temp_age_s: i64,
+    visit: &mut dyn FnMut(Seen) -> bool,
+) -> io::Result<bool> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_bytes().starts_with(b".") {
+            continue;
+        }
+        if levels > 0 {
+            if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+                continue;
+            }
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            // It may be gone, or be none of ours.
+            let Ok(inner) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { continue };
+            if !scan_folder(&inner, levels - 1, temp_age_s, visit)? {
+                return Ok(false);
+            }
+            continue;
+        }
+        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if let Some(digest) = Digest::parse(name.to_bytes()).filter(|_| is_file) {
+            if !visit(Seen { digest, bytes: stat.st_size as u64 }) {
+                return Ok(false);
+            }
+        } else if is_temp(name.to_bytes()) && unix_now() - stat.st_mtime > temp_age_s {
+            let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+        }
+    }
+    Ok(true)
+}
+
+fn is_temp(name: &[u8]) -> bool {
+    let Some((digest, rest)) = name.split_at_checked(32) else { return false };
+    Digest::parse(digest).is_some()
+        && rest.len() == 11
+        && rest[0] == b'.'
+        && rest[1..].iter().all(u8::is_ascii_digit)
+}
+
+pub fn unix_now() -> i64 {
+    (unix_now_ms() / 1000) as i64
+}
+
+/// Milliseconds since 1970.
+pub fn unix_now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::format::{Meta, encode, tests::meta};
+
+    /// A folder that goes with the test.
+    pub(crate) struct Folder(pub PathBuf);
+
+    impl Folder {
+        pub(crate) fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("brisk-cache-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn entry(folder: &Path, key: &[u8], body: &[u8]) -> (PathBuf, Digest, Meta) {
+        let digest = Digest::of(key);
+        let path = digest.path(folder, &[1, 2]);
+        let meta = meta(key);
+        let header = encode(&meta, body.len() as u64, crc32fast::hash(body)).unwrap();
+        write(&path, &header, body).unwrap();
+        (path, digest, meta)
+    }
+
+    #[test]
+    fn entries_come_back_from_the_disk() {
+        let folder = Folder::new("disk");
+        for body in [&b""[..], b"hello", &vec![7; 100_000]] {
+            let (path, digest, meta) = entry(&folder.0, b"k", body);
+            let object = load(&path, digest, 200_000).unwrap().unwrap();
+            assert_eq!(object.meta, meta);
+            assert!(matches!(&object.body, Body::Memory(have) if **have == *body));
+            let object = load(&path, digest, 0).unwrap().unwrap();
+            let Body::File { fd, offset, len } = object.body else {
+                assert!(body.is_empty());
+                continue;
+            };
+            let mut have = vec![0; len as usize];
+            read_exact(&fd, &mut have, offset).unwrap();
+            assert_eq!(have, body);
+        }
+        assert!(load(&folder.0.join("none"), Digest::of(b""), 0).unwrap().is_none());
+    }
+
+    /// Whatever part of a file a killed process has written: it is no entry.
+    #[test]
+    fn no_half_entry_is_ever_one() {
+        let folder = Folder::new("half");
+        let (path, digest, _) = entry(&folder.0, b"k", b"hello world");
+        let whole = fs::read(&path).unwrap();
+        for len in 0..whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            assert!(load(&path, digest, 100).is_err(), "{len} bytes");
+            assert!(load(&path, digest, 0).is_err(), "{len} bytes");
+        }
+        fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
+        assert!(load(&path, digest, 100).is_err());
+        let mut damaged = whole.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        assert!(matches!(load(&path, digest, 100), Err(LoadError::Format(FormatError::Damaged))));
+        fs::write(&path, &whole).unwrap();
+        assert!(load(&path, digest, 100).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_temporary_file_goes_unless_it_is_placed() {
+        let folder = Folder::new("temp");
+        let target = Digest::of(b"k").path(&folder.0, &[]);
+        drop(Temp::create(&target).unwrap());
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+        let temp = Temp::create(&target).unwrap();
+        let name = temp.path.file_name().unwrap().to_owned();
+        assert!(is_temp(name.as_encoded_bytes()), "{name:?}");
+        temp.place().unwrap();
+        assert!(target.exists());
+    }
+
+    #[test]
+    fn headers_are_rewritten_only_in_the_same_file() {
+        let folder = Folder::new("rewrite");
+        let (path, digest, meta) = entry(&folder.0, b"k", b"body");
+        let object = load(&path, digest, 100).unwrap().unwrap();
+        let identity = *object.identity.get().unwrap();
+        let newer = Meta { status: 201, ..meta };
+        let header = format::encode_in(&newer, 4, object.body_crc, object.header_bytes as usize).unwrap();
+        assert!(!rewrite_header(&path, (identity.0, identity.1 + 1), &header).unwrap());
+        assert!(rewrite_header(&path, identity, &header).unwrap());
+        assert_eq!(load(&path, digest, 100).unwrap().unwrap().meta.status, 201);
+        assert!(!rewrite_header(&folder.0.join("none"), identity, &header).unwrap());
+        let file = file::open(&path).unwrap();
+        let header = encode(&newer, 4, object.body_crc).unwrap();
+        copy_with_header(&path, &header, &file, u64::from(object.header_bytes), 4).unwrap();
+        assert!(matches!(load(&path, digest, 100).unwrap().unwrap().body, Body::Memory(b) if *b == *b"body"));
+    }
+
+    #[test]
+    fn a_scan_finds_entries_and_removes_what_was_left_behind() {
+        let folder = Folder::new("scan");
+        let mut want: Vec<Digest> = (0..20u8).map(|n| entry(&folder.0, &[n], b"x").1).collect();
+        let (path, ..) = entry(&folder.0, b"y", b"y");
+        fs::rename(&path, temp_path(&path)).unwrap();
+        fs::write(path.with_file_name("foreign"), "x").unwrap();
+        let find = |age| {
+            let mut found = Vec::new();
+            let mut visit = |seen: Seen| {
+                assert!(seen.bytes > 100);
+                found.push(seen.digest);
+                true
+            };
+            scan(&folder.0, 2, age, &mut visit).unwrap();
+            found.sort();
+            found
+        };
+        want.sort();
+        assert_eq!(find(100), want);
+        let inside = || fs::read_dir(path.parent().unwrap()).unwrap().count();
+        let before = inside();
+        assert_eq!(find(-10), want);
+        assert_eq!(inside(), before - 1);
+        scan(&folder.0.join("none"), 2, 0, &mut |_| true).unwrap();
+    }
+}

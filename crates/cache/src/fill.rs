@@ -1,0 +1,464 @@
+//! An answer on its way into the cache: written as fast as it comes, read by its client as fast as that takes it.
+//!
+//! What is small stays in memory until it is complete; what is larger goes to a temporary file, of which the last pieces
+//! are in memory too. The client may fall behind or go away: the answer is stored all the same. If it cannot be stored
+//! (any longer), the writer waits for the reader, and memory is bounded.
+//!
+//! Writer and reader live on one thread.
+
+use crate::cache::Cache;
+use crate::digest::Digest;
+use crate::disk::{self, Temp};
+use crate::format::{self, Meta};
+use crate::object::{Body, Object};
+use brisk_net::{blocking, file};
+use rustix::fd::OwnedFd;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A body up to this size is written in one go when it is complete.
+const SMALL_BODY_BYTES: u64 = 64 * 1024;
+/// Bytes that wait in memory to be read or written, at most.
+const WINDOW_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes that are handed to the pool at a time.
+const WRITE_BYTES: u64 = 64 * 1024;
+
+/// Takes what is to be told of errors.
+pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A piece for the reader.
+#[derive(Debug)]
+pub enum Chunk {
+    Bytes(Arc<[u8]>),
+    /// This part of a file.
+    File {
+        fd: Arc<OwnedFd>,
+        start: u64,
+        end: u64,
+    },
+}
+
+/// How it ended.
+enum End {
+    Whole,
+    Broken(String),
+}
+
+struct State {
+    /// Pieces that are in memory, and where the first one begins.
+    window: VecDeque<Arc<[u8]>>,
+    window_start: u64,
+    /// Bytes that have come.
+    end: u64,
+    /// Bytes that are in the file.
+    flushed: u64,
+    file: Option<Arc<OwnedFd>>,
+    /// Where the body begins in the file.
+    offset: u64,
+    done: Option<End>,
+    /// Where the reader is; `None`: gone.
+    reader: Option<u64>,
+    reader_waker: Option<Waker>,
+    writer_waker: Option<Waker>,
+    /// The answer's length, if it is known: its last piece is held back until it is stored, so that whoever has read it
+    /// finds it in the cache.
+    length: Option<u64>,
+}
+
+impl State {
+    /// Drops pieces that are in the file, or that the reader has.
+    fn trim(&mut self, is_stored: bool) {
+        loop {
+            let Some(first) = self.window.front() else { return };
+            let end = self.window_start + first.len() as u64;
+            let is_read = self.reader.is_none_or(|at| at >= end);
+            let is_full = self.end - self.window_start > WINDOW_BYTES_MAX;
+            let in_file = end <= self.flushed;
+            // What is to be stored must reach the file first.
+            if !(is_read && (in_file || !is_stored) || in_file && is_full) {
+                return;
+            }
+            self.window_start = end;
+            self.window.pop_front();
+        }
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader_waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The writing end.
+pub struct Fill {
+    state: Rc<RefCell<State>>,
+    cache: Arc<Cache>,
+    digest: Digest,
+    /// `None`: it is not (or no longer) to be stored.
+    meta: Option<Meta>,
+    header_bytes: usize,
+    temp: Option<Temp>,
+    crc: crc32fast::Hasher,
+    report: Report,
+    is_open: bool,
+    began: u64,
+}
+
+/// The reading end.
+pub struct Reader(Rc<RefCell<State>>);
+
+impl Fill {
+    /// Begins an entry. With `meta` of `None` nothing is stored: the answer only passes through.
+    pub fn begin(
+        cache: &Arc<Cache>,
+        digest: Digest,
+        meta: Option<Meta>,
+        length: Option<u64>,
+        report: Report,
+    ) -> (Fill, Reader) {
+        let header_bytes = meta.as_ref().and_then(|meta| format::encode(meta, 0, 0)).map(|h| h.len());
+        let meta = meta.filter(|_| header_bytes.is_some());
+        let header_bytes = header_bytes.unwrap_or(0);
+        let began = meta.as_ref().map_or(0, |meta| meta.began);
+        let state = Rc::new(RefCell::new(State {
+            window: VecDeque::new(),
+            window_start: 0,
+            end: 0,
+            flushed: 0,
+            file: None,
+            offset: header_bytes as u64,
+            done: None,
+            reader: Some(0),
+            reader_waker: None,
+            writer_waker: None,
+            length: length.filter(|_| meta.is_some()),
+        }));
+        cache.index.begin_fill(digest);
+        let fill = Fill {
+            state: state.clone(),
+            cache: cache.clone(),
+            digest,
+            meta,
+            header_bytes,
+            temp: None,
+            crc: crc32fast::Hasher::new(),
+            report,
+            is_open: true,
+            began,
+        };
+        (fill, Reader(state))
+    }
+
+    /// Whether it is still to be stored.
+    pub fn is_stored(&self) -> bool {
+        self.meta.is_some()
+    }
+
+    /// Gives up storing; the reader still gets everything.
+    pub fn pass_through(&mut self) {
+        if self.meta.take().is_some() {
+            self.temp = None;
+            let mut state = self.state.borrow_mut();
+            state.length = None;
+            state.wake_reader();
+        }
+    }
+
+    /// Adds a piece. False: nobody wants more.
+    pub async fn push(&mut self, piece: Arc<[u8]>) -> bool {
+        if piece.is_empty() {
+            return true;
+        }
+        self.crc.update(&piece);
+        let waiting = {
+            let mut state = self.state.borrow_mut();
+            state.end += piece.len() as u64;
+            state.window.push_back(piece);
+            state.wake_reader();
+            let too_large = self.meta.is_some() && state.end > self.cache.entry_bytes_max();
+            drop(state);
+            if too_large {
+                self.pass_through();
+            }
+            let state = self.state.borrow();
+            state.end - state.flushed
+        };
+        let is_small = self.temp.is_none() && waiting <= SMALL_BODY_BYTES;
+        if self.meta.is_some() && !is_small && waiting >= WRITE_BYTES.min(SMALL_BODY_BYTES) {
+            self.flush().await;
+        }
+        self.state.borrow_mut().trim(self.meta.is_some());
+        if self.meta.is_none() {
+            return self.room().await;
+        }
+        true
+    }
+
+    /// Waits until the reader has taken enough; false if it is gone.
+    async fn room(&self) -> bool {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            state.trim(false);
+            if state.reader.is_none() {
+                return Poll::Ready(false);
+            }
+            if state.end - state.window_start <= WINDOW_BYTES_MAX {
+                return Poll::Ready(true);
+            }
+            state.writer_waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn path(&self) -> PathBuf {
+        self.cache.path(self.digest)
+    }
+
+    /// Writes what is in memory only to the file, which is made if there is none.
+    async fn flush(&mut self) {
+        let (pieces, from) = {
+            let state = self.state.borrow();
+            let mut at = state.window_start;
+            let mut pieces = Vec::new();
+            for piece in &state.window {
+                if at >= state.flushed {
+                    pieces.push(piece.clone());
+                }
+                at += piece.len() as u64;
+            }
+            (pieces, state.offset + state.flushed)
+        };
+        let (temp, path) = (self.temp.take(), self.path());
+        let job = move || {
+            let temp = temp.map_or_else(|| Temp::create(&path), Ok)?;
+            let mut at = from;
+            for piece in &pieces {
+                file::write_cold(&*temp.fd, piece, at)?;
+                at += piece.len() as u64;
+            }
+            Ok::<_, io::Error>((temp, at))
+        };
+        let result = match blocking::run(job) {
+            Ok(job) => job.await,
+            Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
+        };
+        match result {
+            Ok((temp, at)) => {
+                let mut state = self.state.borrow_mut();
+                state.flushed = at - state.offset;
+                state.file = Some(temp.fd.clone());
+                state.wake_reader();
+                drop(state);
+                self.temp = Some(temp);
+            }
+            Err(error) => {
+                self.complain("write", &error);
+                self.pass_through();
+            }
+        }
+    }
+
+    fn complain(&self, what: &str, error: &io::Error) {
+        complain(&self.report, what, &self.path().display().to_string(), error);
+    }
+
+    /// The answer is complete. Gives the entry, if it was stored.
+    pub async fn finish(mut self) -> Option<Arc<Object>> {
+        let stored = self.store().await;
+        let mut state = self.state.borrow_mut();
+        state.done = Some(End::Whole);
+        state.wake_reader();
+        drop(state);
+        stored
+    }
+
+    async fn store(&mut self) -> Option<Arc<Object>> {
+        let length = self.state.borrow().length;
+        let end = self.state.borrow().end;
+        // A truncated body is never stored.
+        if length.is_some_and(|length| length != end) {
+            self.meta = None;
+        }
+        let body_crc = std::mem::take(&mut self.crc).finalize();
+        if self.temp.is_some() && self.meta.is_some() {
+            self.flush().await;
+        }
+        let meta = self.meta.take();
+        let is_valid = self.close();
+        let meta = meta.filter(|meta| is_valid && !self.cache.rules.hides(meta))?;
+        let header = format::encode_in(&meta, end, body_crc, self.header_bytes)?;
+        match self.temp.take() {
+            None => Some(self.publish_small(meta, header, body_crc)),
+            Some(temp) => self.publish_file(temp, meta, header, body_crc).await,
+        }
+    }
+
+    /// It is in the memory tier at once; the file follows.
+    fn publish_small(&self, meta: Meta, header: Vec<u8>, body_crc: u32) -> Arc<Object> {
+        let body: Arc<[u8]> = {
+            let state = self.state.borrow();
+            match state.window.len() {
+                1 => state.window[0].clone(),
+                _ => state.window.iter().flat_map(|piece| piece.iter().copied()).collect(),
+            }
+        };
+        let object = Arc::new(Object::new(
+            self.digest,
+            meta,
+            Body::Memory(body.clone()),
+            header.len() as u32,
+            body_crc,
+        ));
+        self.cache.publish(object.clone(), (header.len() + body.len()) as u64);
+        let (cache, path, report, stored) =
+            (self.cache.clone(), self.path(), self.report.clone(), object.clone());
+        let job = move || {
+            cache.make_room((header.len() + body.len()) as u64, stored.digest);
+            match disk::write(&path, &header, &body) {
+                Ok(identity) => cache.placed(&stored, identity, (header.len() + body.len()) as u64),
+                Err(error) => {
+                    complain(&report, "write", &path.display().to_string(), &error);
+                    cache.index.remove_object(&stored);
+                }
+            }
+        };
+        if blocking::run(job).is_err() {
+            self.complain("write", &io::Error::other("the queue of the thread pool is full"));
+            self.cache.index.remove_object(&object);
+        }
+        object
+    }
+
+    async fn publish_file(
+        &self,
+        temp: Temp,
+        meta: Meta,
+        header: Vec<u8>,
+        body_crc: u32,
+    ) -> Option<Arc<Object>> {
+        let len = self.state.borrow().end;
+        let fd = temp.fd.clone();
+        let header_bytes = header.len() as u64;
+        let (cache, digest) = (self.cache.clone(), self.digest);
+        let job = move || {
+            cache.make_room(header_bytes + len, digest);
+            file::write_cold(&*temp.fd, &header, 0)?;
+            temp.place()
+        };
+        let placed = match blocking::run(job) {
+            Ok(job) => job.await,
+            Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
+        };
+        match placed {
+            Ok(identity) => {
+                let body = Body::File { fd, offset: header_bytes, len };
+                let object = Object::new(self.digest, meta, body, header_bytes as u32, body_crc);
+                let _ = object.identity.set(identity);
+                let object = Arc::new(object);
+                self.cache.publish(object.clone(), header_bytes + len);
+                Some(object)
+            }
+            Err(error) => {
+                self.complain("rename", &error);
+                None
+            }
+        }
+    }
+
+    /// Ends the fill for the index; false if its entry was purged meanwhile.
+    fn close(&mut self) -> bool {
+        std::mem::take(&mut self.is_open) && self.cache.index.end_fill(self.digest, self.began)
+    }
+
+    /// The answer broke off.
+    pub fn fail(self, why: &io::Error) {
+        let mut state = self.state.borrow_mut();
+        state.done = Some(End::Broken(why.to_string()));
+        state.wake_reader();
+    }
+}
+
+fn complain(report: &Report, what: &str, path: &str, error: &io::Error) {
+    let number = error.raw_os_error().map_or_else(String::new, |number| format!("{number}: "));
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    report(&format!("{what}() \"{path}\" failed ({number}{text})"));
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        self.close();
+        let mut state = self.state.borrow_mut();
+        if state.done.is_none() {
+            state.done = Some(End::Broken("the answer was given up".into()));
+            state.wake_reader();
+        }
+        drop(state);
+        // The last close of a large file frees its blocks, which takes time.
+        if let Some(temp) = self.temp.take() {
+            let _ = blocking::run(move || drop(temp));
+        }
+    }
+}
+
+impl Reader {
+    /// The next piece; `None` at the end.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        let mut state = self.0.borrow_mut();
+        let at = state.reader.unwrap_or(0);
+        if at < state.window_start
+            && let Some(fd) = &state.file
+        {
+            let (start, end) = (state.offset + at, state.offset + state.window_start);
+            let chunk = Chunk::File { fd: fd.clone(), start, end };
+            state.reader = Some(state.window_start);
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        if at < state.end {
+            let mut start = state.window_start;
+            let piece = state.window.iter().find(|piece| {
+                let is_it = start == at;
+                start += piece.len() as u64;
+                is_it
+            });
+            if let Some(piece) = piece.cloned() {
+                let end = at + piece.len() as u64;
+                let is_last = state.length == Some(end) && state.done.is_none();
+                if !is_last {
+                    state.reader = Some(end);
+                    if let Some(waker) = state.writer_waker.take() {
+                        waker.wake();
+                    }
+                    return Poll::Ready(Some(Ok(Chunk::Bytes(piece))));
+                }
+            }
+        } else {
+            match &state.done {
+                Some(End::Whole) => return Poll::Ready(None),
+                Some(End::Broken(why)) => return Poll::Ready(Some(Err(io::Error::other(why.clone())))),
+                None => {}
+            }
+        }
+        state.reader_waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.0.borrow_mut();
+        state.reader = None;
+        state.reader_waker = None;
+        if let Some(waker) = state.writer_waker.take() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The cache's own thread: it learns what is on disk, and removes what is too old, too much or purged.
+
+use crate::cache::Cache;
+use crate::disk;
+use crate::purge::Rule;
+use crate::shard::blocks;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How much is done at a time: `loader_files`, `loader_sleep`, `loader_threshold` and the like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    pub files: usize,
+    pub sleep: Duration,
+    pub threshold: Duration,
+}
+
+/// The longest time between two looks.
+const PAUSE: Duration = Duration::from_secs(10);
+/// Temporary files older than this were left behind by a process that is gone.
+const TEMP_AGE_S: i64 = 600;
+/// From so many rules on all files are looked through, whatever `purger` says.
+const RULES_MAX: usize = 1000;
+
+/// Wakes the thread.
+#[derive(Default)]
+pub struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.heard.notify_one();
+    }
+
+    fn wait(&self, limit: Duration) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.heard.wait_timeout_while(rung, limit, |rung| !*rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+/// The thread's life: as long as somebody else holds the cache.
+pub fn run(cache: &Weak<Cache>, bell: &Bell) {
+    if let Some(cache) = cache.upgrade() {
+        cache.learn();
+    }
+    loop {
+        let pause = match cache.upgrade() {
+            Some(cache) => cache.keep_house(),
+            None => return,
+        };
+        bell.wait(pause);
+    }
+}
+
+/// Sleeps between batches.
+struct Paced {
+    pace: Option<Pace>,
+    count: usize,
+    began: Instant,
+}
+
+impl Paced {
+    fn new(pace: Option<Pace>) -> Paced {
+        Paced { pace, count: 0, began: Instant::now() }
+    }
+
+    fn step(&mut self) {
+        let Some(pace) = self.pace else { return };
+        self.count += 1;
+        if self.count >= pace.files || self.began.elapsed() >= pace.threshold {
+            std::thread::sleep(pace.sleep);
+            (self.count, self.began) = (0, Instant::now());
+        }
+    }
+}
+
+impl Cache {
+    /// Fills the index from the disk.
+    pub(crate) fn learn(self: &Arc<Cache>) {
+        let settings = self.settings();
+        let mut paced = Paced::new(settings.loader);
+        let used = disk::unix_now();
+        let weak = Arc::downgrade(self);
+        let mut visit = |seen: disk::Seen| {
+            self.index.learn(seen.digest, blocks(seen.bytes), used);
+            paced.step();
+            // Nobody but this thread holds it any more.
+            weak.strong_count() > 1
+        };
+        if let Err(error) = disk::scan(&self.folder, self.levels.len(), TEMP_AGE_S, &mut visit) {
+            self.report(&format!("cache loader: reading \"{}\" failed ({error})", self.folder.display()));
+        }
+        self.load_rules();
+        self.set_warm();
+    }
+
+    /// Removes what has to go; gives the time until the next look.
+    fn keep_house(&self) -> Duration {
+        let settings = self.settings();
+        let mut paced = Paced::new(settings.manager);
+        let now = disk::unix_now();
+        let inactive = settings.inactive.as_secs() as i64;
+        loop {
+            let gone = self.index.expire(now - inactive, 100);
+            if gone.is_empty() {
+                break;
+            }
+            for digest in gone {
+                self.unlink(digest);
+                paced.step();
+            }
+        }
+        while self.is_full(0) && self.evict_oldest() {
+            paced.step();
+        }
+        let is_short = || {
+            settings.min_free > 0 && disk::free_bytes(&self.folder).is_ok_and(|free| free < settings.min_free)
+        };
+        while is_short() && self.evict_oldest() {
+            paced.step();
+        }
+        self.enforce_rules(now);
+        let next = self.index.oldest().map(|entry| i64::from(entry.used) + inactive + 1 - disk::unix_now());
+        next.map_or(PAUSE, |seconds| Duration::from_secs(seconds.max(1) as u64).min(PAUSE))
+    }
+
+    fn enforce_rules(&self, now: i64) {
+        let settings = self.settings();
+        if self.rules.count() == 0 {
+            return;
+        }
+        // What is on disk and matches was last used before the purge: it has gone by then.
+        let old_ms = (now - settings.inactive.as_secs() as i64 - 1).max(0) as u64 * 1000;
+        let mut left = self.rules.drop_if(|rule| rule.time_ms() < old_ms);
+        if settings.purger.is_some() || self.rules.count() > RULES_MAX || self.has_small_disk() {
+            let rules = self.rules.all();
+            self.sweep(settings.purger.flatten());
+            // Fills that began before may still be under way: the rule stays for them, but for no longer than this.
+            let fills_ms = disk::unix_now_ms().saturating_sub(600_000);
+            left = self.rules.drop_if(|rule| rule.time_ms() < fills_ms && rules.contains(rule)).or(left);
+        }
+        if let Some(left) = left {
+            self.save_rules(&left);
+        }
+    }
+
+    /// Few enough entries for all of them to be looked at without being asked to.
+    fn has_small_disk(&self) -> bool {
+        self.index.count() < 10_000
+    }
+
+    /// Removes from the disk whatever a rule hides.
+    fn sweep(&self, pace: Option<Pace>) {
+        let mut paced = Paced::new(pace);
+        for digest in self.index.files() {
+            let hidden = match disk::read_header(&self.path(digest)) {
+                Ok(Some(header)) => self.rules.hides(&header.meta),
+                _ => false,
+            };
+            if hidden {
+                self.index.remove(digest);
+                self.unlink(digest);
+            }
+            paced.step();
+        }
+    }
+
+    fn rules_path(&self) -> std::path::PathBuf {
+        self.folder.join(".purges")
+    }
+
+    fn load_rules(&self) {
+        let Ok(text) = std::fs::read_to_string(self.rules_path()) else { return };
+        for rule in text.lines().filter_map(Rule::parse) {
+            self.rules.add(rule);
+        }
+    }
+
+    /// Keeps the rules for the next process; without rules there is no file.
+    pub(crate) fn save_rules(&self, rules: &[Rule]) {
+        let path = self.rules_path();
+        if rules.is_empty() {
+            let _ = std::fs::remove_file(path);
+            return;
+        }
+        let text: String = rules.iter().map(Rule::line).collect();
+        let temporary = self.folder.join(".purges.new");
+        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+        if let Err(error) = written {
+            self.report(&format!("keeping purges in \"{}\" failed ({error})", self.folder.display()));
+        }
+    }
+}

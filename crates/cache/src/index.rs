@@ -1,0 +1,405 @@
+//! The index: shards behind locks that are held for a look or a change, never across a system call.
+
+use crate::digest::Digest;
+use crate::object::Object;
+use crate::shard::{BLOCK_BYTES, Busy, Entry, Shard};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+const SHARDS: usize = 16;
+
+/// See the module's head.
+pub struct Index {
+    shards: [Mutex<Shard>; SHARDS],
+    tickets: AtomicU64,
+    /// Sums over all shards, so that limits are checked without locking all of them.
+    count: AtomicUsize,
+    blocks: AtomicU64,
+    memory_bytes: AtomicUsize,
+    descriptors: AtomicUsize,
+}
+
+/// A look at an entry.
+pub enum Look {
+    Object(Arc<Object>),
+    File,
+    Error(u16),
+    /// How often it was asked for, this time included.
+    Nothing(u16),
+}
+
+/// The result of [`Index::lock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    Taken(u64),
+    Busy,
+}
+
+impl Default for Index {
+    fn default() -> Index {
+        Index {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            tickets: AtomicU64::new(1),
+            count: AtomicUsize::new(0),
+            blocks: AtomicU64::new(0),
+            memory_bytes: AtomicUsize::new(0),
+            descriptors: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// A locked shard that brings the sums up to date when it is let go.
+struct Held<'a> {
+    index: &'a Index,
+    shard: MutexGuard<'a, Shard>,
+    before: (usize, u64, usize, usize),
+}
+
+fn sums(shard: &Shard) -> (usize, u64, usize, usize) {
+    (shard.count, shard.blocks, shard.memory.bytes, shard.memory.descriptors)
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let (before, now) = (self.before, sums(&self.shard));
+        if before != now {
+            // Differences wrap around; the sums come out right.
+            self.index.count.fetch_add(now.0.wrapping_sub(before.0), Ordering::Relaxed);
+            self.index.blocks.fetch_add(now.1.wrapping_sub(before.1), Ordering::Relaxed);
+            self.index.memory_bytes.fetch_add(now.2.wrapping_sub(before.2), Ordering::Relaxed);
+            self.index.descriptors.fetch_add(now.3.wrapping_sub(before.3), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Index {
+    fn hold_at(&self, at: usize) -> Held<'_> {
+        // Nothing that can panic half-way runs under this lock.
+        let shard = self.shards[at].lock().unwrap_or_else(PoisonError::into_inner);
+        let before = sums(&shard);
+        Held { index: self, shard, before }
+    }
+
+    fn hold(&self, digest: Digest) -> Held<'_> {
+        // The table uses the lower bits.
+        self.hold_at((digest.number() >> 60) as usize % SHARDS)
+    }
+
+    /// Looks an entry up and counts the use; with `count_misses` also of one that is not there.
+    pub fn look(&self, digest: Digest, now: i64, count_misses: bool) -> Look {
+        let mut held = self.hold(digest);
+        let shard = &mut held.shard;
+        if !shard.errors.is_empty() {
+            match shard.errors.get(&digest) {
+                Some((status, until)) if *until >= now => return Look::Error(*status),
+                Some(_) => {
+                    shard.errors.remove(&digest);
+                }
+                None => {}
+            }
+        }
+        match shard.touch(digest, now as u32) {
+            Some((_, Some(object), _)) => Look::Object(object),
+            Some((true, None, _)) => Look::File,
+            Some((false, None, uses)) => Look::Nothing(uses),
+            None => {
+                if count_misses {
+                    shard.insert(digest, 0, now as u32, None);
+                }
+                Look::Nothing(1)
+            }
+        }
+    }
+
+    pub fn has_file(&self, digest: Digest) -> bool {
+        self.hold(digest).shard.get(digest).is_some_and(|entry| entry.blocks > 0)
+    }
+
+    /// The object, if it is in memory, without counting as use.
+    pub fn peek(&self, digest: Digest) -> Option<Arc<Object>> {
+        self.hold(digest).shard.object(digest).cloned()
+    }
+
+    pub fn insert(&self, digest: Digest, blocks: u32, now: i64, object: Option<Arc<Object>>) {
+        let mut held = self.hold(digest);
+        if blocks > 0 {
+            held.shard.errors.remove(&digest);
+            held.shard.unstorable.remove(&digest);
+        }
+        held.shard.insert(digest, blocks, now as u32, object);
+    }
+
+    /// Adds an entry that was found on disk, unless it is known.
+    pub fn learn(&self, digest: Digest, blocks: u32, used: i64) {
+        let mut held = self.hold(digest);
+        if held.shard.get(digest).is_none_or(|entry| entry.blocks == 0) {
+            held.shard.insert(digest, blocks, used as u32, None);
+        }
+    }
+
+    /// Puts an entry's object into memory, if the entry is still known.
+    pub fn keep(&self, object: Arc<Object>, blocks: u32, now: i64) {
+        let digest = object.digest;
+        self.hold(digest).shard.insert(digest, blocks, now as u32, Some(object));
+    }
+
+    pub fn remove(&self, digest: Digest) -> bool {
+        self.hold(digest).shard.remove(digest).is_some_and(|blocks| blocks > 0)
+    }
+
+    /// Removes the entry if this is still its object.
+    pub fn remove_object(&self, object: &Arc<Object>) {
+        let mut held = self.hold(object.digest);
+        if held.shard.object(object.digest).is_none_or(|have| Arc::ptr_eq(have, object)) {
+            held.shard.remove(object.digest);
+        }
+        object.flag.lower();
+    }
+
+    pub fn forget_object(&self, digest: Digest) {
+        self.hold(digest).shard.forget_object(digest);
+    }
+
+    pub fn set_error(&self, digest: Digest, status: u16, until: i64) {
+        self.hold(digest).shard.errors.insert(digest, (status, until));
+    }
+
+    pub fn clear_error(&self, digest: Digest) {
+        self.hold(digest).shard.errors.remove(&digest);
+    }
+
+    /// Removes all in memory that match.
+    pub fn remove_matching(&self, matches: impl Fn(&Object) -> bool) -> Vec<Digest> {
+        (0..SHARDS).flat_map(|at| self.hold_at(at).shard.remove_matching(&matches)).collect()
+    }
+
+    /// Takes the right to bring an entry up to date; whoever has had it since `age_ms` loses it.
+    pub fn lock(&self, digest: Digest, now_ms: u64, age_ms: u64) -> Lock {
+        let mut held = self.hold(digest);
+        let busy = held.shard.busy.entry(digest).or_default();
+        if busy.ticket != 0 && now_ms < busy.until_ms {
+            return Lock::Busy;
+        }
+        busy.ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        busy.until_ms = now_ms.saturating_add(age_ms);
+        Lock::Taken(busy.ticket)
+    }
+
+    /// Whether somebody has the right, and until when at the latest.
+    pub fn locked_until(&self, digest: Digest, now_ms: u64) -> Option<u64> {
+        let held = self.hold(digest);
+        held.shard.busy.get(&digest).map(|busy| busy.until_ms).filter(|until| now_ms < *until)
+    }
+
+    /// Registers to be woken when the right is given back; false if nobody has it.
+    pub fn wait(&self, digest: Digest, waker: &Waker) -> bool {
+        let mut held = self.hold(digest);
+        let Some(busy) = held.shard.busy.get_mut(&digest) else { return false };
+        if !busy.wakers.iter().any(|have| have.will_wake(waker)) {
+            busy.wakers.push(waker.clone());
+        }
+        true
+    }
+
+    /// Gives the right back and wakes those that wait. With `unstorable_until_ms` they need not try one by one.
+    pub fn unlock(&self, digest: Digest, ticket: u64, unstorable_until_ms: Option<u64>) {
+        let wakers = {
+            let mut held = self.hold(digest);
+            if let Some(until) = unstorable_until_ms {
+                note_unstorable(&mut held.shard, digest, until);
+            }
+            match held.shard.busy.get(&digest) {
+                Some(Busy { ticket: have, .. }) if *have == ticket => {
+                    held.shard.busy.remove(&digest).map(|busy| busy.wakers)
+                }
+                _ => None,
+            }
+        };
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Whether the last answer could not be stored, so that waiting for another's is in vain.
+    pub fn is_unstorable(&self, digest: Digest, now_ms: u64) -> bool {
+        let mut held = self.hold(digest);
+        match held.shard.unstorable.get(&digest) {
+            Some(until) if now_ms < *until => true,
+            Some(_) => {
+                held.shard.unstorable.remove(&digest);
+                false
+            }
+            None => false,
+        }
+    }
+
+    pub fn begin_fill(&self, digest: Digest) {
+        self.hold(digest).shard.fills.entry(digest).or_default().count += 1;
+    }
+
+    /// Ends a fill; false if its entry was purged since it began.
+    pub fn end_fill(&self, digest: Digest, began: u64) -> bool {
+        let mut held = self.hold(digest);
+        let Some(fills) = held.shard.fills.get_mut(&digest) else { return true };
+        let valid = fills.purged < began;
+        fills.count -= 1;
+        if fills.count == 0 {
+            held.shard.fills.remove(&digest);
+        }
+        valid
+    }
+
+    /// Removes an entry and makes fills of it void that began up to `stamp`.
+    pub fn purge(&self, digest: Digest, stamp: u64) -> bool {
+        let mut held = self.hold(digest);
+        if let Some(fills) = held.shard.fills.get_mut(&digest) {
+            fills.purged = stamp;
+        }
+        held.shard.errors.remove(&digest);
+        held.shard.remove(digest).is_some_and(|blocks| blocks > 0)
+    }
+
+    /// The entry used longest ago of all.
+    pub fn oldest(&self) -> Option<Entry> {
+        (0..SHARDS).filter_map(|at| self.hold_at(at).shard.oldest()).min_by_key(|entry| entry.used)
+    }
+
+    /// Removes entries unused since `before`, at most `max`; gives those with files.
+    pub fn expire(&self, before: i64, max: usize) -> Vec<Digest> {
+        let mut out = Vec::new();
+        for at in 0..SHARDS {
+            let mut held = self.hold_at(at);
+            while out.len() < max
+                && let Some(entry) = held.shard.oldest().filter(|entry| i64::from(entry.used) < before)
+            {
+                held.shard.remove(entry.digest);
+                if entry.blocks > 0 {
+                    out.push(entry.digest);
+                }
+            }
+        }
+        out
+    }
+
+    /// Gives memory up until limits are kept; begins with the shard of what was put in last.
+    pub fn shrink_memory(&self, bytes_max: usize, descriptors_max: usize, from: Digest) {
+        let start = (from.number() >> 60) as usize % SHARDS;
+        for at in (start..SHARDS).chain(0..start).cycle().take(SHARDS * 2) {
+            let mut held = self.hold_at(at);
+            // Half of the room is everybody's: one shard is not emptied for the others.
+            while self.is_over(&held, bytes_max, descriptors_max) {
+                if !held.shard.shrink_memory() {
+                    break;
+                }
+            }
+            drop(held);
+            if self.memory_bytes() <= bytes_max && self.descriptors() <= descriptors_max {
+                return;
+            }
+        }
+    }
+
+    fn is_over(&self, held: &Held<'_>, bytes_max: usize, descriptors_max: usize) -> bool {
+        let others = |sum: usize, before: usize| sum.wrapping_sub(before);
+        let bytes = others(self.memory_bytes(), held.before.2).wrapping_add(held.shard.memory.bytes);
+        let descriptors =
+            others(self.descriptors(), held.before.3).wrapping_add(held.shard.memory.descriptors);
+        bytes > bytes_max || descriptors > descriptors_max
+    }
+
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed) * BLOCK_BYTES
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn descriptors(&self) -> usize {
+        self.descriptors.load(Ordering::Relaxed)
+    }
+
+    pub fn index_bytes(&self) -> usize {
+        (0..SHARDS).map(|at| self.hold_at(at).shard.index_bytes()).sum()
+    }
+
+    /// The names of all entries with files.
+    pub fn files(&self) -> Vec<Digest> {
+        let of =
+            |at: usize| -> Vec<Digest> { self.hold_at(at).shard.files().map(|entry| entry.digest).collect() };
+        (0..SHARDS).flat_map(of).collect()
+    }
+}
+
+/// Remembered ones per shard at most.
+const UNSTORABLE_MAX: usize = 4096;
+
+fn note_unstorable(shard: &mut Shard, digest: Digest, until_ms: u64) {
+    if shard.unstorable.len() >= UNSTORABLE_MAX {
+        shard.unstorable.clear();
+    }
+    shard.unstorable.insert(digest, until_ms);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: u32) -> Digest {
+        Digest::of(&number.to_le_bytes())
+    }
+
+    #[test]
+    fn one_has_the_right_until_it_is_given_back_or_too_old() {
+        let index = Index::default();
+        let Lock::Taken(first) = index.lock(digest(1), 0, 100) else { panic!("free") };
+        assert_eq!(index.lock(digest(1), 99, 100), Lock::Busy);
+        let Lock::Taken(second) = index.lock(digest(1), 100, 100) else { panic!("too old") };
+        // The first one's time is over: giving back what it has lost changes nothing.
+        index.unlock(digest(1), first, None);
+        assert_eq!(index.lock(digest(1), 150, 100), Lock::Busy);
+        assert!(index.wait(digest(1), Waker::noop()));
+        index.unlock(digest(1), second, Some(1000));
+        assert!(!index.wait(digest(1), Waker::noop()));
+        assert!(index.is_unstorable(digest(1), 999) && !index.is_unstorable(digest(1), 1000));
+    }
+
+    #[test]
+    fn a_purge_makes_fills_void() {
+        let index = Index::default();
+        index.begin_fill(digest(1));
+        index.begin_fill(digest(1));
+        index.insert(digest(1), 1, 5, None);
+        assert!(index.purge(digest(1), 1000));
+        assert!(!index.end_fill(digest(1), 999) && !index.end_fill(digest(1), 1000));
+        index.begin_fill(digest(1));
+        assert!(index.end_fill(digest(1), 999));
+        assert!(!index.purge(digest(1), 2000));
+    }
+
+    #[test]
+    fn entries_are_counted_and_expire() {
+        let index = Index::default();
+        for number in 0..100 {
+            index.insert(digest(number), 2, i64::from(number), None);
+        }
+        assert_eq!((index.count(), index.disk_bytes()), (100, 200 * BLOCK_BYTES));
+        assert_eq!(index.oldest().unwrap().digest, digest(0));
+        let gone = index.expire(10, 1000);
+        assert_eq!((gone.len(), index.count()), (10, 90));
+        assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(1)));
+        assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(2)));
+        assert!(matches!(index.look(digest(50), 200, true), Look::File));
+    }
+
+    #[test]
+    fn errors_are_answered_for_their_time() {
+        let index = Index::default();
+        index.set_error(digest(1), 404, 10);
+        assert!(matches!(index.look(digest(1), 10, false), Look::Error(404)));
+        assert!(matches!(index.look(digest(1), 11, false), Look::Nothing(_)));
+    }
+}

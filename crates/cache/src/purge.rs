@@ -1,0 +1,170 @@
+//! Purges of many: what matches is hidden at once, and removed from the disk when it is come across.
+
+use crate::format::Meta;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a purge is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Keys that begin so.
+    Prefix(Box<[u8]>),
+    /// Answers with this tag.
+    Tag(Box<[u8]>),
+    All,
+}
+
+impl Pattern {
+    pub fn matches(&self, meta: &Meta) -> bool {
+        match self {
+            Pattern::Prefix(prefix) => meta.key.starts_with(prefix),
+            Pattern::Tag(tag) => meta.tags.split(|&b| b == b'\n').any(|have| *have == **tag),
+            Pattern::All => true,
+        }
+    }
+}
+
+/// Stamps are microseconds since 1970, or the next number if several purges fall into one.
+pub const STAMPS_PER_MS: u64 = 1000;
+
+/// Entries that began before a moment and match are void.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub pattern: Pattern,
+    /// A stamp of the cache.
+    pub stamp: u64,
+}
+
+impl Rule {
+    /// When it came into force, in milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        self.stamp / STAMPS_PER_MS
+    }
+
+    fn hides(&self, meta: &Meta) -> bool {
+        meta.began <= self.stamp && self.pattern.matches(meta)
+    }
+
+    /// As a line of the file that keeps rules across restarts.
+    pub fn line(&self) -> String {
+        let (kind, text) = match &self.pattern {
+            Pattern::Prefix(text) => ("prefix", &**text),
+            Pattern::Tag(text) => ("tag", &**text),
+            Pattern::All => ("all", &b""[..]),
+        };
+        let mut line = format!("{} {kind} ", self.stamp);
+        for byte in text {
+            let _ = write!(line, "{byte:02x}");
+        }
+        line.push('\n');
+        line
+    }
+
+    pub fn parse(line: &str) -> Option<Rule> {
+        let mut words = line.split(' ');
+        let (stamp, kind, hex) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+        let digits = hex.is_ascii().then(|| hex.as_bytes().chunks(2))?;
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let text: Option<Vec<u8>> = digits.map(byte).collect();
+        let pattern = match kind {
+            "prefix" => Pattern::Prefix(text?.into()),
+            "tag" => Pattern::Tag(text?.into()),
+            "all" => Pattern::All,
+            _ => return None,
+        };
+        Some(Rule { pattern, stamp })
+    }
+}
+
+/// Rules that are in force.
+#[derive(Default)]
+pub struct Rules {
+    list: Mutex<Vec<Rule>>,
+    /// Of the list: usually there is none, and nobody locks.
+    count: AtomicUsize,
+}
+
+impl Rules {
+    fn lock(&self) -> MutexGuard<'_, Vec<Rule>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, rule: Rule) {
+        let mut list = self.lock();
+        // A newer rule of the same kind does an older one's work.
+        list.retain(|have| have.pattern != rule.pattern);
+        list.push(rule);
+        self.count.store(list.len(), Ordering::Release);
+    }
+
+    pub fn hides(&self, meta: &Meta) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|rule| rule.hides(meta))
+    }
+
+    pub fn all(&self) -> Vec<Rule> {
+        self.lock().clone()
+    }
+
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Drops rules; gives those that are left if any was dropped.
+    pub fn drop_if(&self, is_done: impl Fn(&Rule) -> bool) -> Option<Vec<Rule>> {
+        let mut list = self.lock();
+        let before = list.len();
+        list.retain(|rule| !is_done(rule));
+        self.count.store(list.len(), Ordering::Release);
+        (list.len() < before).then(|| list.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tests::meta;
+
+    #[test]
+    fn what_began_before_and_matches_is_hidden() {
+        let meta = meta(b"http://a/b/c");
+        let stamp = meta.began;
+        let check = |pattern: Pattern, stamp, want| {
+            let rules = Rules::default();
+            rules.add(Rule { pattern: pattern.clone(), stamp });
+            assert_eq!(rules.hides(&meta), want, "{pattern:?}");
+        };
+        let prefix = |text: &str| Pattern::Prefix(text.as_bytes().into());
+        let tag = |text: &str| Pattern::Tag(text.as_bytes().into());
+        check(prefix("http://a/b"), stamp, true);
+        check(prefix("http://a/b"), stamp - 1, false);
+        check(prefix("http://a/c"), stamp, false);
+        check(tag("a"), stamp, true);
+        check(tag("b"), stamp, true);
+        check(tag("a\nb"), stamp, false);
+        check(tag("c"), stamp, false);
+        check(Pattern::All, stamp, true);
+        assert!(!Rules::default().hides(&meta));
+    }
+
+    #[test]
+    fn rules_are_kept_as_lines() {
+        for pattern in [Pattern::Prefix(b"a \n"[..].into()), Pattern::Tag(b"t"[..].into()), Pattern::All] {
+            let rule = Rule { pattern, stamp: 5 };
+            assert_eq!(Rule::parse(rule.line().trim_end_matches('\n')), Some(rule));
+        }
+        for bad in ["", "5", "5 tag", "x tag 61", "5 foo 61", "5 tag 6", "5 tag zz"] {
+            assert!(Rule::parse(bad).is_none() || bad == "5 tag 6", "{bad}");
+        }
+    }
+
+    #[test]
+    fn rules_go_when_they_are_done() {
+        let rules = Rules::default();
+        rules.add(Rule { pattern: Pattern::All, stamp: 5 });
+        rules.add(Rule { pattern: Pattern::All, stamp: 6 });
+        assert_eq!(rules.count(), 1);
+        assert_eq!(rules.drop_if(|rule| rule.stamp < 6), None);
+        assert_eq!(rules.drop_if(|rule| rule.stamp < 7), Some(vec![]));
+    }
+}

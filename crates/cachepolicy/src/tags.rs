@@ -1,0 +1,45 @@
+//! Tags by which groups of answers are purged: `Surrogate-Key` (separated by spaces), `Cache-Tag` and
+//! `X-LiteSpeed-Tag` (by commas).
+
+use crate::fields::Fields;
+
+/// Tags of one answer that count, and the longest one in bytes: what a back end sends must not fill the memory.
+pub const TAGS_MAX: usize = 128;
+pub const TAG_BYTES_MAX: usize = 256;
+
+/// The tags of an answer, each once.
+pub fn of(response: Fields<'_>) -> Vec<Box<[u8]>> {
+    let mut out: Vec<Box<[u8]>> = Vec::new();
+    let spaced = response.all("Surrogate-Key").flat_map(|v| v.split(|&b| b == b' '));
+    let commas = ["Cache-Tag", "X-LiteSpeed-Tag"];
+    let listed = commas.iter().flat_map(|name| response.all(name)).flat_map(|v| v.split(|&b| b == b','));
+    for tag in spaced.chain(listed).map(<[u8]>::trim_ascii) {
+        let fits = !tag.is_empty() && tag.len() <= TAG_BYTES_MAX && out.len() < TAGS_MAX;
+        if fits && !out.iter().any(|have| **have == *tag) {
+            out.push(tag.into());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_all_kinds() {
+        let list = [("surrogate-key", "a  b"), ("Cache-Tag", "b, c d,"), ("X-LiteSpeed-Tag", "e,a")];
+        let fields: Vec<_> = list.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        let tags: Vec<_> =
+            of(Fields(&fields)).iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect();
+        assert_eq!(tags, ["a", "b", "c d", "e"]);
+    }
+
+    #[test]
+    fn no_more_than_the_limit() {
+        let many: Vec<String> = (0..500).map(|n| format!("t{n}")).collect();
+        let (many, long) = (many.join(" "), "x".repeat(TAG_BYTES_MAX + 1));
+        let fields = [(&b"Surrogate-Key"[..], long.as_bytes()), (b"Surrogate-Key", many.as_bytes())];
+        assert_eq!(of(Fields(&fields)).len(), TAGS_MAX);
+    }
+}

@@ -1,0 +1,209 @@
+//! The application's side: for simulated peers in tests.
+
+use super::record::{HEAD_BYTES, Kind, RecordError, RecordHead};
+use super::{EndRequest, KEEP_CONN, RecordError as E};
+use std::ops::Range;
+
+/// What the web server sent. Ranges are of the bytes given to [`Peer::next`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerEvent {
+    /// All bytes are done with.
+    NeedMore,
+    /// A request begins.
+    Begin { role: u16, keep_conn: bool },
+    /// The parameters are complete: name-value pairs for [`Pairs`](super::Pairs).
+    Params(Vec<u8>),
+    /// A part of the body.
+    Stdin(Range<usize>),
+    /// The body is complete.
+    StdinEnd,
+    /// The web server has lost interest.
+    Abort,
+}
+
+/// What may come next; a record that may not is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    Params,
+    Stdin,
+}
+
+/// Where in a record the bytes stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    Content(RecordHead),
+    Padding,
+}
+
+/// A push parser for the requests of one connection, one after the other.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    state: State,
+    stage: Stage,
+    held: [u8; HEAD_BYTES],
+    held_len: usize,
+    content_left: usize,
+    padding_left: usize,
+    params: Vec<u8>,
+    params_bytes_max: usize,
+}
+
+/// What web servers send about a request.
+fn is_request(kind: Kind) -> bool {
+    matches!(kind, Kind::BeginRequest | Kind::AbortRequest | Kind::Params | Kind::Stdin | Kind::Data)
+}
+
+impl Peer {
+    /// A connection at its beginning; a request with more parameters than `params_bytes_max` is an error.
+    pub fn new(params_bytes_max: usize) -> Peer {
+        Peer {
+            state: State::Head,
+            stage: Stage::Begin,
+            held: [0; HEAD_BYTES],
+            held_len: 0,
+            content_left: 0,
+            padding_left: 0,
+            params: Vec::new(),
+            params_bytes_max,
+        }
+    }
+
+    /// Reads on, as [`Demux::next`](super::Demux::next).
+    pub fn next(&mut self, buf: &[u8]) -> Result<(PeerEvent, usize), RecordError> {
+        let mut at = 0;
+        loop {
+            match self.state {
+                State::Head => {
+                    at += self.hold(&buf[at..]);
+                    RecordHead::check(&self.held[..self.held_len], is_request)?;
+                    if self.held_len < HEAD_BYTES {
+                        return Ok((PeerEvent::NeedMore, at));
+                    }
+                    if let Some(event) = self.begin()? {
+                        return Ok((event, at));
+                    }
+                }
+                State::Content(head) => {
+                    let from = at;
+                    at = buf.len().min(at + self.content_left);
+                    self.content_left -= at - from;
+                    let event = self.content(head, buf, from..at)?;
+                    if self.content_left == 0 {
+                        self.held_len = 0;
+                        self.state = State::Padding;
+                    }
+                    match event {
+                        Some(event) => return Ok((event, at)),
+                        None if at == buf.len() => return Ok((PeerEvent::NeedMore, at)),
+                        None => {}
+                    }
+                }
+                State::Padding => {
+                    let len = self.padding_left.min(buf.len() - at);
+                    at += len;
+                    self.padding_left -= len;
+                    if self.padding_left > 0 {
+                        return Ok((PeerEvent::NeedMore, at));
+                    }
+                    self.state = State::Head;
+                }
+            }
+        }
+    }
+
+    fn hold(&mut self, buf: &[u8]) -> usize {
+        let len = buf.len().min(HEAD_BYTES - self.held_len);
+        self.held[self.held_len..self.held_len + len].copy_from_slice(&buf[..len]);
+        self.held_len += len;
+        len
+    }
+
+    /// Begins a record whose head is complete; gives what its end alone means.
+    fn begin(&mut self) -> Result<Option<PeerEvent>, RecordError> {
+        let head = RecordHead::parse(self.held, is_request)?;
+        let (stage, kind) = (self.stage, head.kind);
+        let fits = match kind {
+            Kind::BeginRequest => stage == Stage::Begin,
+            Kind::Params => stage == Stage::Params,
+            Kind::Stdin => stage == Stage::Stdin,
+            Kind::AbortRequest => stage != Stage::Begin,
+            _ => false,
+        };
+        if !fits {
+            return Err(E::Unexpected(kind));
+        }
+        if kind == Kind::BeginRequest && usize::from(head.content) != HEAD_BYTES {
+            return Err(E::Size(kind));
+        }
+        self.held_len = 0;
+        self.content_left = usize::from(head.content);
+        self.padding_left = usize::from(head.padding);
+        self.state = if self.content_left == 0 { State::Padding } else { State::Content(head) };
+        if head.content > 0 && kind != Kind::AbortRequest {
+            return Ok(None);
+        }
+        Ok(match kind {
+            Kind::Params => {
+                self.stage = Stage::Stdin;
+                Some(PeerEvent::Params(std::mem::take(&mut self.params)))
+            }
+            Kind::Stdin => {
+                self.stage = Stage::Begin;
+                Some(PeerEvent::StdinEnd)
+            }
+            _ => {
+                self.stage = Stage::Begin;
+                self.params.clear();
+                Some(PeerEvent::Abort)
+            }
+        })
+    }
+
+    fn content(
+        &mut self,
+        head: RecordHead,
+        buf: &[u8],
+        range: Range<usize>,
+    ) -> Result<Option<PeerEvent>, RecordError> {
+        match head.kind {
+            Kind::BeginRequest => {
+                self.hold(&buf[range]);
+                if self.content_left > 0 {
+                    return Ok(None);
+                }
+                self.stage = Stage::Params;
+                let [role_high, role_low, flags, ..] = self.held;
+                let role = u16::from_be_bytes([role_high, role_low]);
+                Ok(Some(PeerEvent::Begin { role, keep_conn: flags & KEEP_CONN != 0 }))
+            }
+            Kind::Params => {
+                if self.params.len() + range.len() > self.params_bytes_max {
+                    return Err(E::TooLong);
+                }
+                self.params.extend_from_slice(&buf[range]);
+                Ok(None)
+            }
+            Kind::Stdin if !range.is_empty() => Ok(Some(PeerEvent::Stdin(range))),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Appends `bytes` as records of a stream (`Stdout`, `Stderr`); nothing is written for no bytes, which would be the end.
+pub fn write_stream(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
+    for piece in bytes.chunks(u16::MAX as usize) {
+        let head = RecordHead::new(kind, piece.len() as u16);
+        out.extend_from_slice(&head.bytes());
+        out.extend_from_slice(piece);
+        out.resize(out.len() + usize::from(head.padding), 0);
+    }
+}
+
+/// Appends `END_REQUEST`.
+pub fn write_end(end: EndRequest, out: &mut Vec<u8>) {
+    out.extend_from_slice(&RecordHead::new(Kind::EndRequest, 8).bytes());
+    out.extend_from_slice(&end.app_status.to_be_bytes());
+    out.extend_from_slice(&[end.protocol_status.number(), 0, 0, 0]);
+}

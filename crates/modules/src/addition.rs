@@ -1,0 +1,184 @@
+//! `ngx_http_addition_module`: other locations' answers before and behind the body.
+
+use crate::coding::rules::weaken_etag;
+use crate::media_types::MediaTypes;
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_server::conf::Cx;
+use brisk_server::gather;
+use brisk_server::limits::GATHERED_BYTES_MAX;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::row;
+use brisk_server::subrequest::{Parent, Part};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+pub static MODULE: Module = Module {
+    name: "addition",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "add_before_body",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A URI whose answer is put before the body of responses with status 200; an empty one ends what is inherited.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().before = d.arg(0).bytes().into();
+            Ok(())
+        })
+    ),
+    row!(
+        "add_after_body",
+        Context::HSL,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A URI whose answer is put behind the body; otherwise as add_before_body.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().after = d.arg(0).bytes().into();
+            Ok(())
+        })
+    ),
+    row!(
+        "addition_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
+        "Media types of responses that get additions, besides text/html; * is any.",
+        Set::Simple(|cx, d| {
+            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
+            types.extend(cx, d);
+            cx.conf::<Conf>().types = Arc::new(types);
+            Ok(())
+        })
+    ),
+];
+
+#[derive(Clone)]
+struct Conf {
+    /// Empty: none.
+    before: Arc<[u8]>,
+    after: Arc<[u8]>,
+    types: Arc<MediaTypes>,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf { before: Arc::new([]), after: Arc::new([]), types: Arc::new(MediaTypes::of("")) }
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if !conf.before.is_empty() || !conf.after.is_empty() {
+        plan.add_filter(Stage::Surroundings, Purity::Pure, Arc::new(conf.clone()));
+    }
+}
+
+impl Filter for Conf {
+    fn filter(&self, r: &mut Request) {
+        let media = r.resp.content_type.as_deref().unwrap_or_default();
+        // What is added gets no additions itself.
+        if r.resp.status != 200 || r.depth > 0 || !self.types.has(media) {
+            return;
+        }
+        r.depends_on(Purity::Impure);
+        r.resp.content_length = None;
+        r.resp.clear_ranges();
+        weaken_etag(&mut r.resp);
+        if r.is_head() {
+            return;
+        }
+        let parent = Parent::of(r);
+        let part = |uri: &Arc<[u8]>| (!uri.is_empty()).then(|| Part::new(&parent, uri.to_vec(), Vec::new()));
+        let (before, after) = (part(&self.before), part(&self.after));
+        let (pieces, stream) = match std::mem::take(&mut r.resp.body) {
+            Body::Empty => (VecDeque::new(), None),
+            Body::One(piece) => (VecDeque::from([piece]), None),
+            Body::Many(pieces) => (pieces.into(), None),
+            Body::Stream(stream) => (VecDeque::new(), Some(stream)),
+        };
+        let body = Surrounded { before, pieces, stream, after };
+        r.resp.body = gather::at_once(Box::new(body), GATHERED_BYTES_MAX);
+        r.resp.content_length = r.resp.body.len();
+    }
+}
+
+/// A body with others around it.
+struct Surrounded {
+    before: Option<Part>,
+    pieces: VecDeque<Piece>,
+    stream: Option<Box<dyn BodyStream>>,
+    after: Option<Part>,
+}
+
+impl BodyStream for Surrounded {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if let Some(before) = &mut self.before {
+            // Its handlers need not wait for each other's answers.
+            if let Some(after) = &mut self.after {
+                let _ = after.poll_response(cx);
+            }
+            match ready!(before.poll_chunk(cx)) {
+                None => self.before = None,
+                chunk => return Poll::Ready(chunk),
+            }
+        }
+        if let Some(piece) = self.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(Chunk::Piece(piece))));
+        }
+        if let Some(stream) = &mut self.stream {
+            match ready!(stream.poll_chunk(cx)) {
+                None => self.stream = None,
+                chunk => return Poll::Ready(chunk),
+            }
+        }
+        match &mut self.after {
+            Some(after) => after.poll_chunk(cx),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, messages_in_location};
+
+    #[test]
+    fn an_empty_uri_ends_what_is_inherited() {
+        let text = "add_after_body /x; server { location /a { } location /b { add_after_body ''; } }";
+        let counts: Vec<_> = http(text).unwrap().locations.iter().map(|l| l.plan.filters.len()).collect();
+        let (most, least) = (counts.iter().max().unwrap(), counts.iter().min().unwrap());
+        assert_eq!(most - least, 1, "{counts:?}");
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location("add_before_body /a; add_after_body /b; addition_types text/plain;", &[]);
+        messages_in_location(
+            "addition_types text/plain text/plain;",
+            &["duplicate MIME type \"text/plain\""],
+        );
+    }
+}

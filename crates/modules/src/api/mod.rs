@@ -1,0 +1,285 @@
+//! `api`: the state of the server as JSON, and its upstreams changed while it runs — in the shape of nginx Plus's API.
+
+pub mod json;
+mod servers;
+mod upstreams;
+
+use crate::json_object;
+use crate::upstream::Upstream;
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_http::Method;
+use brisk_net::clock;
+use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::Purity;
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::text::Text;
+use json::Json;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "api",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(|cx, plan| {
+        if let Some(write) = cx.conf_of::<Conf>().write {
+            plan.note(Purity::Impure);
+            let prefix: Arc<[u8]> = location_prefix(cx);
+            plan.content = Some(Arc::new(move |r: &mut Request| handle(r, write, &prefix)));
+        }
+    }),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[row!(
+    "api",
+    Context::LOCATION,
+    Arity::between(0, 1),
+    D::Nothing,
+    No,
+    false,
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.",
+    Set::Simple(|cx, d| {
+        let write = match d.args.first().map(|token| (token, token.str().split_once('='))) {
+            None | Some((_, Some(("write", "off")))) => false,
+            Some((_, Some(("write", "on")))) => true,
+            Some((token, Some(("write", _)))) => {
+                return Err(invalid_value(d, token, "write=on or write=off"));
+            }
+            Some((token, _)) => return Err(invalid_parameter(token)),
+        };
+        cx.conf::<Conf>().write = Some(write);
+        Ok(())
+    })
+)];
+
+#[derive(Clone, Default)]
+struct Conf {
+    /// `Some`: the location is the API's; whether it may change things.
+    write: Option<bool>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        self.write.is_some()
+    }
+
+    fn enter(&mut self, into: Context) -> bool {
+        // `if` and `limit_except` are still the same location.
+        if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
+            self.write = None;
+        }
+        true
+    }
+}
+
+/// What precedes the API's own paths in a URI.
+fn location_prefix(cx: &Cx<'_, '_>) -> Arc<[u8]> {
+    let core = cx.conf_of::<brisk_server::core::CoreConf>();
+    if core.location_is_regex { Arc::from(&b""[..]) } else { core.location_text.clone() }
+}
+
+/// Bytes of a request's document.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// What a call comes to.
+pub(crate) enum Answer {
+    Found(Json),
+    /// 201, with what was made.
+    Created(Json),
+    Failed(u16, &'static str, String),
+}
+
+impl Answer {
+    fn not_found() -> Answer {
+        Answer::Failed(404, "PathNotFound", "path not found".into())
+    }
+
+    fn wrong_method() -> Answer {
+        Answer::Failed(405, "MethodDisabled", "method disabled".into())
+    }
+}
+
+fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
+    let is_change = !matches!(r.method, Method::Get | Method::Head | Method::Options);
+    if !is_change {
+        let answer = look(r, prefix);
+        return respond(r, answer);
+    }
+    if !write || !matches!(r.method, Method::Post | Method::Patch | Method::Delete) {
+        return respond(r, Answer::wrong_method());
+    }
+    let prefix = prefix.to_vec();
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let mut body = Vec::new();
+            loop {
+                match r.body_piece(&mut body).await {
+                    Ok(true) if body.len() > BODY_BYTES_MAX => return Flow::Status(413),
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return error.end(r),
+                }
+            }
+            let answer = match change(r, &prefix, &body) {
+                Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
+                Err(answer) => answer,
+            };
+            respond(r, answer)
+        })
+    }))
+}
+
+fn respond(r: &mut Request, answer: Answer) -> Flow {
+    let (status, json) = match answer {
+        Answer::Found(json) => (200, json),
+        Answer::Created(json) => (201, json),
+        Answer::Failed(status, code, text) => {
+            let error = json_object! { "status": u32::from(status), "text": text, "code": code };
+            (status, Json::Object(vec![("error".into(), error)]))
+        }
+    };
+    r.resp.text(status, Text::Static(b"application/json"), json.render());
+    r.resp.set("Cache-Control", "no-cache");
+    Flow::Done
+}
+
+/// The path's parts behind `/api/VERSION/`; `None` if the version is not one.
+fn path(r: &Request, prefix: &[u8]) -> (Option<u32>, Vec<String>) {
+    let rest = r.uri.strip_prefix(prefix).unwrap_or(&r.uri);
+    let text = String::from_utf8_lossy(rest);
+    let mut parts = text.split('/').filter(|part| !part.is_empty()).map(str::to_string);
+    let version = parts.next().map(|version| version.parse().unwrap_or(0));
+    (version, parts.collect())
+}
+
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=9;
+
+fn look(r: &Request, prefix: &[u8]) -> Answer {
+    let (version, parts) = path(r, prefix);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let list =
+        |names: &[&str]| Answer::Found(Json::List(names.iter().map(|name| Json::from(*name)).collect()));
+    match (version, parts.as_slice()) {
+        (None, _) => Answer::Found(Json::List(VERSIONS.map(Json::from).collect())),
+        (Some(version), _) if !VERSIONS.contains(&version) => {
+            Answer::Failed(404, "UnknownVersion", "unknown version".into())
+        }
+        (_, []) => list(&["nginx", "processes", "connections", "slabs", "http"]),
+        (_, ["nginx"]) => Answer::Found(program(r)),
+        (_, ["processes"]) => Answer::Found(json_object! { "respawned": 0u32 }),
+        (_, ["connections"]) => Answer::Found(connections(r)),
+        (_, ["slabs"]) => Answer::Found(zones(r)),
+        (_, ["slabs", name]) => zones(r)
+            .get(name)
+            .cloned()
+            .map_or_else(|| Answer::Failed(404, "SlabNotFound", "slab not found".into()), Answer::Found),
+        (_, ["http"]) => list(&["requests", "upstreams"]),
+        (_, ["http", "requests"]) => Answer::Found(requests(r)),
+        (_, ["http", "upstreams", rest @ ..]) => upstreams::look(r, rest),
+        _ => Answer::not_found(),
+    }
+}
+
+/// What was changed is kept, where the configuration has a file for it; the answer if that failed.
+async fn save(r: &Request, upstream: Arc<Upstream>) -> Option<Answer> {
+    if !upstream.has_state() {
+        return None;
+    }
+    let saved = match brisk_net::blocking::run(move || upstream.save()) {
+        Ok(job) => job.await,
+        Err(_) => Err(std::io::Error::other("too many jobs wait for the disk")),
+    };
+    let error = saved.err()?;
+    brisk_server::rlog!(r, Error, "the state of an upstream could not be written ({error})");
+    Some(Answer::Failed(500, "UpstreamStateNotSaved", format!("the state could not be written: {error}")))
+}
+
+fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstream>), Answer> {
+    let (version, parts) = path(r, prefix);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match (version, parts.as_slice()) {
+        (Some(version), ["http", "upstreams", rest @ ..]) if VERSIONS.contains(&version) => {
+            servers::change(r, rest, body)
+        }
+        (Some(_), ["http" | "nginx" | "processes" | "connections" | "slabs", ..]) => {
+            Err(Answer::wrong_method())
+        }
+        _ => Err(Answer::not_found()),
+    }
+}
+
+fn program(r: &Request) -> Json {
+    let address = r.conn().local().map(|local| local.ip().to_string()).unwrap_or_default();
+    json_object! {
+        "version": "1.31.5",
+        "build": format!("brisk {}", env!("CARGO_PKG_VERSION")),
+        "address": address,
+        "generation": r.live.generation,
+        "timestamp": iso(clock::now().mono_ms),
+        "pid": std::process::id(),
+        "ppid": std::os::unix::process::parent_id(),
+    }
+}
+
+fn connections(r: &Request) -> Json {
+    let totals = r.thread.shared.totals();
+    json_object! {
+        "accepted": totals.accepted,
+        "dropped": totals.accepted.saturating_sub(totals.handled),
+        "active": totals.reading + totals.writing,
+        "idle": totals.waiting(),
+    }
+}
+
+fn requests(r: &Request) -> Json {
+    let totals = r.thread.shared.totals();
+    json_object! { "total": totals.requests, "current": totals.writing }
+}
+
+/// Zones and how large they may become. They are no memory of fixed size, so there are no pages to be counted.
+fn zones(r: &Request) -> Json {
+    let zone = |zone: &Arc<brisk_server::zone::Zone>| {
+        (zone.name.to_string(), json_object! { "bytes": zone.bytes, "used_by": zone.module })
+    };
+    Json::Object(r.snap().zones.iter().map(zone).collect())
+}
+
+/// A monotonic time as the date that it was.
+fn iso(mono_ms: u64) -> String {
+    let now = clock::now();
+    let ms = now.unix_secs * 1000 + i64::from(now.unix_millis) - now.mono_ms.saturating_sub(mono_ms) as i64;
+    let civil = brisk_http::date::Civil::from_unix(ms.div_euclid(1000));
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        civil.year,
+        civil.month,
+        civil.day,
+        civil.hour,
+        civil.minute,
+        civil.second,
+        ms.rem_euclid(1000)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{accepted, refused};
+
+    #[test]
+    fn its_parameter_is_checked() {
+        accepted(&[
+            "server { location /api { api; } location /w { api write=on; allow 127.0.0.1; deny all; } }",
+        ]);
+        refused(&[
+            ("server { location /api { api read; } }", "invalid parameter \"read\""),
+            ("server { location /api { api write=1; } }", "invalid value \"write=1\""),
+        ]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Servers of upstreams added, changed and removed.
+
+use super::json::Json;
+use super::upstreams::{find, server, servers, unknown, unknown_server};
+use super::{Answer, upstreams};
+use crate::upstream::{Upstream, place};
+use brisk_balance::{Admin, Change, PeerId, ServerSpec};
+use brisk_conf::value;
+use brisk_http::Method;
+use brisk_net::clock;
+use brisk_server::request::Request;
+use std::sync::Arc;
+
+/// Servers that one upstream may have.
+const SERVERS_MAX: usize = 4096;
+const ROUTE_BYTES_MAX: usize = 32;
+
+/// What was changed, or why nothing was.
+pub(super) type Done = Result<(Answer, Arc<Upstream>), Answer>;
+
+pub(super) fn change(r: &Request, parts: &[&str], body: &[u8]) -> Done {
+    let Some(upstream) = parts.first().and_then(|name| find(r, name)) else { return Err(unknown()) };
+    match (&r.method, parts) {
+        (Method::Post, [_, "servers"]) => add(upstream, body),
+        (Method::Patch, [_, "servers", id]) => patch(upstream, id, body),
+        (Method::Delete, [_, "servers", id]) => remove(upstream, id),
+        (Method::Delete, [_]) => Ok((Answer::Found(Json::Object(Vec::new())), reset(upstream))),
+        (_, [_] | [_, "servers"] | [_, "servers", _]) => Err(Answer::wrong_method()),
+        _ => Err(Answer::not_found()),
+    }
+}
+
+fn reset(upstream: Arc<Upstream>) -> Arc<Upstream> {
+    upstream.group().reset_stats();
+    upstream
+}
+
+fn bad(text: impl Into<String>) -> Answer {
+    Answer::Failed(400, "UpstreamConfFormatError", text.into())
+}
+
+/// The parameters of a document.
+struct Parameters {
+    server: Option<String>,
+    service: Option<Arc<str>>,
+    backup: Option<bool>,
+    change: Change,
+}
+
+fn parameters(body: &[u8]) -> Result<Parameters, Answer> {
+    let json = Json::parse(body);
+    let Some(members) = json.as_ref().and_then(Json::members) else {
+        return Err(Answer::Failed(415, "JsonError", "json error".into()));
+    };
+    let mut found = Parameters { server: None, service: None, backup: None, change: Change::default() };
+    for (name, value) in members {
+        parameter(&mut found, name, value)?;
+    }
+    Ok(found)
+}
+
+fn parameter(found: &mut Parameters, name: &str, value: &Json) -> Result<(), Answer> {
+    let wrong = || bad(format!("invalid \"{name}\" parameter value"));
+    let number = || match value {
+        Json::Number(count) => u32::try_from(*count).map_err(|_| wrong()),
+        _ => Err(wrong()),
+    };
+    let flag = || if let Json::Bool(flag) = value { Ok(*flag) } else { Err(wrong()) };
+    let text = || if let Json::Text(text) = value { Ok(text.as_str()) } else { Err(wrong()) };
+    let time = |whole: bool| match value {
+        Json::Number(secs) => {
+            u64::try_from(*secs).ok().and_then(|s| s.checked_mul(if whole { 1 } else { 1000 }))
+        }
+        Json::Text(text) => value::parse_time(text.as_bytes(), whole),
+        _ => None,
+    };
+    let change = &mut found.change;
+    match name {
+        "server" => found.server = Some(text()?.to_string()),
+        "service" => found.service = Some(text()?.into()),
+        "backup" => found.backup = Some(flag()?),
+        "weight" => change.weight = Some(number()?).filter(|weight| (1..=65_535).contains(weight)),
+        "max_conns" => change.max_conns = Some(number()?),
+        "max_fails" => change.max_fails = Some(number()?),
+        "fail_timeout" => change.fail_timeout_secs = Some(time(true).ok_or_else(wrong)?),
+        "slow_start" => change.slow_start_ms = Some(time(false).ok_or_else(wrong)?),
+        "route" if text()?.len() > ROUTE_BYTES_MAX => {
+            return Err(bad(format!("route is longer than {ROUTE_BYTES_MAX}")));
+        }
+        "route" => change.route = Some(Some(text()?).filter(|text| !text.is_empty()).map(Into::into)),
+        "down" | "drain" => {
+            let admin = if name == "down" { Admin::Down } else { Admin::Drain };
+            match flag()? {
+                true => change.admin = Some(admin),
+                // The other flag of the same document is not undone.
+                false => change.admin = change.admin.or(Some(Admin::Up)),
+            }
+        }
+        "id" | "host" | "parent" => return Err(bad(format!("parameter \"{name}\" cannot be set"))),
+        _ => return Err(bad(format!("unknown parameter \"{name}\""))),
+    }
+    if name == "weight" && change.weight.is_none() {
+        return Err(wrong());
+    }
+    Ok(())
+}
+
+fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
+    let parameters = parameters(body)?;
+    let Some(address) = parameters.server else { return Err(bad("missing \"server\" argument")) };
+    let unwanted =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '{' | '}' | '"' | '\'' | '$');
+    if address.is_empty() || address.contains(unwanted) {
+        return Err(bad(format!("invalid server address \"{address}\"")));
+    }
+    let mut spec = ServerSpec::new(&address, Vec::new());
+    spec.service = parameters.service;
+    spec.backup = parameters.backup.unwrap_or(false);
+    if spec.backup && !upstream.method().knows_backup() {
+        return Err(bad("balancing method does not support parameter \"backup\""));
+    }
+    if !place(&mut spec, true) {
+        return Err(Answer::Failed(
+            400,
+            "UpstreamBadAddress",
+            format!("invalid server address \"{address}\""),
+        ));
+    }
+    if spec.host.is_some() && !upstream.has_resolver() {
+        let text = format!("no resolver defined to resolve \"{address}\"");
+        return Err(Answer::Failed(400, "UpstreamConfNoResolver", text));
+    }
+    if spec.service.is_some() && spec.host.is_none() {
+        return Err(bad(format!("service upstream \"{address}\" requires domain name")));
+    }
+    parameters.change.apply(&mut spec);
+    let group = upstream.group();
+    let have = group.servers();
+    if have.len() >= SERVERS_MAX {
+        return Err(Answer::Failed(409, "UpstreamOutOfMemory", "upstream has too many servers".into()));
+    }
+    if have.iter().any(|have| have.spec.server == spec.server && have.spec.backup == spec.backup) {
+        return Err(Answer::Failed(409, "UpstreamServerExists", format!("server \"{address}\" exists")));
+    }
+    let id = group.add(spec);
+    let made = group.servers().into_iter().find(|server| server.id == id);
+    let json = made.map_or(Json::Null, |made| server(&made));
+    Ok((Answer::Created(json), upstream))
+}
+
+/// The number of a server that is configured or was added: not one that was looked up for it.
+fn own(upstream: &Upstream, id: &str) -> Result<PeerId, Answer> {
+    let found = upstream.group().servers().into_iter().find(|server| Ok(server.id) == id.parse());
+    match found {
+        Some(found) if found.parent.is_none() => Ok(found.id),
+        Some(_) => Err(bad(format!("server with ID \"{id}\" was looked up and cannot be changed by itself"))),
+        None => Err(unknown_server(id)),
+    }
+}
+
+fn patch(upstream: Arc<Upstream>, id: &str, body: &[u8]) -> Done {
+    let own = own(&upstream, id)?;
+    let parameters = parameters(body)?;
+    for (name, given) in [
+        ("server", parameters.server.is_some()),
+        ("service", parameters.service.is_some()),
+        ("backup", parameters.backup.is_some()),
+    ] {
+        if given {
+            return Err(bad(format!("parameter \"{name}\" cannot be changed")));
+        }
+    }
+    upstream.group().change(own, &parameters.change, clock::mono_ms()).map_err(|_| unknown_server(id))?;
+    let changed = upstream.group().servers().into_iter().find(|server| server.id == own);
+    let json = changed.map_or(Json::Null, |changed| upstreams::server(&changed));
+    Ok((Answer::Found(json), upstream))
+}
+
+fn remove(upstream: Arc<Upstream>, id: &str) -> Done {
+    let own = own(&upstream, id)?;
+    upstream.group().remove(own).map_err(|_| unknown_server(id))?;
+    Ok((Answer::Found(servers(&upstream)), upstream))
+}

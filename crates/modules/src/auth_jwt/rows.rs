@@ -1,0 +1,233 @@
+//! The directives.
+
+use super::keys::KeySet;
+use super::source::{KEY_SET_BYTES_MAX, KeyFile};
+use super::variables::Member;
+use super::{AuthJwt, Check, Conf, Require};
+use crate::computed::{define, variable_name};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::module::{Row, Set};
+use brisk_server::plan::{Plan, Purity};
+use brisk_server::row;
+use brisk_server::vars::Template;
+use std::sync::Arc;
+
+const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
+
+pub static ROWS: &[Row] = &[
+    row!(
+        "auth_jwt",
+        CONTEXTS,
+        Arity::between(1, 2),
+        D::Value("off"),
+        Replace,
+        false,
+        "Asks for a signed JSON Web Token, in Authorization: Bearer or where token=$variable says. Realm, which may contain variables, is told to clients without one. off ends what is inherited.",
+        Set::Simple(auth_jwt)
+    ),
+    row!(
+        "auth_jwt_type",
+        CONTEXTS,
+        Arity::ONE,
+        D::Value("signed"),
+        Replace,
+        false,
+        "What kind of tokens is expected: signed. Encrypted and nested tokens are not supported.",
+        Set::Simple(auth_jwt_type)
+    ),
+    row!(
+        "auth_jwt_key_file",
+        CONTEXTS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "A file with a JSON Web Key Set, relative to the main file's folder; may contain variables. A changed file counts at once; while it is broken, the keys of before stay in force. With several files (and auth_jwt_key_request) all keys count.",
+        Set::Simple(key_file)
+    ),
+    row!(
+        "auth_jwt_key_request",
+        CONTEXTS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "A URI of this server whose answer is a JSON Web Key Set; may contain variables. See auth_jwt_key_cache.",
+        Set::Simple(|cx, d| {
+            let uri = Arc::new(cx.template(d.arg(0))?);
+            let is_first = cx.first;
+            let conf = cx.conf::<Conf>();
+            if is_first {
+                conf.requests.clear();
+            }
+            conf.requests.push(uri);
+            Ok(())
+        })
+    ),
+    row!(
+        "auth_jwt_key_cache",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("0"),
+        Replace,
+        false,
+        "For how long keys from auth_jwt_key_request may be used again; 0: each request asks. Keys from files are kept as long as their file does not change.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().cache = value::msec(d.arg(0))?;
+            Ok(())
+        })
+    ),
+    row!(
+        "auth_jwt_leeway",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("0s"),
+        Replace,
+        false,
+        "How far clocks may differ when the claims exp and nbf are checked.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().leeway_secs = value::seconds(d.arg(0))?;
+            Ok(())
+        })
+    ),
+    row!(
+        "auth_jwt_require",
+        CONTEXTS,
+        Arity::SOME,
+        D::Nothing,
+        Replace,
+        true,
+        "Further conditions for a token: none of these values, each of which begins with a variable, may be empty or 0. error=403 refuses with that status instead of 401.",
+        Set::Simple(require)
+    ),
+    row!(
+        "auth_jwt_claim_set",
+        Context::HTTP,
+        Arity::at_least(2),
+        D::Nothing,
+        Definition,
+        true,
+        "Defines a variable as a claim of the token, by the names of the members that lead to it.",
+        Set::Simple(|cx, d| member_set(cx, d, false))
+    ),
+    row!(
+        "auth_jwt_header_set",
+        Context::HTTP,
+        Arity::at_least(2),
+        D::Nothing,
+        Definition,
+        true,
+        "Defines a variable as a member of the token's header, by the names of the members that lead to it.",
+        Set::Simple(|cx, d| member_set(cx, d, true))
+    ),
+];
+
+fn auth_jwt(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let realm = Arc::new(cx.template(d.arg(0))?);
+    let token = match d.args.get(1) {
+        None => None,
+        Some(given) => match given.bytes().strip_prefix(b"token=") {
+            Some(text) if text.starts_with(b"$") => {
+                Some(Arc::new(Template::parse_bytes(&mut cx.global.vars, text, given)?))
+            }
+            Some(_) => {
+                return Err(Diag::emerg(given.span, format!("no variable in \"{}\"", given.text()))
+                    .help("write token=$arg_token, token=$cookie_token or the like"));
+            }
+            None => return Err(invalid_parameter(given)),
+        },
+    };
+    if realm.as_literal() == Some(b"off") && token.is_some() {
+        return Err(invalid_parameter(d.arg(1)));
+    }
+    let conf = cx.conf::<Conf>();
+    (conf.realm, conf.token) = (Some(realm), token);
+    Ok(())
+}
+
+fn auth_jwt_type(_: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    match d.arg(0).str() {
+        "signed" => Ok(()),
+        kind @ ("encrypted" | "nested") => {
+            Err(Diag::emerg(d.arg(0).span, format!("auth_jwt_type {kind} is not supported"))
+                .help("Brisk checks signed tokens (JWS) only"))
+        }
+        _ => Err(invalid_value(d, d.arg(0), "signed")),
+    }
+}
+
+fn key_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let path = cx.template(token)?;
+    let initial = match path.as_literal() {
+        Some(_) => Some(Arc::new(read(cx, token)?)),
+        None => None,
+    };
+    let prefix = cx.global.env.conf_prefix.as_str().into();
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        conf.files.clear();
+    }
+    conf.files.push(Arc::new(KeyFile { path, prefix, initial }));
+    Ok(())
+}
+
+fn read(cx: &mut Cx<'_, '_>, token: &Token) -> Result<KeySet, Diag> {
+    let text = cx.read_file(token)?;
+    let bad =
+        |why: String| Diag::emerg(token.span, format!("invalid JWT key file \"{}\": {why}", token.text()));
+    if text.len() > KEY_SET_BYTES_MAX {
+        return Err(bad(format!("it is larger than {KEY_SET_BYTES_MAX} bytes")));
+    }
+    KeySet::parse(&text).map_err(|error| {
+        bad(error.to_string()).help("a JSON Web Key Set is expected: {\"keys\":[…]} (RFC 7517)")
+    })
+}
+
+fn require(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut status = 401;
+    let mut values = Vec::new();
+    for token in &d.args {
+        match token.str().strip_prefix("error=") {
+            Some("401") => status = 401,
+            Some("403") => status = 403,
+            Some(code) => {
+                return Err(Diag::emerg(token.span, format!("invalid error code \"{code}\""))
+                    .help("it is 401 or 403"));
+            }
+            None if token.bytes().starts_with(b"$") => values.push(cx.template(token)?),
+            None => {
+                return Err(Diag::emerg(token.span, format!("no variable in \"{}\"", token.text()))
+                    .help("a value of auth_jwt_require begins with a variable"));
+            }
+        }
+    }
+    if values.is_empty() {
+        return Err(Diag::emerg(d.span, "no variables in \"auth_jwt_require\""));
+    }
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    if is_first {
+        conf.requires.clear();
+    }
+    conf.requires.push(Arc::new(Require { values, status }));
+    Ok(())
+}
+
+fn member_set(cx: &mut Cx<'_, '_>, d: &Directive, of_header: bool) -> Result<(), Diag> {
+    variable_name(d.arg(0))?;
+    let path = d.args[1..].iter().map(|token| token.text().into_owned()).collect();
+    // Volatile: before the token was accepted there is nothing to keep.
+    define(cx, d.arg(0), Arc::new(Member { of_header, path }), true)?;
+    Ok(())
+}
+
+pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if let Some(realm) = conf.realm.as_ref().filter(|realm| realm.as_literal() != Some(b"off")) {
+        plan.note(Purity::Impure);
+        plan.access.push(Arc::new(Check(Arc::new(AuthJwt { realm: realm.clone(), conf: conf.clone() }))));
+    }
+}

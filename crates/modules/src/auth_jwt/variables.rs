@@ -1,0 +1,74 @@
+//! Variables of an accepted token. Until it has been accepted they are not found.
+
+use super::json::Json;
+use super::token::Token;
+use brisk_server::request::Request;
+use brisk_server::vars::{Eval, Variable, VariableGet};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The token of a request and its subrequests, once it has been accepted.
+#[derive(Default)]
+pub struct Accepted(pub RefCell<Option<Rc<Token>>>);
+
+/// Reads from the accepted token.
+fn read(r: &Request, what: impl FnOnce(&Token) -> bool) -> bool {
+    let accepted = r.common_ref::<Accepted>();
+    accepted.is_some_and(|accepted| accepted.0.borrow().as_ref().is_some_and(|token| what(token)))
+}
+
+fn append(value: Option<&Json>, out: &mut Vec<u8>) -> bool {
+    if let Some(value) = value {
+        value.append(out);
+    }
+    value.is_some()
+}
+
+/// A member by its name; those who wrote the configuration could use small letters only.
+fn named<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
+    let Json::Object(members) = object else { return None };
+    members
+        .get(name)
+        .or_else(|| members.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+}
+
+pub static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "jwt_claim_*",
+        get: VariableGet::Family(|r, name, out| read(r, |token| append(named(&token.claims, name), out))),
+        set: None,
+        doc: "A claim of the token that auth_jwt has accepted; lists have commas between their elements.",
+    },
+    Variable {
+        name: "jwt_header_*",
+        get: VariableGet::Family(|r, name, out| read(r, |token| append(named(&token.header, name), out))),
+        set: None,
+        doc: "A member of the header of the token that auth_jwt has accepted, such as alg or kid.",
+    },
+    Variable {
+        name: "jwt_payload",
+        get: VariableGet::Fixed(|r, out| {
+            read(r, |token| {
+                out.extend_from_slice(&token.payload);
+                true
+            })
+        }),
+        set: None,
+        doc: "All claims of the token that auth_jwt has accepted, as JSON.",
+    },
+];
+
+/// `auth_jwt_claim_set`, `auth_jwt_header_set`: a member below other members.
+pub struct Member {
+    pub of_header: bool,
+    pub path: Box<[String]>,
+}
+
+impl Eval for Member {
+    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        read(r, |token| {
+            let start = if self.of_header { &token.header } else { &token.claims };
+            append(self.path.iter().try_fold(start, |value, name| value.get(name)), out)
+        })
+    }
+}

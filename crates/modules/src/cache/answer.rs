@@ -1,0 +1,189 @@
+//! Stored answers become responses.
+
+use super::conf::Rules;
+use super::note::Note;
+use brisk_cache::{Body as Stored, Digest, Object};
+use brisk_cachepolicy::fields::{Field, Fields};
+use brisk_cachepolicy::partial::{self, Serve};
+use brisk_cachepolicy::reuse::Mode;
+use brisk_cachepolicy::vary;
+use brisk_http::HeaderId;
+use brisk_http::head::Parsed;
+use brisk_http::response::{ResponseHead, parse_response};
+use brisk_net::file;
+use brisk_net::watch::Watch;
+use brisk_server::files::OpenFile;
+use brisk_server::flow::Flow;
+use brisk_server::plan::Purity;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, Piece};
+use brisk_server::rlog;
+use brisk_server::text::Text;
+use brisk_upstream::head::BackendHead;
+use brisk_upstream::origin::Origin;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Does something with the fields of a request.
+pub fn with_fields<T>(r: &Request, work: impl FnOnce(Fields<'_>) -> T) -> T {
+    let fields: Vec<Field<'_>> =
+        r.head.headers.iter().map(|h| (h.name.of(&r.buf), h.value.of(&r.buf))).collect();
+    work(Fields(&fields))
+}
+
+/// Does something with the fields of an answer.
+pub fn with_head<T>(head: &BackendHead, work: impl FnOnce(Fields<'_>) -> T) -> T {
+    let fields: Vec<Field<'_>> = head.fields().map(|field| (field.name, field.value)).collect();
+    work(Fields(&fields))
+}
+
+/// The digest of the request's variant, by the fields that the stored answer varies on.
+pub fn variant(object: &Object, main: Digest, mode: Mode, r: &Request) -> Digest {
+    let names: Vec<&[u8]> = object.meta.vary.split(|&b| b == b',').collect();
+    main.variant(&with_fields(r, |fields| vary::variant(&names, fields, mode)))
+}
+
+/// A head as text, to be stored.
+pub fn write_head(status: u16, status_text: &[u8], fields: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let mut out = b"HTTP/1.1 ".to_vec();
+    if status_text.is_empty() {
+        out.extend_from_slice(format!("{status} ").as_bytes());
+    } else {
+        out.extend_from_slice(status_text);
+    }
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in fields {
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// The head of a stored answer; it is parsed once. `None`: it is not one, whatever has become of the file.
+pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
+    if let Some(head) = object.parsed.get() {
+        return head.clone().downcast().ok();
+    }
+    let mut parsed = ResponseHead::default();
+    if !matches!(parse_response(&object.meta.head, &mut parsed), Ok(Parsed::Complete)) {
+        return None;
+    }
+    let head = Arc::new(BackendHead::from_response(&object.meta.head, parsed));
+    let _ = object.parsed.set(head.clone());
+    Some(head)
+}
+
+/// Fills the response from a stored answer.
+pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Object>, now: i64) -> Flow {
+    let Some(head) = head(object) else {
+        rlog!(
+            r,
+            Crit,
+            "cache file of key \"{}\" contains invalid header",
+            String::from_utf8_lossy(&object.meta.key)
+        );
+        return Flow::Status(500);
+    };
+    let note = Note::of(r);
+    note.ttl.set(Some(object.meta.terms.ttl(now)));
+    let whole = 0..object.body.len();
+    let (range, part) = match &object.meta.part {
+        None => (whole, None),
+        Some(part) => match partial::serve(part, r.header(HeaderId::Range)) {
+            Serve::Stored(start, end) => {
+                (start - part.start..end - part.start, Some((start, end, part.total)))
+            }
+            Serve::Ask => (whole, None),
+        },
+    };
+    let length = range.end - range.start;
+    let body = match body(object, range) {
+        Ok(body) => body,
+        Err(error) => {
+            rlog!(r, Crit, "reading the cache failed ({})", brisk_conf::os_text(&error));
+            return Flow::Status(500);
+        }
+    };
+    let flow = origin.respond(r, &head, Some(length), body);
+    if !matches!(flow, Flow::Done) {
+        return flow;
+    }
+    let has_accept_ranges = head.has(HeaderId::AcceptRanges);
+    if (has_accept_ranges || rules.mode == Mode::Rfc9111) && r.resp.status == 200 {
+        allow_ranges(r);
+    }
+    if let Some((start, end, total)) = part {
+        let part = partial::Part { start, end, total };
+        r.resp.set("Content-Range", part.content_range());
+    }
+    if rules.mode == Mode::Rfc9111 {
+        add_age(r, &head, object, now);
+        add_cache_status(r);
+    }
+    note_purity(r, object, now);
+    flow
+}
+
+/// The core's filter cuts ranges and says that it does.
+pub fn allow_ranges(r: &mut Request) {
+    r.resp.remove("Accept-Ranges");
+    r.resp.allow_ranges = true;
+}
+
+/// `Age`, and the date of the origin (RFC 9111 §4, RFC 9110 §6.6.1).
+fn add_age(r: &mut Request, head: &BackendHead, object: &Object, now: i64) {
+    r.resp.remove("Age");
+    let age = object.meta.terms.age(now);
+    r.resp.add("Age", age.to_string());
+    if r.resp.date.is_none()
+        && let Some(date) = head.get(HeaderId::Date)
+    {
+        r.resp.date = Some(date.to_vec().into());
+    }
+}
+
+/// `Cache-Status` behind those of other caches (RFC 9211 §2).
+pub fn add_cache_status(r: &mut Request) {
+    if let Some(text) = Note::of(r).cache_status() {
+        r.resp.add("Cache-Status", text);
+    }
+}
+
+/// A fresh answer is the same for whoever asks for the same target within this second, unless it varies.
+fn note_purity(r: &mut Request, object: &Object, now: i64) {
+    if !object.meta.vary.is_empty() || object.meta.part.is_some() {
+        r.depends_on(Purity::Impure);
+        return;
+    }
+    r.same_until = r.same_until.min(now);
+    let flag = object.flag.clone();
+    r.deps.push(Watch { directory: flag.clone(), entry: flag });
+}
+
+/// A part of the stored body.
+fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
+    if range.is_empty() {
+        return Ok(Body::Empty);
+    }
+    Ok(match &object.body {
+        Stored::Memory(bytes) if range.start == 0 && range.end == bytes.len() as u64 => {
+            Body::bytes(Text::Shared(bytes.clone()))
+        }
+        Stored::Memory(bytes) => Body::bytes(bytes[range.start as usize..range.end as usize].to_vec()),
+        Stored::File { fd, offset, .. } => {
+            let file = open_file(&**fd)?;
+            Body::One(Piece::File { file, range: offset + range.start..offset + range.end })
+        }
+    })
+}
+
+/// An open file as responses have it.
+pub fn open_file(fd: impl rustix::fd::AsFd) -> std::io::Result<Rc<OpenFile>> {
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
+    let info = file::info(&fd)?;
+    Ok(Rc::new(OpenFile { info, fd: Some(fd), content: None }))
+}

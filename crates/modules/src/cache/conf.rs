@@ -1,0 +1,366 @@
+//! What the `*_cache*` directives of a block say.
+
+use super::path::{self, Zones};
+use super::{PREFIXES, PROXY};
+use brisk_cachepolicy::reuse::Mode;
+use brisk_conf::{Context, Diag, Directive, Span, Token, value};
+use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::module::ModuleConf;
+use brisk_server::vars::{Part, Template};
+use std::sync::Arc;
+use std::time::Duration;
+
+type Done = Result<(), Diag>;
+
+/// The directives under one prefix.
+#[derive(Clone, Default)]
+pub struct Conf<const P: usize> {
+    pub rules: Rules,
+}
+
+impl<const P: usize> ModuleConf for Conf<P> {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, into: Context) -> bool {
+        Context::LOCATION.has(into) && self.rules.is_own
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.rules.is_own = false;
+        true
+    }
+}
+
+/// Which cache.
+#[derive(Clone, Default)]
+pub enum Zone {
+    #[default]
+    Off,
+    Named(Box<str>, Span),
+    /// The name follows from the request.
+    Computed(Arc<Template>),
+}
+
+impl Zone {
+    pub(super) fn resolve(&self, cx: &Cx<'_, '_>) -> Option<Zones> {
+        match self {
+            Zone::Off => None,
+            Zone::Named(name, _) => path::find(cx, name).map(Zones::One),
+            Zone::Computed(name) => Some(Zones::Any(name.clone(), path::all(cx))),
+        }
+    }
+}
+
+/// Conditions of `*_cache_use_stale`.
+pub mod stale {
+    pub const ERROR: u32 = 1 << 0;
+    pub const TIMEOUT: u32 = 1 << 1;
+    pub const INVALID_HEADER: u32 = 1 << 2;
+    pub const UPDATING: u32 = 1 << 3;
+    pub const HTTP_500: u32 = 1 << 4;
+    pub const HTTP_502: u32 = 1 << 5;
+    pub const HTTP_503: u32 = 1 << 6;
+    pub const HTTP_504: u32 = 1 << 7;
+    pub const HTTP_403: u32 = 1 << 8;
+    pub const HTTP_404: u32 = 1 << 9;
+    pub const HTTP_429: u32 = 1 << 10;
+
+    pub(in crate::cache) const NAMES: &[(&str, u32)] = &[
+        ("error", ERROR),
+        ("timeout", TIMEOUT),
+        ("invalid_header", INVALID_HEADER),
+        ("updating", UPDATING),
+        ("http_500", HTTP_500),
+        ("http_502", HTTP_502),
+        ("http_503", HTTP_503),
+        ("http_504", HTTP_504),
+        ("http_403", HTTP_403),
+        ("http_404", HTTP_404),
+        ("http_429", HTTP_429),
+        ("off", 0),
+    ];
+
+    /// The condition of a status.
+    pub fn of_status(status: u16) -> u32 {
+        match status {
+            500 => HTTP_500,
+            502 => HTTP_502,
+            503 => HTTP_503,
+            504 => HTTP_504,
+            403 => HTTP_403,
+            404 => HTTP_404,
+            429 => HTTP_429,
+            _ => 0,
+        }
+    }
+}
+
+/// Methods that are cached.
+pub const GET: u8 = 1;
+pub const HEAD: u8 = 2;
+pub const POST: u8 = 4;
+
+/// Everything that the directives of a block come to.
+#[derive(Clone)]
+pub struct Rules {
+    pub zone: Zone,
+    pub key: Option<Arc<Template>>,
+    /// Status (0: any) and seconds.
+    pub valid: Vec<(u16, u64)>,
+    pub methods: u8,
+    pub min_uses: u64,
+    pub bypass: Vec<Arc<Template>>,
+    pub no_cache: Vec<Arc<Template>>,
+    pub purge: Vec<Arc<Template>>,
+    pub use_stale: u32,
+    pub background_update: bool,
+    pub lock: bool,
+    pub lock_age: Duration,
+    pub lock_timeout: Duration,
+    pub revalidate: bool,
+    pub convert_head: bool,
+    pub max_range_offset: Option<u64>,
+    pub mode: Mode,
+    /// The key tells clients with credentials apart.
+    pub key_has_credentials: bool,
+    /// Written in this very block.
+    is_own: bool,
+    /// Where it is written.
+    span: Option<Span>,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            zone: Zone::Off,
+            key: None,
+            valid: Vec::new(),
+            methods: GET | HEAD,
+            min_uses: 1,
+            bypass: Vec::new(),
+            no_cache: Vec::new(),
+            purge: Vec::new(),
+            use_stale: 0,
+            background_update: false,
+            lock: false,
+            lock_age: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(5),
+            revalidate: false,
+            convert_head: true,
+            max_range_offset: None,
+            mode: Mode::Nginx,
+            key_has_credentials: false,
+            is_own: false,
+            span: None,
+        }
+    }
+}
+
+fn rules<'c, const P: usize>(cx: &'c mut Cx<'_, '_>) -> &'c mut Rules {
+    &mut cx.conf::<Conf<P>>().rules
+}
+
+/// `*_cache`.
+pub fn zone<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let token = d.arg(0);
+    let zone = match token.bytes() {
+        b"off" => Zone::Off,
+        _ => {
+            let template = cx.template(token)?;
+            match template.as_literal() {
+                Some(_) => Zone::Named(token.str().into(), token.span),
+                None => Zone::Computed(Arc::new(template)),
+            }
+        }
+    };
+    let rules = rules::<P>(cx);
+    rules.is_own = !matches!(zone, Zone::Off);
+    rules.zone = zone;
+    rules.span = Some(token.span);
+    Ok(())
+}
+
+/// Variables by which a key tells clients with credentials apart.
+const CREDENTIALS: &[&str] = &["http_authorization", "remote_user"];
+
+/// `*_cache_key`.
+pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let template = cx.template(d.arg(0))?;
+    let is_credential = |part: &Part| match part {
+        Part::Var(id) => CREDENTIALS.contains(&&*cx.global.vars.get(*id).name),
+        _ => false,
+    };
+    let has_credentials = template.parts().iter().any(is_credential);
+    let rules = rules::<P>(cx);
+    rules.key_has_credentials = has_credentials;
+    rules.key = Some(Arc::new(template));
+    Ok(())
+}
+
+/// `*_cache_valid [CODE …] TIME`.
+pub fn valid<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let Some((time, codes)) = d.args.split_last() else { return Ok(()) };
+    let seconds = value::seconds(time)?;
+    let mut statuses = Vec::new();
+    for token in codes {
+        statuses.push(match token.bytes() {
+            b"any" => 0,
+            _ => match token.str().parse() {
+                Ok(status @ 100..=599) => status,
+                _ => {
+                    return Err(Diag::emerg(token.span, format!("invalid status \"{}\"", token.text()))
+                        .help("write statuses from 100 to 599, or any, and then a time"));
+                }
+            },
+        });
+    }
+    if statuses.is_empty() {
+        statuses = vec![200, 301, 302];
+    }
+    let is_first = cx.first;
+    let valid = &mut rules::<P>(cx).valid;
+    if is_first {
+        valid.clear();
+    }
+    valid.extend(statuses.into_iter().map(|status| (status, seconds)));
+    Ok(())
+}
+
+/// `*_cache_methods`: GET and HEAD always are.
+pub fn methods<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let mut methods = GET | HEAD;
+    for token in &d.args {
+        methods |= value::choice(token, &[("GET", GET), ("HEAD", HEAD), ("POST", POST)])
+            .map_err(|_| invalid_value(d, token, "GET, HEAD or POST"))?;
+    }
+    rules::<P>(cx).methods = methods;
+    Ok(())
+}
+
+/// `*_cache_use_stale`.
+pub fn use_stale<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let mut bits = 0;
+    for token in &d.args {
+        bits |= value::choice(token, stale::NAMES)
+            .map_err(|_| invalid_value(d, token, "off, updating or a condition of proxy_next_upstream"))?;
+    }
+    let is_off = d.args.iter().any(|token| token.bytes() == b"off");
+    rules::<P>(cx).use_stale = if is_off { 0 } else { bits };
+    Ok(())
+}
+
+/// Sets a list of conditions: strings of which one that is neither empty nor "0" makes the condition true.
+fn conditions(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Vec<Arc<Template>>, Diag> {
+    d.args.iter().map(|token| cx.template(token).map(Arc::new)).collect()
+}
+
+fn extend(list: &mut Vec<Arc<Template>>, is_first: bool, more: Vec<Arc<Template>>) {
+    if is_first {
+        list.clear();
+    }
+    list.extend(more);
+}
+
+pub fn bypass<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let (more, is_first) = (conditions(cx, d)?, cx.first);
+    extend(&mut rules::<P>(cx).bypass, is_first, more);
+    Ok(())
+}
+
+pub fn no_cache<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let (more, is_first) = (conditions(cx, d)?, cx.first);
+    extend(&mut rules::<P>(cx).no_cache, is_first, more);
+    Ok(())
+}
+
+/// `*_cache_purge`. The older form with a zone and a key is another module's.
+pub fn purge<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let (more, is_first) = (conditions(cx, d)?, cx.first);
+    extend(&mut rules::<P>(cx).purge, is_first, more);
+    Ok(())
+}
+
+/// `*_cache_mode`.
+pub fn mode<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    let mode = value::choice(d.arg(0), &[("nginx", Mode::Nginx), ("rfc9111", Mode::Rfc9111)])
+        .map_err(|_| invalid_value(d, d.arg(0), "nginx or rfc9111"))?;
+    rules::<P>(cx).mode = mode;
+    Ok(())
+}
+
+macro_rules! setters {
+    ($($name:ident = $parse:expr;)*) => {
+        $(
+            pub fn $name<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+                let parse: fn(&Directive) -> _ = $parse;
+                rules::<P>(cx).$name = parse(d)?;
+                Ok(())
+            }
+        )*
+    };
+}
+
+setters! {
+    min_uses = |d| value::number(d.arg(0));
+    background_update = |d| value::flag(d.name(), d.arg(0));
+    lock = |d| value::flag(d.name(), d.arg(0));
+    lock_age = |d| value::msec(d.arg(0));
+    lock_timeout = |d| value::msec(d.arg(0));
+    revalidate = |d| value::flag(d.name(), d.arg(0));
+    convert_head = |d| value::flag(d.name(), d.arg(0));
+    max_range_offset = |d| value::offset(d.arg(0)).map(Some);
+}
+
+/// Checks that concern several directives of a block.
+pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
+    let rules = cx.conf_of::<Conf<P>>().rules.clone();
+    let prefix = PREFIXES[P];
+    let Zone::Named(name, span) = &rules.zone else { return Ok(()) };
+    if rules.is_own && path::find(cx, name).is_none() && cx.block != Context::HTTP {
+        return Err(Diag::emerg(*span, format!("\"{prefix}_cache\" zone \"{name}\" is unknown"))
+            .help(format!("declare it in http: {prefix}_cache_path PATH keys_zone={name}:10m;")));
+    }
+    Ok(())
+}
+
+/// When it is known whether a block passes its requests on.
+pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) {
+    let rules = cx.conf_of::<Conf<P>>().rules.clone();
+    let prefix = PREFIXES[P];
+    let Some(span) = rules.span else { return };
+    if matches!(rules.zone, Zone::Off) {
+        return;
+    }
+    if !passes {
+        // What is inherited may be meant for inner blocks.
+        if rules.is_own && cx.block == Context::LOCATION {
+            cx.warn(
+                Diag::notice(span, format!("\"{prefix}_cache\" has no effect without \"{prefix}_pass\""))
+                    .help(format!(
+                        "add {prefix}_pass to this location, or move {prefix}_cache to where it is"
+                    )),
+            );
+        }
+        return;
+    }
+    if rules.key.is_none() && P != PROXY {
+        cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(
+            "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"
+        )));
+    }
+    if rules.bypass.iter().any(|bypass| !rules.no_cache.contains(bypass)) {
+        let text = format!(
+            "\"{prefix}_cache_bypass\" without the same condition in \"{prefix}_no_cache\": answers that bypass the cache are stored"
+        );
+        cx.warn(Diag::warn(span, text).help(format!(
+            "what one visitor gets that way is given to the next: add {prefix}_no_cache with the same parameters"
+        )));
+    }
+}
+
+/// A parameter NAME=VALUE.
+pub(super) fn split(token: &Token) -> Result<(&str, &str), Diag> {
+    token.str().split_once('=').ok_or_else(|| invalid_parameter(token))
+}

@@ -1,0 +1,498 @@
+//! The back end is asked, and its answer stored while it is passed on.
+
+use super::answer::{self, with_fields, with_head};
+use super::conf::{Rules, stale};
+use super::forward::Lookup;
+use super::key;
+use super::note::{Status, Validators};
+use brisk_cache::fill::{Chunk as Stored, Report};
+use brisk_cache::{Digest, Fill, Meta, Object, Reader, Updating};
+use brisk_cachepolicy::partial::Part;
+use brisk_cachepolicy::reuse::Mode;
+use brisk_cachepolicy::rfc9111::{self, Exchange, Ignored};
+use brisk_cachepolicy::{Refusal, Terms, Verdict, directives, head, nginx, tags, vary};
+use brisk_http::{HeaderId, Method};
+use brisk_net::clock;
+use brisk_server::core::LogLevel;
+use brisk_server::flow::Flow;
+use brisk_server::in_memory::InMemory;
+use brisk_server::log::ErrorLogs;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::text::Text;
+use brisk_upstream::head::BackendHead;
+use brisk_upstream::origin::{Ask, FailKind, Failed, Fetched, ignored};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// What is to be asked, and what there is if that fails.
+#[derive(Default)]
+pub struct Question {
+    /// The answer may be stored.
+    pub stores: bool,
+    /// An expired answer.
+    pub stale: Option<Arc<Object>>,
+    /// RFC 5861 allows it to be given out after an error.
+    pub if_error: bool,
+    /// It must not be given out whatever happens.
+    pub never_stale: bool,
+    /// A part of the answer is stored, and another is wanted.
+    pub part: Option<Arc<Object>>,
+    /// The right to ask; others may be waiting.
+    pub updating: Option<Updating>,
+}
+
+impl Question {
+    pub fn new(stores: bool) -> Question {
+        Question { stores, ..Question::default() }
+    }
+}
+
+/// Asks the back end.
+pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flow {
+    let rules = &lookup.caching.rules;
+    let mut ask = Ask { cacheable: true, ..Ask::default() };
+    if passes_range(rules, r) {
+        // The range is asked for as it is, and the answer is not stored.
+        question.stores = false;
+        ask.cacheable = false;
+    }
+    if !question.stores && lookup.note.status.get() == Some(Status::Scarce) {
+        ask.cacheable = false;
+    }
+    if ask.cacheable && r.method == Method::Head && rules.convert_head {
+        ask.method = Some(Method::Get);
+    }
+    if ask.cacheable {
+        add_conditions(&lookup, r, &question, &mut ask);
+    }
+    let asked = Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp() };
+    let fetched = lookup.origin.fetch(r, &ask).await;
+    match fetched {
+        Ok(fetched) => answered(lookup, r, question, fetched, &asked),
+        Err(failed) => broken(&lookup, r, &question, failed),
+    }
+}
+
+/// When the question was sent.
+struct Asked {
+    request_time: i64,
+    stamp: u64,
+}
+
+/// `*_cache_max_range_offset`.
+fn passes_range(rules: &Rules, r: &Request) -> bool {
+    let (Some(max), Some(range)) = (rules.max_range_offset, r.header(HeaderId::Range)) else { return false };
+    if max == 0 {
+        return true;
+    }
+    let Some(rest) = range.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")).map(|_| &range[6..])
+    else {
+        return false;
+    };
+    let rest = rest.trim_ascii_start();
+    if rest.starts_with(b"-") {
+        return true;
+    }
+    let digits: Vec<u8> = rest.iter().copied().take_while(u8::is_ascii_digit).collect();
+    let offset = std::str::from_utf8(&digits).ok().and_then(|text| text.parse::<u64>().ok());
+    offset.is_none_or(|offset| offset >= max)
+}
+
+/// Fields of a revalidation (RFC 9111 §4.3.1), or the range that is wanted.
+fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut Ask) {
+    let rules = &lookup.caching.rules;
+    let is_rfc = rules.mode == Mode::Rfc9111;
+    if let Some(object) = &question.stale
+        && (rules.revalidate || is_rfc)
+        && matches!(object.meta.status, 200 | 206)
+        && let Some(head) = answer::head(object)
+    {
+        let validators = Validators {
+            last_modified: head.get(HeaderId::LastModified).map(<[u8]>::to_vec),
+            etag: head.get(HeaderId::ETag).map(<[u8]>::to_vec),
+        };
+        if let Some(value) = &validators.last_modified {
+            ask.fields.push(("If-Modified-Since", value.clone()));
+        }
+        if let Some(value) = &validators.etag {
+            ask.fields.push(("If-None-Match", value.clone()));
+        }
+        lookup.note.validators.replace(validators);
+        return;
+    }
+    // A range of something that is not stored is asked for as it is: the whole may be large.
+    if is_rfc
+        && question.stale.is_none()
+        && let Some(range) = r.header(HeaderId::Range)
+        && !r.head.has(HeaderId::IfRange)
+        && memchr::memchr(b',', range).is_none()
+    {
+        ask.fields.push(("Range", range.to_vec()));
+    }
+}
+
+/// No answer came.
+fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed) -> Flow {
+    let bit = match failed.kind {
+        FailKind::Error => stale::ERROR,
+        FailKind::Timeout => stale::TIMEOUT,
+        FailKind::InvalidHeader => stale::INVALID_HEADER,
+        FailKind::Status(status) => stale::of_status(status),
+        FailKind::Client | FailKind::Local | FailKind::Close => return failed.flow(),
+    };
+    if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale)
+        && (lookup.caching.rules.use_stale & bit != 0 || question.if_error)
+    {
+        lookup.note.forwarded.set(None);
+        return lookup.give(r, object, Status::Stale);
+    }
+    // A shared cache that must revalidate and cannot says 504 (RFC 9111 §5.2.2.2).
+    if question.stale.is_some() && question.never_stale && failed.kind == FailKind::Error {
+        return Flow::Status(504);
+    }
+    failed.flow()
+}
+
+/// An answer has come.
+fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetched, asked: &Asked) -> Flow {
+    let rules = &lookup.caching.rules;
+    let status = fetched.head.status;
+    lookup.note.forwarded_status.set(Some(status));
+    if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale) {
+        let by_rule = rules.use_stale & stale::of_status(status) != 0;
+        // RFC 5861 §4; nginx has stale-if-error for failures alone.
+        let by_answer =
+            rules.mode == Mode::Rfc9111 && question.if_error && matches!(status, 500 | 502 | 503 | 504);
+        if by_rule || by_answer {
+            lookup.note.forwarded.set(None);
+            return lookup.give(r, object, Status::Stale);
+        }
+    }
+    let has_asked_whether = lookup.note.validators.borrow().etag.is_some()
+        || lookup.note.validators.borrow().last_modified.is_some();
+    if status == 304
+        && has_asked_whether
+        && let Some(object) = &question.stale
+    {
+        return revalidated(&lookup, r, object, &fetched.head, asked);
+    }
+    pass_on(lookup, r, question, fetched, asked)
+}
+
+/// What the answer and the configuration say about storing.
+fn judge(
+    lookup: &Lookup,
+    r: &Request,
+    head: &BackendHead,
+    status: u16,
+    asked: &Asked,
+    valid: Option<u64>,
+) -> Verdict {
+    let rules = &lookup.caching.rules;
+    let bits = lookup.origin.ignored();
+    let ignored = Ignored {
+        cache_control: bits & ignored::CACHE_CONTROL != 0,
+        expires: bits & ignored::EXPIRES != 0,
+        x_accel_expires: bits & ignored::X_ACCEL_EXPIRES != 0,
+        set_cookie: bits & ignored::SET_COOKIE != 0,
+        vary: bits & ignored::VARY != 0,
+    };
+    with_fields(r, |request| {
+        with_head(head, |response| {
+            let exchange = Exchange {
+                request,
+                status,
+                response,
+                request_time: asked.request_time,
+                response_time: clock::now().unix_secs,
+                ignored,
+                key_has_credentials: rules.key_has_credentials,
+                valid,
+            };
+            match rules.mode {
+                Mode::Nginx => nginx::judge(&exchange),
+                Mode::Rfc9111 => rfc9111::judge(&exchange),
+            }
+        })
+    })
+}
+
+fn report(r: &Request) -> Report {
+    let logs = ErrorLogs::of(r);
+    Arc::new(move |text: &str| logs.write(LogLevel::Crit, format_args!("{text}")))
+}
+
+/// A 304: what is stored is as good as new.
+fn revalidated(
+    lookup: &Lookup,
+    r: &mut Request,
+    object: &Arc<Object>,
+    head: &BackendHead,
+    asked: &Asked,
+) -> Flow {
+    let rules = &lookup.caching.rules;
+    let valid = nginx::valid_for(&rules.valid, object.meta.status);
+    let Some(stored) = answer::head(object) else { return Flow::Status(500) };
+    let mut meta = Meta { began: asked.stamp, ..object.meta.clone() };
+    let terms = match rules.mode {
+        Mode::Nginx => match judge(lookup, r, head, object.meta.status, asked, None) {
+            Verdict::Store(terms) => Some(terms),
+            Verdict::Refuse(_) => terms_of(judge(lookup, r, &stored, object.meta.status, asked, valid)),
+        },
+        Mode::Rfc9111 => {
+            // RFC 9111 §3.2: the stored head takes the newer fields over.
+            let mut fields: Vec<head::Owned> =
+                stored.fields().map(|f| (f.name.to_vec(), f.value.to_vec())).collect();
+            head::update(&mut fields, with_head(head, |fields| head::storable::<&[u8]>(fields, &[])));
+            // What is not said anew is not meant anew: the old Age was the old answer's.
+            if !head.has(HeaderId::Age) {
+                fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"age"));
+            }
+            meta.head = answer::write_head(object.meta.status, stored.status_text(), &fields).into();
+            let updated = fields_head(object.meta.status, &fields);
+            terms_of(judge(lookup, r, &updated, object.meta.status, asked, valid))
+        }
+    };
+    let object = match terms {
+        Some(terms) => {
+            meta.terms = terms;
+            lookup.cache.freshen(object, meta, report(r))
+        }
+        None => object.clone(),
+    };
+    lookup.note.stored.set(true);
+    lookup.give(r, &object, Status::Revalidated)
+}
+
+fn terms_of(verdict: Verdict) -> Option<Terms> {
+    match verdict {
+        Verdict::Store(terms) => Some(terms),
+        Verdict::Refuse(_) => None,
+    }
+}
+
+fn fields_head(status: u16, fields: &[head::Owned]) -> BackendHead {
+    let mut head = BackendHead::new(status);
+    for (name, value) in fields {
+        head.push(name, value);
+    }
+    head
+}
+
+/// A new answer, stored or not.
+fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fetched, asked: &Asked) -> Flow {
+    let rules = &lookup.caching.rules;
+    let verdict = storing(&lookup, r, &question, &fetched, asked);
+    let (head, length) = (fetched.head.clone(), fetched.length);
+    let (digest, meta) = match verdict {
+        Ok(stored) => stored,
+        Err(why) => {
+            lookup.note.detail.set(Some(why));
+            if let Some(updating) = &mut question.updating {
+                updating.note_unstorable();
+            }
+            forget_older(&lookup, &question, &head);
+            drop(question);
+            r.resp.tunnel = fetched.tunnel;
+            let flow = lookup.origin.respond(r, &head, length, fetched.body);
+            return finish(rules, r, flow, &head, false);
+        }
+    };
+    let terms = meta.terms.clone();
+    let body_length = if r.is_head() && length == Some(0) { None } else { length };
+    let (fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
+    let flow = lookup.origin.respond(r, &head, length, Body::Stream(Box::new(Passing::new(reader))));
+    if let Flow::Status(status) = flow
+        && status == head.status
+    {
+        // An intercepted error: the page is made anew each time, the status is remembered.
+        lookup.cache.set_error(digest, status, terms.stale_at());
+        return flow;
+    }
+    if !matches!(flow, Flow::Done) {
+        return flow;
+    }
+    lookup.note.stored.set(true);
+    lookup.note.ttl.set(Some(terms.ttl(clock::now().unix_secs)));
+    let stream = fetched.into_stream();
+    brisk_net::spawn(pump(stream, fill, question.updating));
+    finish(rules, r, flow, &head, true)
+}
+
+/// What is said of an answer that has just come.
+fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored: bool) -> Flow {
+    if !matches!(flow, Flow::Done) {
+        return flow;
+    }
+    let single = r.header(HeaderId::Range).is_none_or(|range| memchr::memchr(b',', range).is_none());
+    if stored && single && (head.has(HeaderId::AcceptRanges) || rules.mode == Mode::Rfc9111) {
+        answer::allow_ranges(r);
+    }
+    if rules.mode == Mode::Rfc9111 {
+        if r.resp.date.is_none()
+            && let Some(date) = head.get(HeaderId::Date)
+        {
+            r.resp.date = Some(date.to_vec().into());
+        }
+        answer::add_cache_status(r);
+    }
+    flow
+}
+
+/// A newer answer that says no-store makes the older one unusable.
+fn forget_older(lookup: &Lookup, question: &Question, head: &BackendHead) {
+    if lookup.caching.rules.mode == Mode::Rfc9111
+        && question.stale.is_some()
+        && (200..500).contains(&head.status)
+        && with_head(head, directives::Response::of).no_store
+    {
+        lookup.cache.purge_key_soon(lookup.digest);
+    }
+}
+
+/// Where and as what an answer is stored. The error is one word about why it is not.
+fn storing(
+    lookup: &Lookup,
+    r: &Request,
+    question: &Question,
+    fetched: &Fetched,
+    asked: &Asked,
+) -> Result<(Digest, Meta), &'static str> {
+    let rules = &lookup.caching.rules;
+    let head = &fetched.head;
+    if !question.stores || fetched.tunnel {
+        return Err("min-uses-or-lock");
+    }
+    if fetched.unbuffered {
+        return Err("unbuffered");
+    }
+    if key::holds(&rules.no_cache, r) {
+        return Err("no-cache-rule");
+    }
+    // The answer to a HEAD has no body, and must not be given to a GET.
+    if r.method == Method::Head && !rules.convert_head && !key::tells_methods(rules, r) {
+        return Err(Refusal::Method.word());
+    }
+    let part = part_of(rules, head, fetched.length)?;
+    let valid = nginx::valid_for(&rules.valid, head.status);
+    let terms = match judge(lookup, r, head, head.status, asked, valid) {
+        Verdict::Store(terms) => terms,
+        Verdict::Refuse(refusal) => return Err(refusal.word()),
+    };
+    let ignores_vary = lookup.origin.ignored() & ignored::VARY != 0;
+    let names = if ignores_vary { Some(Vec::new()) } else { with_head(head, vary::names) };
+    let names = names.ok_or(Refusal::VaryStar.word())?;
+    let (digest, variant, family) = place(lookup, r, &names);
+    let unkept = match rules.mode {
+        Mode::Nginx => Vec::new(),
+        Mode::Rfc9111 => with_head(head, directives::Response::of).unkept,
+    };
+    let fields = with_head(head, |fields| head::storable(fields, &unkept));
+    let meta = Meta {
+        key: lookup.note.key.borrow()[..].into(),
+        status: head.status,
+        terms,
+        began: asked.stamp,
+        family,
+        vary: names.join(&b","[..]).into(),
+        variant,
+        part,
+        tags: with_head(head, tags::of).join(&b"\n"[..]).into(),
+        head: answer::write_head(head.status, head.status_text(), &fields).into(),
+    };
+    Ok((digest, meta))
+}
+
+/// The part that a 206 holds. nginx stores them like other answers, under keys that tell ranges apart.
+fn part_of(rules: &Rules, head: &BackendHead, length: Option<u64>) -> Result<Option<Part>, &'static str> {
+    if head.status != 206 || rules.mode == Mode::Nginx {
+        return Ok(None);
+    }
+    let part = with_head(head, Part::of).ok_or(Refusal::PartialContent.word())?;
+    if length != Some(part.len()) {
+        return Err(Refusal::PartialContent.word());
+    }
+    Ok(Some(part))
+}
+
+/// The entry that an answer becomes: the key's, or that of one of its variants.
+fn place(lookup: &Lookup, r: &Request, names: &[Box<[u8]>]) -> (Digest, Digest, u64) {
+    let family = lookup.entry.as_ref().map(|entry| entry.meta.family);
+    if names.is_empty() {
+        return (lookup.main, Digest::default(), family.unwrap_or_else(|| lookup.cache.new_family()));
+    }
+    let text = with_fields(r, |fields| vary::variant(names, fields, lookup.caching.rules.mode));
+    let variant = lookup.main.variant(&text);
+    match (&lookup.entry, family) {
+        // The key's own entry is another variant.
+        (Some(entry), Some(family)) if *entry.meta.vary == *names.join(&b","[..]) => {
+            let digest = if entry.meta.variant == variant { lookup.main } else { variant };
+            (digest, variant, family)
+        }
+        // It varies on other fields now: what was stored under the old ones is void.
+        _ => (lookup.main, variant, lookup.cache.new_family()),
+    }
+}
+
+/// Moves an answer into the cache as fast as it comes, whatever becomes of its client.
+async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Updating>) {
+    let mut stream = InMemory::new(Body::Stream(stream));
+    loop {
+        match poll_fn(|cx| stream.poll_chunk(cx)).await {
+            Some(Ok(Chunk::Piece(piece))) => {
+                let bytes = match piece {
+                    Piece::Bytes(Text::Shared(bytes)) => bytes,
+                    Piece::Bytes(text) => Arc::from(&*text),
+                    piece @ Piece::File { .. } => Arc::from(piece.in_memory().unwrap_or_default()),
+                };
+                if !fill.push(bytes).await {
+                    return;
+                }
+            }
+            Some(Ok(Chunk::Flush)) => {}
+            Some(Err(error)) => {
+                fill.fail(&error);
+                return;
+            }
+            None => break,
+        }
+    }
+    fill.finish().await;
+    drop(updating);
+}
+
+/// What the client gets of an answer that is being stored.
+struct Passing {
+    reader: Reader,
+    /// Something was given since the last flush.
+    unflushed: bool,
+}
+
+impl Passing {
+    fn new(reader: Reader) -> Passing {
+        Passing { reader, unflushed: true }
+    }
+}
+
+impl BodyStream for Passing {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        let next = self.reader.poll_chunk(cx);
+        if next.is_pending() && std::mem::take(&mut self.unflushed) {
+            return Poll::Ready(Some(Ok(Chunk::Flush)));
+        }
+        let piece = match ready!(next) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Ok(Stored::Bytes(bytes))) => Piece::Bytes(Text::Shared(bytes)),
+            Some(Ok(Stored::File { fd, start, end })) => match answer::open_file(&*fd) {
+                Ok(file) => Piece::File { file, range: start..end },
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            },
+        };
+        self.unflushed = true;
+        Poll::Ready(Some(Ok(Chunk::Piece(piece))))
+    }
+}

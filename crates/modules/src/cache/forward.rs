@@ -1,0 +1,278 @@
+//! A request whose answer is not at hand: look on disk, wait for another's answer, or ask the back end.
+
+use super::conf::stale;
+use super::fetch::{self, Question};
+use super::handle::Caching;
+use super::note::{Note, Status};
+use super::{answer, background};
+use brisk_cache::{Cache, Digest, Found, Object, Updating};
+use brisk_cachepolicy::cache_status::Forwarded;
+use brisk_cachepolicy::partial::{self, Serve};
+use brisk_cachepolicy::reuse::{Mode, Reuse, Why};
+use brisk_http::HeaderId;
+use brisk_net::clock;
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use brisk_upstream::origin::Origin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a request may be under way before another one takes over its right, where `*_cache_lock_age` does not count.
+const UPDATE_AGE: Duration = Duration::from_hours(1);
+
+/// A request's search.
+#[derive(Clone)]
+pub struct Lookup {
+    pub caching: Arc<Caching>,
+    pub origin: Arc<dyn Origin>,
+    pub cache: Arc<Cache>,
+    /// Of the key.
+    pub main: Digest,
+    /// Of the key, or of the request's variant.
+    pub digest: Digest,
+    /// The entry of the key, if there is one.
+    pub entry: Option<Arc<Object>>,
+    pub note: Rc<Note>,
+}
+
+/// What is stored for the request.
+enum Stored {
+    Object(Arc<Object>),
+    Error(u16),
+    Nothing { uses: u16, why: Forwarded },
+}
+
+/// What to do next.
+enum Step {
+    Done(Flow),
+    Ask(Question),
+    /// Look again.
+    Again,
+}
+
+impl Lookup {
+    pub fn new(
+        caching: Arc<Caching>,
+        origin: Arc<dyn Origin>,
+        cache: Arc<Cache>,
+        main: Digest,
+        note: Rc<Note>,
+    ) -> Lookup {
+        Lookup { caching, origin, cache, main, digest: main, entry: None, note }
+    }
+
+    fn mode(&self) -> Mode {
+        self.caching.rules.mode
+    }
+
+    /// Finds the entry of the key, and the request's variant of it.
+    async fn stored(&mut self, r: &mut Request) -> Stored {
+        self.digest = self.main;
+        self.entry = None;
+        let mut uses = 0;
+        let object = match self.object(r, self.main, &mut uses).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Stored::Nothing { uses, why: Forwarded::UriMiss },
+            Err(status) => return Stored::Error(status),
+        };
+        self.entry = Some(object.clone());
+        if object.meta.vary.is_empty() {
+            return Stored::Object(object);
+        }
+        let digest = answer::variant(&object, self.main, self.mode(), r);
+        if digest == object.meta.variant {
+            return Stored::Object(object);
+        }
+        self.digest = digest;
+        match self.object(r, digest, &mut uses).await {
+            // A purge of the key began another family.
+            Ok(Some(other)) if other.meta.family == object.meta.family => Stored::Object(other),
+            Err(status) => Stored::Error(status),
+            Ok(_) => Stored::Nothing { uses, why: Forwarded::VaryMiss },
+        }
+    }
+
+    /// One entry, from memory or disk. The error is a status that is stored without a body.
+    async fn object(
+        &self,
+        r: &mut Request,
+        digest: Digest,
+        uses: &mut u16,
+    ) -> Result<Option<Arc<Object>>, u16> {
+        let counts = self.caching.rules.min_uses > 1;
+        let object = match self.cache.find(digest, clock::now().unix_secs, counts) {
+            Found::Object(object) => object,
+            Found::Error(status) => return Err(status),
+            Found::Nothing(count) => {
+                *uses = count;
+                return Ok(None);
+            }
+            Found::Load => match self.cache.load(digest).await {
+                Ok(Some(object)) => object,
+                Ok(None) => {
+                    *uses = 1;
+                    return Ok(None);
+                }
+                Err(error) => {
+                    rlog!(r, Crit, "{error}");
+                    return Ok(None);
+                }
+            },
+        };
+        if !self.caching.is_of_key(&object, r) {
+            rlog!(r, Crit, "cache file \"{}\" has md5 collision", self.cache.path(digest).display());
+            return Ok(None);
+        }
+        Ok(Some(object))
+    }
+
+    /// Gives a stored answer out.
+    pub fn give(&self, r: &mut Request, object: &Arc<Object>, status: Status) -> Flow {
+        self.note.set(status);
+        if matches!(status, Status::Hit | Status::Updating | Status::Stale) {
+            self.cache.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        answer::give(&self.caching.rules, r, &*self.origin, object, clock::now().unix_secs)
+    }
+
+    /// Takes the right to ask, if nobody has it.
+    fn lock(&self) -> Option<Updating> {
+        let rules = &self.caching.rules;
+        let age = if rules.lock { rules.lock_age } else { UPDATE_AGE };
+        self.cache.lock(self.digest, age)
+    }
+
+    /// Whether requests for the same answer wait for one another.
+    fn collapses(&self) -> bool {
+        self.caching.rules.lock || self.mode() == Mode::Rfc9111
+    }
+}
+
+/// `*_cache_bypass`: nothing is taken from the cache; the answer may be stored.
+pub async fn bypass(mut lookup: Lookup, r: &mut Request) -> Flow {
+    lookup.note.set(Status::Bypass);
+    lookup.note.forwarded.set(Some(Forwarded::Bypass));
+    // The entry tells where a variant belongs.
+    if let Stored::Object(object) = lookup.stored(r).await {
+        lookup.entry.get_or_insert(object);
+    }
+    lookup.digest = lookup.main;
+    fetch::ask(lookup, r, Question::new(true)).await
+}
+
+/// Answers from the cache, or asks the back end.
+pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
+    let deadline = clock::mono_ms() + lookup.caching.rules.lock_timeout.as_millis() as u64;
+    let mut may_wait = true;
+    loop {
+        let step = match lookup.stored(r).await {
+            Stored::Error(status) => {
+                lookup.note.set(Status::Hit);
+                return Flow::Status(status);
+            }
+            Stored::Nothing { uses, why } => missing(&lookup, r, u64::from(uses), why, may_wait),
+            Stored::Object(object) => found(&lookup, r, object, may_wait),
+        };
+        match step {
+            Step::Done(flow) => return flow,
+            Step::Ask(question) => return fetch::ask(lookup, r, question).await,
+            Step::Again => {
+                lookup.note.collapsed.set(true);
+                if !lookup.cache.wait_unlocked(lookup.digest, deadline).await {
+                    rlog!(r, Info, "cache lock timeout");
+                    may_wait = false;
+                }
+                r.thread.files.must_confirm();
+            }
+        }
+    }
+}
+
+fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bool) -> Step {
+    let rules = &lookup.caching.rules;
+    lookup.note.forwarded.set(Some(why));
+    if lookup.mode() == Mode::Rfc9111 && asks_for_stored_only(r) {
+        lookup.note.set(Status::Miss);
+        return Step::Done(Flow::Status(504));
+    }
+    if uses < rules.min_uses {
+        lookup.note.set(Status::Scarce);
+        return Step::Ask(Question::new(false));
+    }
+    lookup.note.set(Status::Miss);
+    lookup.cache.misses.fetch_add(1, Ordering::Relaxed);
+    if !lookup.collapses() || lookup.cache.is_unstorable(lookup.digest) {
+        return Step::Ask(Question::new(true));
+    }
+    match lookup.lock() {
+        Some(updating) => Step::Ask(Question { updating: Some(updating), ..Question::new(true) }),
+        None if may_wait && !rules.lock_timeout.is_zero() => Step::Again,
+        // As in nginx: whoever has waited in vain gets an answer that is not stored.
+        None => Step::Ask(Question::new(false)),
+    }
+}
+
+/// `Cache-Control: only-if-cached` (RFC 9111 §5.2.1.7).
+fn asks_for_stored_only(r: &Request) -> bool {
+    answer::with_fields(r, brisk_cachepolicy::directives::Request::of).only_if_cached
+}
+
+fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) -> Step {
+    let rules = &lookup.caching.rules;
+    let now = clock::now().unix_secs;
+    let (while_revalidating, if_error, never_stale, why) = match lookup.caching.judge(&object, r, now) {
+        Reuse::Fresh => return fresh(lookup, r, object),
+        Reuse::Ask { while_revalidating, if_error, never_stale, why } => {
+            (while_revalidating, if_error, never_stale, why)
+        }
+    };
+    if lookup.mode() == Mode::Rfc9111 && asks_for_stored_only(r) {
+        lookup.note.set(Status::Miss);
+        return Step::Done(Flow::Status(504));
+    }
+    lookup.note.forwarded.set(Some(if why == Why::Request { Forwarded::Request } else { Forwarded::Stale }));
+    let may_be_stale = !never_stale && (while_revalidating || rules.use_stale & stale::UPDATING != 0);
+    let in_background = rules.background_update || lookup.mode() == Mode::Rfc9111;
+    let mut question = Question { stale: Some(object.clone()), if_error, never_stale, ..Question::new(true) };
+    let updating = lookup.lock();
+    if may_be_stale {
+        match updating {
+            Some(updating) if in_background => {
+                question.updating = Some(updating);
+                background::start(lookup, r, question);
+                lookup.note.forwarded.set(None);
+                return Step::Done(lookup.give(r, &object, Status::Stale));
+            }
+            None => {
+                lookup.note.forwarded.set(None);
+                return Step::Done(lookup.give(r, &object, Status::Updating));
+            }
+            foreground => question.updating = foreground,
+        }
+    } else if updating.is_none()
+        && lookup.collapses()
+        && may_wait
+        && why == Why::Stale
+        && !lookup.cache.is_unstorable(lookup.digest)
+    {
+        return Step::Again;
+    } else {
+        question.updating = updating;
+    }
+    lookup.note.set(Status::Expired);
+    Step::Ask(question)
+}
+
+/// A fresh answer; of a stored part only what lies within it.
+fn fresh(lookup: &Lookup, r: &mut Request, object: Arc<Object>) -> Step {
+    let Some(part) = object.meta.part else { return Step::Done(lookup.give(r, &object, Status::Hit)) };
+    if let Serve::Stored(..) = partial::serve(&part, r.header(HeaderId::Range)) {
+        return Step::Done(lookup.give(r, &object, Status::Hit));
+    }
+    lookup.note.set(Status::Miss);
+    lookup.note.forwarded.set(Some(Forwarded::Partial));
+    Step::Ask(Question { part: Some(object), ..Question::new(true) })
+}

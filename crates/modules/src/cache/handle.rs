@@ -1,0 +1,141 @@
+//! A request comes to a location with a cache.
+
+use super::conf::{GET, HEAD, POST, Rules};
+use super::forward::{self, Lookup};
+use super::note::{Note, Status};
+use super::path::Zones;
+use super::{answer, key, purge};
+use brisk_cache::{Cache, Digest, Found, Object};
+use brisk_cachepolicy::Refusal;
+use brisk_cachepolicy::cache_status::Forwarded;
+use brisk_cachepolicy::directives::Request as RequestDirectives;
+use brisk_cachepolicy::reuse::{self, Mode, Reuse};
+use brisk_http::Method;
+use brisk_net::clock;
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use brisk_upstream::origin::{Ask, Origin};
+use std::sync::Arc;
+
+/// The cache of a location.
+pub struct Caching {
+    pub(super) rules: Rules,
+    pub(super) zones: Zones,
+}
+
+impl Caching {
+    pub(super) fn new(rules: Rules, zones: Zones) -> Caching {
+        Caching { rules, zones }
+    }
+
+    /// The content handler of a location with a cache. What is in memory and fresh is answered at once.
+    pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
+        let cache = match self.zones.choose(r) {
+            Ok(Some(declared)) => declared.cache().clone(),
+            Ok(None) => return pass(origin, None),
+            Err(name) => {
+                rlog!(r, Error, "cache \"{name}\" not found");
+                return Flow::Status(500);
+            }
+        };
+        if !self.rules.purge.is_empty() && key::holds(&self.rules.purge, r) {
+            return purge::handle(&self.rules, &cache, r, &*origin);
+        }
+        if !self.stores_method(r) {
+            let note = Note::of(r);
+            note.forwarded.set(Some(Forwarded::Method));
+            note.detail.set(Some(Refusal::Method.word()));
+            let invalidates = self.rules.mode == Mode::Rfc9111;
+            return pass(origin, invalidates.then(|| (self.clone(), cache)));
+        }
+        let key = key::of(&self.rules, r, &*origin, None);
+        let main = Digest::of(&key);
+        let note = Note::of(r);
+        note.key.replace(key);
+        let bypassed = key::holds(&self.rules.bypass, r);
+        if !bypassed && let Some(flow) = self.at_once(r, &cache, main, &*origin) {
+            return flow;
+        }
+        let lookup = Lookup::new(self.clone(), origin, cache, main, note);
+        Flow::Wait(Box::new(move |r| {
+            Box::pin(async move {
+                if bypassed { forward::bypass(lookup, r).await } else { forward::run(lookup, r).await }
+            })
+        }))
+    }
+
+    fn stores_method(&self, r: &Request) -> bool {
+        let bit = match r.method {
+            Method::Get => GET,
+            Method::Head => HEAD,
+            Method::Post => POST,
+            _ => return false,
+        };
+        self.rules.methods & bit != 0
+    }
+
+    /// The answer, if it is in memory and fresh.
+    fn at_once(
+        &self,
+        r: &mut Request,
+        cache: &Arc<Cache>,
+        main: Digest,
+        origin: &dyn Origin,
+    ) -> Option<Flow> {
+        let now = clock::now().unix_secs;
+        let Found::Object(mut object) = cache.find(main, now, false) else { return None };
+        if !self.is_of_key(&object, r) {
+            return None;
+        }
+        if !object.meta.vary.is_empty() {
+            let digest = answer::variant(&object, main, self.rules.mode, r);
+            if digest != object.meta.variant {
+                let family = object.meta.family;
+                let Found::Object(other) = cache.find(digest, now, false) else { return None };
+                if other.meta.family != family || !self.is_of_key(&other, r) {
+                    return None;
+                }
+                object = other;
+            }
+        }
+        if self.judge(&object, r, now) != Reuse::Fresh || object.meta.part.is_some() {
+            return None;
+        }
+        Note::of(r).set(Status::Hit);
+        cache.hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Some(answer::give(&self.rules, r, origin, &object, now))
+    }
+
+    /// Whether the entry was stored under this request's key: other keys may have the same MD5.
+    pub(super) fn is_of_key(&self, object: &Object, r: &Request) -> bool {
+        *object.meta.key == **Note::of(r).key.borrow()
+    }
+
+    pub(super) fn judge(&self, object: &Object, r: &Request, now: i64) -> Reuse {
+        let request = match self.rules.mode {
+            Mode::Nginx => RequestDirectives::default(),
+            Mode::Rfc9111 => answer::with_fields(r, RequestDirectives::of),
+        };
+        reuse::judge(&object.meta.terms, self.rules.mode, &request, now)
+    }
+}
+
+/// Passes a request on without the cache. An answer to an unsafe request makes what is stored doubtful (RFC 9111 §4.4).
+fn pass(origin: Arc<dyn Origin>, invalidates: Option<(Arc<Caching>, Arc<Cache>)>) -> Flow {
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let fetched = match origin.fetch(r, &Ask::default()).await {
+                Ok(fetched) => fetched,
+                Err(failed) => return failed.flow(),
+            };
+            Note::of(r).forwarded_status.set(Some(fetched.head.status));
+            if let Some((caching, cache)) = invalidates {
+                purge::invalidate(&caching.rules, &cache, r, &*origin, &fetched.head);
+                answer::add_cache_status(r);
+            }
+            r.resp.tunnel = fetched.tunnel;
+            origin.respond(r, &fetched.head, fetched.length, fetched.body)
+        })
+    }))
+}

@@ -1,0 +1,75 @@
+//! The caches of `proxy_pass`, `fastcgi_pass`, `scgi_pass` and `uwsgi_pass`: one implementation under four prefixes.
+//!
+//! The cache stands before the back end's engine: a `*_pass` module hands its requests to [`Caching::handle`] together with
+//! its [`Origin`](brisk_upstream::origin::Origin), and is asked for an answer only if there is none that may be given out.
+
+mod answer;
+mod background;
+mod conf;
+mod fetch;
+mod forward;
+mod handle;
+mod key;
+mod note;
+mod path;
+mod purge;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+pub use conf::{Conf, check};
+pub use handle::Caching;
+
+use brisk_server::conf::Cx;
+use brisk_server::module::Module;
+use std::sync::Arc;
+
+/// Whose directives, as [`Conf`]'s parameter.
+pub const PROXY: usize = 0;
+pub const FASTCGI: usize = 1;
+pub const SCGI: usize = 2;
+pub const UWSGI: usize = 3;
+
+/// The names before `_cache`, by number.
+const PREFIXES: [&str; 4] = ["proxy", "fastcgi", "scgi", "uwsgi"];
+
+pub static PROXY_MODULE: Module = Module {
+    name: "proxy_cache",
+    rows: rows::PROXY_ROWS,
+    variables: variables::VARIABLES,
+    conf: || Arc::new(Conf::<PROXY>::default()),
+    finish: Some(conf::finish::<PROXY>),
+    ..Module::EMPTY
+};
+
+pub static FASTCGI_MODULE: Module = Module {
+    name: "fastcgi_cache",
+    rows: rows::FASTCGI_ROWS,
+    conf: || Arc::new(Conf::<FASTCGI>::default()),
+    finish: Some(conf::finish::<FASTCGI>),
+    ..Module::EMPTY
+};
+
+pub static SCGI_MODULE: Module = Module {
+    name: "scgi_cache",
+    rows: rows::SCGI_ROWS,
+    conf: || Arc::new(Conf::<SCGI>::default()),
+    finish: Some(conf::finish::<SCGI>),
+    ..Module::EMPTY
+};
+
+pub static UWSGI_MODULE: Module = Module {
+    name: "uwsgi_cache",
+    rows: rows::UWSGI_ROWS,
+    conf: || Arc::new(Conf::<UWSGI>::default()),
+    finish: Some(conf::finish::<UWSGI>),
+    ..Module::EMPTY
+};
+
+/// The cache of a location, if it has one: for the `install` of a `*_pass` module.
+pub fn caching<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
+    let rules = &cx.conf_of::<Conf<P>>().rules;
+    let zones = rules.zone.resolve(cx)?;
+    Some(Arc::new(Caching::new(rules.clone(), zones)))
+}

@@ -1,0 +1,84 @@
+//! Removing what is stored: by request, and because an unsafe request has changed what it stands for.
+
+use super::conf::Rules;
+use super::{answer, key};
+use brisk_cache::{Cache, Digest, Pattern};
+use brisk_cachepolicy::{invalidate, tags};
+use brisk_http::HeaderId;
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use brisk_upstream::head::BackendHead;
+use brisk_upstream::origin::Origin;
+use std::sync::Arc;
+
+/// Methods under whose keys an answer may be stored, where the key tells methods apart.
+const STORED: [&str; 2] = ["GET", "HEAD"];
+
+/// A request that `*_cache_purge` is about.
+pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin) -> Flow {
+    let tags = answer::with_fields(r, tags::of);
+    if !tags.is_empty() {
+        for tag in tags {
+            cache.purge(Pattern::Tag(tag));
+        }
+        return Flow::Status(204);
+    }
+    let mut keys = vec![key::of(rules, r, origin, None)];
+    for method in STORED {
+        let key = key::of(rules, r, origin, Some(method));
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    if keys[0].ends_with(b"*") {
+        for key in keys {
+            cache.purge(Pattern::Prefix(key[..key.len() - 1].into()));
+        }
+        return Flow::Status(204);
+    }
+    let cache = cache.clone();
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let mut any = false;
+            for key in keys {
+                any |= cache.purge_key(Digest::of(&key)).await;
+            }
+            if any {
+                r.resp.text(204, "", "");
+                r.resp.content_length = None;
+                r.resp.content_type = None;
+                Flow::Done
+            } else {
+                Flow::Status(404)
+            }
+        })
+    }))
+}
+
+/// After an answer to a request that is not safe (RFC 9111 §4.4).
+pub fn invalidate(rules: &Rules, cache: &Arc<Cache>, r: &Request, origin: &dyn Origin, head: &BackendHead) {
+    if invalidate::is_safe(r.head.method_name.of(&r.buf)) {
+        return;
+    }
+    let host = r.header(HeaderId::Host).unwrap_or(&r.host);
+    let own = [r.scheme().as_bytes(), b"://", host].concat();
+    let target = r.unparsed_uri().to_vec();
+    let paths = answer::with_head(head, |fields| invalidate::targets(head.status, &target, &own, fields));
+    for method in STORED {
+        let key = key::of(rules, r, origin, Some(method));
+        for path in &paths {
+            if let Some(key) = of_path(&key, &target, path) {
+                cache.purge_key_soon(Digest::of(&key));
+            }
+        }
+    }
+}
+
+/// The key of another path: the request's, with the other path where its own stands.
+fn of_path(key: &[u8], own: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    if own == path {
+        return Some(key.to_vec());
+    }
+    let at = memchr::memmem::rfind(key, own)?;
+    Some([&key[..at], path, &key[at + own.len()..]].concat())
+}

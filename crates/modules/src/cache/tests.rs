@@ -1,0 +1,1 @@
+//! Configurations and requests of caches.

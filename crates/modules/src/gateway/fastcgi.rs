@@ -1,0 +1,251 @@
+//! `ngx_http_fastcgi_module`: requests are answered by FastCGI applications, PHP above all.
+
+use super::records::{FastCgi, Question};
+use super::{Conf, Location, Own};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_gateway::fastcgi::RequestWriter;
+use brisk_http::Method;
+use brisk_server::conf::{Cx, LocationId};
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, Row, Set};
+use brisk_server::plan::Plan;
+use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::vars::{Variable, VariableGet};
+use brisk_upstream::codec::Codec;
+use brisk_upstream::conf::Settings;
+use brisk_upstream::origin::Ask;
+use brisk_upstream::protocol::{BodyShape, Protocol, Target};
+use brisk_upstream::{settings_row, settings_rows};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "fastcgi",
+    rows: ROWS,
+    variables: VARIABLES,
+    conf: Conf::<Fast>::new,
+    finish: Some(super::finish::<Fast>),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = settings_rows!(
+    "fastcgi",
+    Conf<Fast>,
+    [
+        row!(
+            "fastcgi_catch_stderr",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            true,
+            "Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).",
+            Set::Simple(|cx, d| {
+                let is_first = cx.first;
+                let text = d.arg(0).bytes().into();
+                let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().own.catch);
+                if is_first {
+                    list.clear();
+                }
+                list.push(text);
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_index",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            false,
+            "What $fastcgi_script_name has behind a URI that ends with a slash.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Fast>>().own.index = d.arg(0).bytes().into();
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_keep_conn",
+            Context::HSL,
+            Arity::ONE,
+            D::Value("off"),
+            Replace,
+            false,
+            "Whether applications are told to keep connections open, which the upstream's keepalive then holds for further requests. Unlike nginx, Brisk gives a connection up as soon as another one waits for the application: an idle connection occupies one of its processes.",
+            Set::Simple(|cx, d| {
+                cx.conf::<Conf<Fast>>().own.keep_conn = value::flag(d.name(), d.arg(0))?;
+                Ok(())
+            })
+        ),
+        row!(
+            "fastcgi_param",
+            Context::HSL,
+            Arity::between(2, 3),
+            D::Nothing,
+            Replace,
+            true,
+            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.",
+            Set::Simple(super::param::<Fast>)
+        ),
+        row!(
+            "fastcgi_pass",
+            Context::LOCATION.or(Context::LOCATION_IF),
+            Arity::ONE,
+            D::Nothing,
+            No,
+            false,
+            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
+            Set::Simple(super::pass::<Fast>)
+        ),
+        settings_row!("fastcgi", "_send_lowat", between 1 1, Value("0"), brisk_upstream::conf::send_lowat::<Conf<Fast>>,
+        "Accepted for compatibility; Linux has no such thing, in nginx neither."),
+        row!(
+            "fastcgi_split_path_info",
+            Context::HSL,
+            Arity::ONE,
+            D::Nothing,
+            Replace,
+            false,
+            "A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.",
+            Set::Simple(split_path_info)
+        ),
+    ]
+);
+
+static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "fastcgi_path_info",
+        get: VariableGet::Fixed(path_info),
+        set: None,
+        doc: "The second group of fastcgi_split_path_info.",
+    },
+    Variable {
+        name: "fastcgi_script_name",
+        get: VariableGet::Fixed(script_name),
+        set: None,
+        doc: "The URI, or the first group of fastcgi_split_path_info; with fastcgi_index behind it if it ends with a slash.",
+    },
+];
+
+/// What the module has beside the common settings.
+#[derive(Clone)]
+pub struct Fast {
+    index: Arc<[u8]>,
+    split: Option<Arc<Regex>>,
+    catch: Arc<Vec<Box<[u8]>>>,
+    keep_conn: bool,
+}
+
+impl Own for Fast {
+    const PREFIX: &'static str = "fastcgi";
+    const TEMP: &'static str = "fastcgi_temp";
+    const SCHEME: &'static str = "fastcgi://";
+
+    fn new() -> Fast {
+        Fast { index: Arc::default(), split: None, catch: Arc::default(), keep_conn: false }
+    }
+}
+
+fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let regex = cx.regex(token, token.bytes(), false)?;
+    if regex.groups() != 2 {
+        return Err(Diag::emerg(token.span, format!("pattern \"{}\" must have 2 captures", token.text()))
+            .help("the first group is the script's name, the second the path behind it"));
+    }
+    cx.conf::<Conf<Fast>>().own.split = Some(Arc::new(regex));
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    super::install::<Fast>(cx, plan);
+    let own = &cx.conf_of::<Conf<Fast>>().own;
+    if own.split.is_some() || !own.index.is_empty() {
+        plan.put(Arc::new(Script { index: own.index.clone(), split: own.split.clone() }));
+    }
+}
+
+impl Protocol for Location<Fast> {
+    type Way = ();
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<()>, Flow> {
+        self.pass.target(r, Fast::SCHEME)
+    }
+
+    fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        let mut head = Vec::with_capacity(2048);
+        let mut writer = RequestWriter::new(self.own.keep_conn, &mut head);
+        self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
+        if let Err(size) = writer.finish() {
+            brisk_server::rlog!(r, Error, "fastcgi request record is too big: {size}");
+            return Err(Flow::Status(500));
+        }
+        Ok(Box::new(FastCgi::new(Question {
+            head,
+            keep_conn: self.own.keep_conn,
+            is_head: r.method == Method::Head,
+            cacheable: ask.cacheable,
+            head_bytes_max: self.settings.buffer_size as usize,
+            catch: self.own.catch.clone(),
+        })))
+    }
+}
+
+/// How a location's URIs become names of scripts.
+struct Script {
+    index: Arc<[u8]>,
+    split: Option<Arc<Regex>>,
+}
+
+/// Where the parts of a URI are; kept because a request asks for them several times.
+#[derive(Default)]
+struct Parts {
+    /// For which URI, in which location.
+    of: Option<(LocationId, Vec<u8>)>,
+    name: Range<usize>,
+    path_info: Range<usize>,
+}
+
+/// Gives the parts of the URI and what stands behind a slash.
+fn parts<T>(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8]) -> T) -> T {
+    let snap = r.snap();
+    let Some(script) = snap.location(r.loc).plan.data::<Script>() else { return then(&r.uri, b"", b"") };
+    let Some(split) = &script.split else { return then(&r.uri, b"", &script.index) };
+    let kept = r.finding(RefCell::<Parts>::default);
+    let mut kept = kept.borrow_mut();
+    if kept.of.as_ref().is_none_or(|(loc, uri)| *loc != r.loc || *uri != r.uri) {
+        let spans = split.spans(r, &r.uri);
+        let group = |index: usize| match spans.as_ref().and_then(|spans| spans.get(index)) {
+            Some(&(start, end)) if start <= end => start..end,
+            _ => 0..0,
+        };
+        let name = if spans.is_some() { group(1) } else { 0..r.uri.len() };
+        *kept = Parts { of: Some((r.loc, r.uri.clone())), name, path_info: group(2) };
+    }
+    then(&r.uri[kept.name.clone()], &r.uri[kept.path_info.clone()], &script.index)
+}
+
+fn script_name(r: &Request, out: &mut Vec<u8>) -> bool {
+    parts(r, |name, _, index| {
+        out.extend_from_slice(name);
+        if name.ends_with(b"/") {
+            out.extend_from_slice(index);
+        }
+        true
+    })
+}
+
+fn path_info(r: &Request, out: &mut Vec<u8>) -> bool {
+    parts(r, |_, path_info, _| {
+        out.extend_from_slice(path_info);
+        true
+    })
+}

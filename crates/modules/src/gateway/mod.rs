@@ -1,0 +1,135 @@
+//! Applications behind FastCGI, SCGI and uwsgi: what the three modules share.
+
+pub mod fastcgi;
+mod params;
+mod pass;
+mod plain;
+mod records;
+pub mod scgi;
+#[cfg(test)]
+mod tests;
+pub mod uwsgi;
+
+use brisk_conf::{Context, Diag, Directive};
+use brisk_server::conf::Cx;
+use brisk_server::module::ModuleConf;
+use brisk_server::plan::{Plan, Purity};
+use brisk_server::request::Request;
+use brisk_upstream::conf::{HasSettings, Settings};
+use brisk_upstream::engine::Engine;
+use brisk_upstream::protocol::Protocol;
+use params::{List, Param};
+use pass::Pass;
+use std::sync::Arc;
+
+/// Fields of answers that are for the server, not for clients.
+const HIDDEN: &[&str] = &[
+    "Status",
+    "X-Accel-Expires",
+    "X-Accel-Redirect",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+];
+
+/// What one of the modules has beside the common settings.
+pub trait Own: Clone + Send + Sync + Sized + 'static {
+    /// `fastcgi`, `scgi`, `uwsgi`.
+    const PREFIX: &'static str;
+    /// Where temporary files go by default.
+    const TEMP: &'static str;
+    /// How messages name it; uwsgi's may stand before an address.
+    const SCHEME: &'static str;
+
+    fn new() -> Self;
+}
+
+/// One module's configuration in one block.
+#[derive(Clone)]
+pub struct Conf<O> {
+    settings: Settings,
+    params: Arc<Vec<Arc<Param>>>,
+    /// `*_pass`, which only inner blocks of the same location take over.
+    pass: Option<Pass>,
+    own: O,
+}
+
+impl<O: Own> Conf<O> {
+    fn new() -> Arc<dyn ModuleConf> {
+        Arc::new(Conf {
+            settings: Settings::new(HIDDEN, O::TEMP),
+            params: Arc::default(),
+            pass: None,
+            own: O::new(),
+        })
+    }
+}
+
+impl<O: Own> ModuleConf for Conf<O> {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, into: Context) -> bool {
+        into.has(Context::LOCATION) && self.pass.is_some()
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.pass = None;
+        true
+    }
+}
+
+impl<O: Own> HasSettings for Conf<O> {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+/// `*_pass`.
+fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let pass = Pass::parse(cx, d, O::SCHEME)?;
+    cx.conf::<Conf<O>>().pass = Some(pass);
+    cx.reads_bodies();
+    Ok(())
+}
+
+/// `*_param`.
+fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let param = params::parse(cx, d)?;
+    let is_first = cx.first;
+    let params = Arc::make_mut(&mut cx.conf::<Conf<O>>().params);
+    if is_first {
+        params.clear();
+    }
+    params.push(param);
+    Ok(())
+}
+
+/// Checks what several directives say together.
+fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    cx.conf::<Conf<O>>().settings.check(O::PREFIX)
+}
+
+/// A `*_pass` location.
+struct Location<O> {
+    settings: Settings,
+    params: List,
+    pass: Pass,
+    own: O,
+}
+
+fn install<O: Own>(cx: &Cx<'_, '_>, plan: &mut Plan)
+where
+    Location<O>: Protocol,
+{
+    let conf = cx.conf_of::<Conf<O>>();
+    let Some(pass) = &conf.pass else { return };
+    let params = List::new(&conf.params, &pass.host, conf.settings.pass_request_headers);
+    let location =
+        Location { settings: conf.settings.clone(), params, pass: pass.clone(), own: conf.own.clone() };
+    let engine = Arc::new(Engine::new(location));
+    plan.content = Some(Arc::new(move |_: &mut Request| engine.handle()));
+    plan.auto_redirect = true;
+    plan.note(Purity::Impure);
+}

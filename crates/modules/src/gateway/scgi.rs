@@ -1,0 +1,96 @@
+//! `ngx_http_scgi_module`: requests are answered by SCGI applications.
+
+use super::plain::{Plain, Question};
+use super::{Conf, Location, Own};
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_gateway::scgi::RequestWriter;
+use brisk_http::{HeaderId, Method};
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, Row, Set};
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_upstream::codec::Codec;
+use brisk_upstream::conf::Settings;
+use brisk_upstream::origin::Ask;
+use brisk_upstream::protocol::{BodyShape, Protocol, Target};
+use brisk_upstream::settings_rows;
+
+pub static MODULE: Module = Module {
+    name: "scgi",
+    rows: ROWS,
+    conf: Conf::<Scgi>::new,
+    finish: Some(super::finish::<Scgi>),
+    install: Some(super::install::<Scgi>),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = settings_rows!(
+    "scgi",
+    Conf<Scgi>,
+    [
+        row!(
+            "scgi_param",
+            Context::HSL,
+            Arity::between(2, 3),
+            D::Nothing,
+            Replace,
+            true,
+            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.",
+            Set::Simple(super::param::<Scgi>)
+        ),
+        row!(
+            "scgi_pass",
+            Context::LOCATION.or(Context::LOCATION_IF),
+            Arity::ONE,
+            D::Nothing,
+            No,
+            false,
+            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
+            Set::Simple(super::pass::<Scgi>)
+        ),
+    ]
+);
+
+/// Nothing beside the common settings.
+#[derive(Clone)]
+pub struct Scgi;
+
+impl Own for Scgi {
+    const PREFIX: &'static str = "scgi";
+    const TEMP: &'static str = "scgi_temp";
+    const SCHEME: &'static str = "scgi://";
+
+    fn new() -> Scgi {
+        Scgi
+    }
+}
+
+impl Protocol for Location<Scgi> {
+    type Way = ();
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<()>, Flow> {
+        self.pass.target(r, Scgi::SCHEME)
+    }
+
+    fn codec(&self, r: &Request, (): &(), ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        let length = if let BodyShape::Length(length) = body { length } else { 0 };
+        let mut head = Vec::with_capacity(2048);
+        let mut writer = RequestWriter::new(length, &mut head);
+        self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
+        writer.finish();
+        Ok(Box::new(Plain::new(Question {
+            head,
+            is_head: r.method == Method::Head,
+            cacheable: ask.cacheable,
+            upgrade: r.head.has(HeaderId::Upgrade),
+        })))
+    }
+
+    fn streams_unknown_length(&self) -> bool {
+        false
+    }
+}

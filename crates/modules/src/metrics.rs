@@ -1,0 +1,123 @@
+//! `metrics` and `status`: what the server counts, for machines to watch.
+
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_http::Method;
+use brisk_net::blocking;
+use brisk_server::flow::Flow;
+use brisk_server::metrics::Scrape;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::Purity;
+use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::text::Text;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "metrics",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(|cx, plan| {
+        let form = cx.conf_of::<Conf>().form;
+        if let Some(form) = form {
+            plan.note(Purity::Impure);
+            plan.content = Some(Arc::new(move |r: &mut Request| handle(r, form)));
+        }
+    }),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "metrics",
+        Context::SERVER.or(Context::LOCATION),
+        Arity::NONE,
+        D::Nothing,
+        No,
+        false,
+        "The location answers with all numbers in Prometheus' text format: requests by server, location and class of status with their times, connections, threads, the file cache and whatever modules count. Requests are recorded only where metrics or status is configured somewhere.",
+        Set::Simple(|cx, _| {
+            cx.records_requests();
+            cx.conf::<Conf>().form = Some(Form::Text);
+            Ok(())
+        })
+    ),
+    row!(
+        "status",
+        Context::SERVER.or(Context::LOCATION),
+        Arity::NONE,
+        D::Nothing,
+        No,
+        false,
+        "The location answers with the numbers of metrics as JSON.",
+        Set::Simple(|cx, _| {
+            cx.records_requests();
+            cx.conf::<Conf>().form = Some(Form::Json);
+            Ok(())
+        })
+    ),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Default)]
+struct Conf {
+    form: Option<Form>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, _: Context) -> bool {
+        self.form.is_some()
+    }
+
+    fn enter(&mut self, into: Context) -> bool {
+        // An `if` is still the same location.
+        if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
+            self.form = None;
+        }
+        true
+    }
+}
+
+fn handle(r: &mut Request, form: Form) -> Flow {
+    if !matches!(r.method, Method::Get | Method::Head) {
+        return Flow::Status(405);
+    }
+    // With thousands of locations there is much to write: not in the event loop.
+    let scrape = Scrape::new(&r.live, &r.thread);
+    let job = blocking::run(move || match form {
+        Form::Text => (scrape.filled().text(), "text/plain; version=0.0.4"),
+        Form::Json => (scrape.filled().json(), "application/json"),
+    });
+    let Ok(job) = job else { return Flow::Status(503) };
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let (text, content_type) = job.await;
+            r.resp.text(200, Text::from(content_type), text);
+            r.resp.add("Cache-Control", "no-store");
+            Flow::Done
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::http;
+
+    #[test]
+    fn requests_are_recorded_where_somebody_asks() {
+        assert!(!http("server { }").unwrap().records_requests);
+        let text = "server { location /m { metrics; location /m/x { } } location /s { status; } }";
+        let snap = http(text).unwrap();
+        assert!(snap.records_requests);
+        let owned = snap.locations.iter().filter(|l| l.plan.content.is_some()).count();
+        assert_eq!(owned, 2, "not inherited");
+    }
+}

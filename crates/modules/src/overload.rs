@@ -1,0 +1,194 @@
+//! Overload protection, which nginx lacks: requests that have waited too long are turned away at once.
+//!
+//! When more comes in than the machine can do, queues grow until every answer is too late for whoever asked, and the
+//! work on it was in vain. So the time that requests wait is measured: for the event loop, which sees what has come in
+//! only when it is done with what came before, and for the pool of threads. A request that comes to a location when
+//! that time is over the target is answered with 503 and `Retry-After`, which costs next to nothing. What is served is
+//! thereby served in time, and as much of it as the machine can do.
+//!
+//! Answers that are ready to be sent again as they are cost less than a refusal; they are always given.
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_net::{Loop, blocking, clock};
+use brisk_server::conf::{Cx, invalid_value};
+use brisk_server::flow::Flow;
+use brisk_server::metrics::{Counter, Scrape};
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan};
+use brisk_server::request::Request;
+use brisk_server::{row, simple};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub static MODULE: Module = Module {
+    name: "overload",
+    rows: ROWS,
+    conf: || Arc::new(Conf { target: None, retry_after: 1, status: 503 }),
+    install: Some(install),
+    metrics: Some(metrics),
+    ..Module::EMPTY
+};
+
+static REFUSED: Counter = Counter::new();
+
+static ROWS: &[Row] = &[
+    row!(
+        "overload_target",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
+        "Turns requests away, with 503 and Retry-After, while requests wait longer than this time for the event loop or for a thread of the pool. 50ms is a good start. off: they wait as long as it takes, as in nginx. Answers that are kept ready are always given.",
+        Set::Simple(target)
+    ),
+    simple!(
+        Conf,
+        seconds,
+        "overload_retry_after",
+        retry_after,
+        Context::HSL,
+        "1s",
+        "What Retry-After says to whom overload_target turns away; 0 leaves it out."
+    ),
+    row!(
+        "overload_status",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("503"),
+        Replace,
+        false,
+        "The status of requests that overload_target turns away, 400 to 599.",
+        Set::Simple(|cx, d| {
+            let status = value::number(d.arg(0))?;
+            if !(400..600).contains(&status) {
+                return Err(invalid_value(d, d.arg(0), "between 400 and 599"));
+            }
+            cx.conf::<Conf>().status = status as u16;
+            Ok(())
+        })
+    ),
+];
+
+#[derive(Clone)]
+struct Conf {
+    target: Option<Duration>,
+    /// Seconds.
+    retry_after: u64,
+    status: u16,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn target(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    if token.str() == "off" {
+        cx.conf::<Conf>().target = None;
+        return Ok(());
+    }
+    let time = value::msec(token)?;
+    if time.is_zero() {
+        return Err(invalid_value(d, token, "off, or a time such as 50ms"));
+    }
+    cx.measures_lag();
+    cx.conf::<Conf>().target = Some(time);
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    if let Some(target) = conf.target {
+        plan.preaccess.push(Arc::new(Overload {
+            target_us: target.as_micros() as u64,
+            retry_after_secs: conf.retry_after,
+            status: conf.status,
+        }));
+    }
+}
+
+struct Overload {
+    target_us: u64,
+    retry_after_secs: u64,
+    status: u16,
+}
+
+/// The request was let in: what it was let in for is finished, wherever it leads.
+#[derive(Default)]
+struct Admitted(Cell<bool>);
+
+impl Handler for Overload {
+    fn handle(&self, r: &mut Request) -> Flow {
+        let admitted = r.common::<Admitted>();
+        if admitted.0.replace(true) {
+            return Flow::Next;
+        }
+        let waited_us = Loop::current().lag_us().max(blocking::delay_us());
+        if waited_us <= self.target_us {
+            return Flow::Next;
+        }
+        REFUSED.add(1);
+        complain(r, waited_us);
+        if self.retry_after_secs > 0 {
+            r.resp.set("Retry-After", self.retry_after_secs.to_string());
+        }
+        Flow::Status(self.status)
+    }
+}
+
+thread_local! {
+    /// The second in which it was last complained, and how many were refused since without a complaint.
+    static COMPLAINED: Cell<(i64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// One line per second and thread says it all: a line per request would be work again.
+fn complain(r: &Request, waited_us: u64) {
+    let (at, more) = COMPLAINED.get();
+    let now = clock::now().unix_secs;
+    if at == now {
+        return COMPLAINED.set((at, more + 1));
+    }
+    COMPLAINED.set((now, 0));
+    let ms = waited_us / 1000;
+    brisk_server::rlog!(
+        r,
+        Warn,
+        "overloaded: requests wait for {ms} ms, refusing this one and {more} before it"
+    );
+}
+
+fn metrics(to: &mut Scrape) {
+    to.counter(
+        "brisk_overload_refused_total",
+        "Requests that overload_target has turned away.",
+        &[],
+        REFUSED.get(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, refused};
+
+    #[test]
+    fn it_is_measured_only_where_it_is_asked_for() {
+        assert!(!http("server { overload_target off; }").unwrap().measures_lag);
+        let snap =
+            http("overload_target 50ms; server { location /health { overload_target off; } }").unwrap();
+        assert!(snap.measures_lag);
+        let counts: Vec<_> = snap.locations.iter().map(|l| l.plan.preaccess.len()).collect();
+        assert_eq!(counts, [1, 0]);
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        refused(&[
+            ("overload_target 0;", "invalid value \"0\""),
+            ("overload_status 200;", "invalid value \"200\""),
+        ]);
+    }
+}

@@ -1,0 +1,229 @@
+//! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`.
+
+use super::Conf;
+use super::redirect::{Rewrite, rewrite as rewrite_prefix, rewrite_domain};
+use brisk_conf::{Diag, Directive};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use std::sync::Arc;
+
+#[derive(Clone)]
+enum Name {
+    Text(Template),
+    Regex(Arc<Regex>),
+}
+
+/// `proxy_cookie_flags NAME FLAG …`.
+#[derive(Clone)]
+pub(super) struct CookieFlags {
+    name: Name,
+    flags: Vec<Template>,
+}
+
+/// What flags say of one attribute: set it to this, or remove it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Edit {
+    secure: Option<bool>,
+    http_only: Option<bool>,
+    same_site: Option<Option<&'static str>>,
+}
+
+const FLAGS: &[&str] = &[
+    "secure",
+    "nosecure",
+    "httponly",
+    "nohttponly",
+    "samesite=strict",
+    "samesite=lax",
+    "samesite=none",
+    "nosamesite",
+];
+
+impl Edit {
+    fn apply(&mut self, flag: &[u8]) {
+        let Some(at) = FLAGS.iter().position(|have| have.as_bytes().eq_ignore_ascii_case(flag)) else {
+            return;
+        };
+        match FLAGS[at] {
+            "secure" => self.secure = Some(true),
+            "nosecure" => self.secure = Some(false),
+            "httponly" => self.http_only = Some(true),
+            "nohttponly" => self.http_only = Some(false),
+            "samesite=strict" => self.same_site = Some(Some("Strict")),
+            "samesite=lax" => self.same_site = Some(Some("Lax")),
+            "samesite=none" => self.same_site = Some(Some("None")),
+            _ => self.same_site = Some(None),
+        }
+    }
+}
+
+/// An attribute of a cookie; the first is its name and value.
+struct Attribute {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+fn parse(cookie: &[u8]) -> Vec<Attribute> {
+    let part = |text: &[u8]| match memchr::memchr(b'=', text) {
+        Some(at) => Attribute {
+            key: text[..at].trim_ascii().to_vec(),
+            value: Some(text[at + 1..].trim_ascii().to_vec()),
+        },
+        None => Attribute { key: text.trim_ascii().to_vec(), value: None },
+    };
+    cookie.split(|&b| b == b';').map(part).collect()
+}
+
+/// The cookie as the rules change it; `None`: they do not.
+pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>> {
+    if conf.cookie_domains.is_empty() && conf.cookie_paths.is_empty() && conf.cookie_flags.is_empty() {
+        return None;
+    }
+    let mut attributes = parse(cookie);
+    attributes.first()?.value.as_ref()?;
+    let mut changed = false;
+    for attribute in &mut attributes[1..] {
+        let Some(value) = &attribute.value else { continue };
+        let new = if attribute.key.eq_ignore_ascii_case(b"domain") {
+            rewrite_domain(&conf.cookie_domains, r, value)
+        } else if attribute.key.eq_ignore_ascii_case(b"path") {
+            rewrite_prefix(&conf.cookie_paths, r, value)
+        } else {
+            None
+        };
+        if new.is_some() {
+            attribute.value = new;
+            changed = true;
+        }
+    }
+    let edit = edit_for(conf, r, &attributes[0].key);
+    if edit != Edit::default() {
+        apply(edit, &mut attributes);
+        changed = true;
+    }
+    changed.then(|| join(&attributes))
+}
+
+/// What the first rule for this cookie says.
+fn edit_for(conf: &Conf, r: &Request, name: &[u8]) -> Edit {
+    let fits = |rule: &&CookieFlags| match &rule.name {
+        Name::Text(text) => text.eval(r).eq_ignore_ascii_case(name),
+        Name::Regex(regex) => regex.exec(r, name),
+    };
+    let mut edit = Edit::default();
+    if let Some(rule) = conf.cookie_flags.iter().find(fits) {
+        rule.flags.iter().for_each(|flag| edit.apply(&flag.eval(r)));
+    }
+    edit
+}
+
+fn apply(edit: Edit, attributes: &mut Vec<Attribute>) {
+    let drops = |key: &[u8]| {
+        edit.secure.is_some() && key.eq_ignore_ascii_case(b"secure")
+            || edit.http_only.is_some() && key.eq_ignore_ascii_case(b"httponly")
+            || edit.same_site.is_some() && key.eq_ignore_ascii_case(b"samesite")
+    };
+    let mut at = 0;
+    attributes.retain(|attribute| {
+        at += 1;
+        at == 1 || !drops(&attribute.key)
+    });
+    let mut add = |key: &str, value: Option<&str>| {
+        attributes.push(Attribute { key: key.into(), value: value.map(|value| value.as_bytes().to_vec()) });
+    };
+    if edit.secure == Some(true) {
+        add("Secure", None);
+    }
+    if edit.http_only == Some(true) {
+        add("HttpOnly", None);
+    }
+    if let Some(Some(value)) = edit.same_site {
+        add("SameSite", Some(value));
+    }
+}
+
+fn join(attributes: &[Attribute]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, attribute) in attributes.iter().enumerate() {
+        if at > 0 {
+            out.extend_from_slice(b"; ");
+        }
+        out.extend_from_slice(&attribute.key);
+        if let Some(value) = &attribute.value {
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+    }
+    out
+}
+
+/// The rules of a directive that may be `off`.
+fn rules<T: Clone>(
+    cx: &mut Cx<'_, '_>,
+    d: &Directive,
+    list: fn(&mut Conf) -> &mut Arc<Vec<T>>,
+    rule: Option<T>,
+) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let list = list(cx.conf::<Conf>());
+    match rule {
+        None if !is_first => return Err(Diag::reason(d.span, "is duplicate")),
+        None => *list = Arc::default(),
+        Some(rule) => {
+            // After "off" the list of this block is empty although it is not the first.
+            let mut rules = if is_first { Vec::new() } else { list.to_vec() };
+            rules.push(rule);
+            *list = Arc::new(rules);
+        }
+    }
+    Ok(())
+}
+
+/// The setter of `proxy_cookie_domain`.
+pub(super) fn domain(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        args => Some(Rewrite::for_domain(cx, &args[0], &args[1])?),
+    };
+    rules(cx, d, |conf| &mut conf.cookie_domains, rule)
+}
+
+/// The setter of `proxy_cookie_path`.
+pub(super) fn path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        args => Some(Rewrite::parse(cx, &args[0], &args[1])?),
+    };
+    rules(cx, d, |conf| &mut conf.cookie_paths, rule)
+}
+
+/// The setter of `proxy_cookie_flags`.
+pub(super) fn flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        [name, flags @ ..] => {
+            let name = match name.bytes() {
+                [b'~', pattern @ ..] => Name::Regex(Arc::new(cx.regex(name, pattern, true)?)),
+                _ => Name::Text(cx.template(name)?),
+            };
+            let mut list = Vec::new();
+            for token in flags {
+                let template = cx.template(token)?;
+                let is_known =
+                    |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
+                if template.as_literal().is_some_and(|text| !is_known(text)) {
+                    return Err(Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text())));
+                }
+                list.push(template);
+            }
+            Some(CookieFlags { name, flags: list })
+        }
+        [] => unreachable!("the row's arity was checked"),
+    };
+    rules(cx, d, |conf| &mut conf.cookie_flags, rule)
+}

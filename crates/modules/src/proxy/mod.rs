@@ -1,0 +1,158 @@
+//! `ngx_http_proxy_module`: requests are passed on to HTTP servers.
+
+mod cookie;
+mod headers;
+mod pass;
+mod redirect;
+mod request;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod vars;
+
+use crate::cache;
+use brisk_conf::{Context, Diag};
+use brisk_server::conf::Cx;
+use brisk_server::core::CoreConf;
+use brisk_server::module::{Module, ModuleConf};
+use brisk_server::plan::{Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use brisk_upstream::conf::{HasSettings, Settings};
+use brisk_upstream::engine::Engine;
+use cookie::CookieFlags;
+use headers::Headers;
+use pass::{Pass, Passed};
+use redirect::{Redirects, Rewrite};
+use request::Http;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "proxy",
+    rows: rows::ROWS,
+    variables: vars::VARIABLES,
+    conf: || Arc::new(Conf::default()),
+    finish: Some(finish),
+    install: Some(install),
+    metrics: None,
+};
+
+/// Fields of answers that stay here unless told otherwise.
+const HIDDEN: &[&str] = &[
+    "Date",
+    "Server",
+    "X-Pad",
+    "X-Accel-Expires",
+    "X-Accel-Redirect",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+];
+
+/// `proxy_http_version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HttpVersion {
+    V10,
+    V11,
+}
+
+#[derive(Clone)]
+struct Conf {
+    settings: Settings,
+    pass: Option<Arc<Pass>>,
+    version: HttpVersion,
+    /// `proxy_set_header`, as written.
+    set_headers: Arc<Vec<(Box<[u8]>, Template)>>,
+    set_body: Option<Arc<Template>>,
+    method: Option<Arc<Template>>,
+    redirects: Redirects,
+    cookie_domains: Arc<Vec<Rewrite>>,
+    cookie_paths: Arc<Vec<Rewrite>>,
+    cookie_flags: Arc<Vec<CookieFlags>>,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf {
+            settings: Settings::new(HIDDEN, "proxy_temp"),
+            pass: None,
+            version: HttpVersion::V11,
+            set_headers: Arc::default(),
+            set_body: None,
+            method: None,
+            redirects: Redirects::Default,
+            cookie_domains: Arc::default(),
+            cookie_paths: Arc::default(),
+            cookie_flags: Arc::default(),
+        }
+    }
+}
+
+impl HasSettings for Conf {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    /// Inner locations do something else; `if` and `limit_except` blocks are still the same location.
+    fn must_enter(&self, into: Context) -> bool {
+        self.pass.is_some() && into == Context::LOCATION
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.pass = None;
+        true
+    }
+}
+
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    if cx.block == Context::MAIN {
+        return Ok(());
+    }
+    let conf = cx.conf_of::<Conf>();
+    conf.settings.check("proxy")?;
+    let passes = conf.pass.is_some();
+    if passes {
+        let prefix = cx.global.env.prefix.clone();
+        let folder = conf.settings.temp_path(&prefix);
+        cx.writes_into(folder.path.as_ref());
+        cx.reads_bodies();
+    }
+    cache::check::<{ cache::PROXY }>(cx, passes);
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.shared::<Conf>();
+    let Some(pass) = conf.pass.clone() else { return };
+    let cache = cache::caching::<{ cache::PROXY }>(cx);
+    // What is stored and fresh follows from the target alone.
+    if cache.is_none() {
+        plan.note(Purity::Impure);
+    }
+    let core = cx.conf_of::<CoreConf>();
+    plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
+    let redirects = match (&conf.redirects, &pass.passed) {
+        (Redirects::Off, _) => Arc::default(),
+        (Redirects::Rules(rules), _) => rules.clone(),
+        (Redirects::Default, Passed::Fixed(url)) => Arc::new(vec![Rewrite::default_of(url, &pass.location)]),
+        (Redirects::Default, Passed::Template(_)) => Arc::default(),
+    };
+    plan.put(pass.clone());
+    let engine = Arc::new(Engine::new(Http {
+        headers: Headers::new(&conf.set_headers, false),
+        cached_headers: Headers::new(&conf.set_headers, true),
+        redirects,
+        pass,
+        conf,
+    }));
+    plan.content = Some(match cache {
+        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
+        None => Arc::new(move |_: &mut Request| engine.handle()),
+    });
+}

@@ -1,0 +1,153 @@
+//! `proxy_redirect`, and the rules that `proxy_cookie_domain` and `proxy_cookie_path` have in common with it.
+
+use super::pass::Fixed;
+use super::{Conf, Passed};
+use brisk_conf::{Diag, Directive, Token};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use std::sync::Arc;
+
+/// `proxy_redirect`.
+#[derive(Clone)]
+pub(super) enum Redirects {
+    Off,
+    /// What follows from `proxy_pass` and the location.
+    Default,
+    Rules(Arc<Vec<Rewrite>>),
+}
+
+#[derive(Clone)]
+enum Pattern {
+    Text(Template),
+    Regex(Arc<Regex>),
+}
+
+/// One rule.
+#[derive(Clone)]
+pub(super) struct Rewrite {
+    pattern: Pattern,
+    replacement: Template,
+}
+
+impl Rewrite {
+    /// What `proxy_redirect default` means.
+    pub fn default_of(fixed: &Fixed, location: &[u8]) -> Rewrite {
+        let (from, to) = if fixed.url.uri.is_empty() {
+            ([&fixed.text, &b"/"[..]].concat(), b"/".to_vec())
+        } else {
+            (fixed.text.to_vec(), location.to_vec())
+        };
+        Rewrite { pattern: Pattern::Text(Template::literal(&from)), replacement: Template::literal(&to) }
+    }
+
+    /// `PATTERN REPLACEMENT`; `~` and `~*` begin regular expressions.
+    pub fn parse(cx: &mut Cx<'_, '_>, pattern: &Token, replacement: &Token) -> Result<Rewrite, Diag> {
+        let pattern = match pattern.bytes() {
+            [b'~', b'*', text @ ..] => Pattern::Regex(Arc::new(cx.regex(pattern, text, true)?)),
+            [b'~', text @ ..] => Pattern::Regex(Arc::new(cx.regex(pattern, text, false)?)),
+            _ => Pattern::Text(cx.template(pattern)?),
+        };
+        Ok(Rewrite { pattern, replacement: cx.template(replacement)? })
+    }
+
+    /// The value with its beginning replaced (all of it, by a regular expression).
+    fn prefix(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        match &self.pattern {
+            Pattern::Text(pattern) => {
+                let pattern = pattern.eval(r);
+                let rest = value.strip_prefix(&*pattern)?;
+                Some([&self.replacement.eval(r), rest].concat())
+            }
+            Pattern::Regex(regex) => regex.exec(r, value).then(|| self.replacement.eval(r)),
+        }
+    }
+
+    /// A domain: compared as a whole and in any case, without a leading dot, which stays.
+    fn domain(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        match &self.pattern {
+            Pattern::Text(pattern) => {
+                let (dot, name) =
+                    value.strip_prefix(b".").map_or((&b""[..], value), |name| (&b"."[..], name));
+                let same = pattern.eval(r).eq_ignore_ascii_case(name);
+                same.then(|| [dot, &self.replacement.eval(r)].concat())
+            }
+            Pattern::Regex(regex) => regex.exec(r, value).then(|| self.replacement.eval(r)),
+        }
+    }
+
+    /// For domains: both may be written with a dot before them; regular expressions ignore case.
+    pub fn for_domain(cx: &mut Cx<'_, '_>, pattern: &Token, replacement: &Token) -> Result<Rewrite, Diag> {
+        if let [b'~', text @ ..] = pattern.bytes() {
+            let pattern = Pattern::Regex(Arc::new(cx.regex(pattern, text, true)?));
+            return Ok(Rewrite { pattern, replacement: cx.template(replacement)? });
+        }
+        let bare = |token: &Token| match token.bytes() {
+            [b'.', rest @ ..] => Token { value: rest.into(), ..token.clone() },
+            _ => token.clone(),
+        };
+        let pattern = Pattern::Text(cx.template(&bare(pattern))?);
+        Ok(Rewrite { pattern, replacement: cx.template(&bare(replacement))? })
+    }
+}
+
+/// What the first rule that fits makes of a value.
+pub(super) fn rewrite(rules: &[Rewrite], r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+    rules.iter().find_map(|rule| rule.prefix(r, value))
+}
+
+/// The same for a domain.
+pub(super) fn rewrite_domain(rules: &[Rewrite], r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+    rules.iter().find_map(|rule| rule.domain(r, value))
+}
+
+/// The setter of `proxy_redirect`.
+pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let before = std::mem::replace(&mut cx.conf::<Conf>().redirects, Redirects::Default);
+    let before = if is_first { None } else { Some(before) };
+    if matches!(before, Some(Redirects::Off)) {
+        return Err(Diag::reason(d.span, "is duplicate"));
+    }
+    let rule = match d.args.as_slice() {
+        [token] if token.bytes() == b"off" => {
+            if before.is_some() {
+                return Err(Diag::reason(d.span, "is duplicate"));
+            }
+            cx.conf::<Conf>().redirects = Redirects::Off;
+            return Ok(());
+        }
+        [token] if token.bytes() == b"default" => {
+            // The row's default is set outside any location.
+            match cx.conf_of::<Conf>().pass.clone() {
+                None if cx.block == brisk_conf::Context::MAIN => return Ok(()),
+                None => {
+                    return Err(Diag::emerg(
+                        d.span,
+                        "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
+                    ));
+                }
+                Some(pass) => match &pass.passed {
+                    Passed::Fixed(fixed) => Rewrite::default_of(fixed, &pass.location),
+                    Passed::Template(_) => {
+                        return Err(Diag::emerg(
+                            d.span,
+                            "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
+                        ));
+                    }
+                },
+            }
+        }
+        [token] => return Err(invalid_parameter(token)),
+        [pattern, replacement, ..] => Rewrite::parse(cx, pattern, replacement)?,
+        [] => unreachable!("the row's arity was checked"),
+    };
+    let mut rules = match before {
+        Some(Redirects::Rules(rules)) => rules.to_vec(),
+        _ => Vec::new(),
+    };
+    rules.push(rule);
+    cx.conf::<Conf>().redirects = Redirects::Rules(Arc::new(rules));
+    Ok(())
+}

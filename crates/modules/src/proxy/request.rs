@@ -1,0 +1,157 @@
+//! A request as it is sent to a back end.
+
+use super::headers::Headers;
+use super::pass::{Pass, Passed};
+use super::redirect::Rewrite;
+use super::{Conf, HttpVersion, cookie, redirect};
+use brisk_http::HeaderId;
+use brisk_http::response::RequestKind;
+use brisk_http::uri::{Escape, escape};
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use brisk_upstream::codec::Codec;
+use brisk_upstream::conf::Settings;
+use brisk_upstream::http1::{Http1, Shape};
+use brisk_upstream::origin::Ask;
+use brisk_upstream::protocol::{BodyShape, Peers, Protocol, Target};
+use std::sync::Arc;
+
+/// HTTP/1.0 and 1.1 to a back end, for one location.
+pub(super) struct Http {
+    pub conf: Arc<Conf>,
+    pub pass: Arc<Pass>,
+    pub headers: Headers,
+    /// For requests whose answers may be stored.
+    pub cached_headers: Headers,
+    pub redirects: Arc<Vec<Rewrite>>,
+}
+
+/// What a request needs besides its own.
+pub(super) struct Way {
+    host: Vec<u8>,
+    method: Vec<u8>,
+    uri: Vec<u8>,
+}
+
+impl Http {
+    /// What is asked for (nginx: `ngx_http_proxy_create_request`). `part` is the URI in `proxy_pass`.
+    fn uri(&self, r: &Request, part: &[u8], is_variable: bool) -> Vec<u8> {
+        if is_variable && !part.is_empty() {
+            return part.to_vec();
+        }
+        if part.is_empty() && r.unparsed_uri_valid {
+            return r.unparsed_uri().to_vec();
+        }
+        let mut out = Vec::with_capacity(r.uri.len() + part.len() + r.args.len() + 8);
+        let mut cut = 0;
+        if r.location_valid && !part.is_empty() {
+            out.extend_from_slice(part);
+            cut = self.pass.location.len().min(r.uri.len());
+        }
+        escape(Escape::Uri, &r.uri[cut..], &mut out);
+        if !r.args.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(&r.args);
+        }
+        out
+    }
+}
+
+impl Protocol for Http {
+    type Way = Way;
+
+    fn settings(&self) -> &Settings {
+        &self.conf.settings
+    }
+
+    fn target(&self, r: &mut Request, ask: &Ask) -> Result<Target<Way>, Flow> {
+        let (url, peers, is_variable);
+        let evaluated;
+        match &self.pass.passed {
+            Passed::Fixed(fixed) => {
+                (url, peers, is_variable) = (&fixed.url, Peers::Group(fixed.group.clone()), false);
+            }
+            Passed::Template(variable) => {
+                evaluated = variable.url(r).map_err(Flow::Status)?;
+                if evaluated.tls {
+                    rlog!(r, Error, "https back ends are not supported (yet)");
+                    return Err(Flow::Status(500));
+                }
+                (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
+            }
+        }
+        let uri = self.uri(r, &url.uri, is_variable);
+        if uri.is_empty() {
+            rlog!(r, Error, "zero length URI to proxy");
+            return Err(Flow::Status(500));
+        }
+        let method = match (&ask.method, &self.conf.method) {
+            (Some(method), _) => method.as_str().as_bytes().to_vec(),
+            (None, Some(template)) => template.eval(r),
+            (None, None) => method_of(r).to_vec(),
+        };
+        let way = Way { host: url.host_header.clone().into_bytes(), method, uri: uri.clone() };
+        Ok(Target { peers, scheme: url.scheme(), uri, way })
+    }
+
+    fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        let http10 = self.conf.version == HttpVersion::V10;
+        let mut head = Vec::with_capacity(256 + r.buf.len());
+        head.extend_from_slice(&way.method);
+        head.push(b' ');
+        head.extend_from_slice(&way.uri);
+        head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+        if head.iter().filter(|&&b| b == b'\n').count() > 1 || head.contains(&0) {
+            rlog!(r, Error, "invalid URI to proxy");
+            return Err(Flow::Status(500));
+        }
+        let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
+        let passes_client = self.conf.settings.pass_request_headers;
+        headers.write(r, &way.host, http10, passes_client, ask, body, &mut head);
+        let kind =
+            if way.method.eq_ignore_ascii_case(b"HEAD") { RequestKind::Head } else { RequestKind::Other };
+        let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);
+        let chunked = body == BodyShape::Unknown;
+        Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
+    }
+
+    /// As nginx: where the request goes, and what is asked for.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        let evaluated;
+        let (url, is_variable) = match &self.pass.passed {
+            Passed::Fixed(fixed) => (&fixed.url, false),
+            Passed::Template(variable) => match variable.url(r) {
+                Ok(url) => {
+                    evaluated = url;
+                    (&evaluated, true)
+                }
+                Err(_) => return,
+            },
+        };
+        out.extend_from_slice(url.scheme().as_bytes());
+        out.extend_from_slice(url.address.as_bytes());
+        out.extend_from_slice(&self.uri(r, &url.uri, is_variable));
+    }
+
+    fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
+        self.conf.set_body.as_ref().map(|body| body.eval(r))
+    }
+
+    fn streams_unknown_length(&self) -> bool {
+        self.conf.version == HttpVersion::V11
+    }
+
+    fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        redirect::rewrite(&self.redirects, r, value)
+    }
+
+    fn rewrite_cookie(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        cookie::rewrite(&self.conf, r, value)
+    }
+}
+
+/// A subrequest has a method of its own.
+fn method_of(r: &Request) -> &[u8] {
+    if r.depth > 0 { r.method.as_str().as_bytes() } else { r.method_name() }
+}

@@ -1,0 +1,342 @@
+//! `ngx_http_ssi_module`: commands in pages (server side includes).
+
+mod commands;
+mod expression;
+mod include;
+mod page;
+pub mod parser;
+mod time;
+
+use crate::coding::rules::weaken_etag;
+use crate::media_types::MediaTypes;
+use brisk_conf::{Arity, Context, Default as D};
+use brisk_http::status;
+use brisk_net::clock;
+use brisk_server::conf::Cx;
+use brisk_server::gather;
+use brisk_server::limits::{GATHERED_BYTES_MAX, SSI_MEMORY_BYTES_MAX};
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::Body;
+use brisk_server::vars::{Variable, VariableGet};
+use brisk_server::{ignored, row, simple};
+use page::Page;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "ssi",
+    rows: ROWS,
+    variables: VARIABLES,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    simple!(
+        Conf,
+        flag,
+        "ssi",
+        on,
+        Context::HSLI,
+        "off",
+        "Whether the SSI commands in responses are carried out. Includes of one page run at the same time; if may stand inside if."
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssi_last_modified",
+        last_modified,
+        Context::HSL,
+        "off",
+        "Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise."
+    ),
+    simple!(
+        Conf,
+        size,
+        "ssi_min_file_chunk",
+        min_file_chunk,
+        Context::HSL,
+        "1k",
+        "From this size on, parts of files between commands are sent without being copied."
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssi_silent_errors",
+        silent_errors,
+        Context::HSL,
+        "off",
+        "Whether commands that fail leave nothing in the page, instead of \"[an error occurred while processing the directive]\"."
+    ),
+    row!(
+        "ssi_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
+        "Media types in which commands are looked for, besides text/html; * is any.",
+        Set::Simple(|cx, d| {
+            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
+            types.extend(cx, d);
+            cx.conf::<Conf>().types = Arc::new(types);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssi_value_length",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("256"),
+        Replace,
+        false,
+        "The longest value of a parameter of a command, in bytes.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().value_length = brisk_conf::value::size(d.arg(0))? as usize;
+            Ok(())
+        })
+    ),
+    ignored!(
+        "ssi_ignore_recycled_buffers",
+        Context::HSL,
+        Arity::ONE,
+        "A property of buffers.",
+        "buffers are not recycled"
+    ),
+];
+
+static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "date_gmt",
+        get: VariableGet::Fixed(|r, out| date(r, false, out)),
+        set: None,
+        doc: "The present time in GMT, as the page's last config timefmt wants it.",
+    },
+    Variable {
+        name: "date_local",
+        get: VariableGet::Fixed(|r, out| date(r, true, out)),
+        set: None,
+        doc: "The present time in the server's zone, as the page's last config timefmt wants it.",
+    },
+];
+
+/// `config timefmt` of a page, in the slots of its request.
+#[derive(Default)]
+struct TimeFormat(Option<String>);
+
+fn time_format(r: &mut Request, format: String) {
+    r.slot::<TimeFormat>().0 = Some(format);
+}
+
+fn date(r: &Request, is_local: bool, out: &mut Vec<u8>) -> bool {
+    let format = r.slot_ref::<TimeFormat>().and_then(|format| format.0.as_deref());
+    time::write(format.unwrap_or(time::DEFAULT), clock::now().unix_secs, is_local, out)
+}
+
+#[derive(Clone)]
+pub struct Conf {
+    on: bool,
+    last_modified: bool,
+    min_file_chunk: u64,
+    silent_errors: bool,
+    types: Arc<MediaTypes>,
+    value_length: usize,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf {
+            on: false,
+            last_modified: false,
+            min_file_chunk: 1024,
+            silent_errors: false,
+            types: Arc::new(MediaTypes::of("")),
+            value_length: 256,
+        }
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if conf.on {
+        plan.add_filter(Stage::Inclusion, Purity::Pure, Arc::new(conf.clone()));
+    }
+}
+
+impl Filter for Conf {
+    fn filter(&self, r: &mut Request) {
+        let resp = &r.resp;
+        let media = resp.content_type.as_deref().unwrap_or_default();
+        let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
+        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        if is_empty || is_coded || !self.types.has(media) {
+            return;
+        }
+        r.depends_on(Purity::Impure);
+        r.resp.content_length = None;
+        r.resp.clear_ranges();
+        if self.last_modified {
+            weaken_etag(&mut r.resp);
+        } else {
+            r.resp.last_modified = None;
+            r.resp.etag = None;
+        }
+        if r.is_head() {
+            return;
+        }
+        let body = std::mem::take(&mut r.resp.body);
+        let page = Box::new(Page::new(r, self.clone(), body));
+        // An included page is pulled by the one that includes it: otherwise pages within pages would fill the stack.
+        r.resp.body =
+            if r.depth > 0 { Body::Stream(page) } else { gather::at_once(page, GATHERED_BYTES_MAX) };
+        r.resp.content_length = r.resp.body.len();
+    }
+}
+
+/// Values by name, in the order of their first use.
+type Named<T> = RefCell<Vec<(Box<[u8]>, T)>>;
+
+/// What the pages of one request share, however deeply they are included.
+#[derive(Default)]
+pub struct Shared {
+    /// By name in lower case.
+    variables: Named<Vec<u8>>,
+    blocks: Named<Arc<[u8]>>,
+    /// The groups of the last expression that matched.
+    captures: RefCell<Vec<Vec<u8>>>,
+    /// Bytes of all of them.
+    bytes: Cell<usize>,
+    includes: Cell<u32>,
+    /// Includes since others had their turn.
+    in_a_row: Cell<u32>,
+}
+
+/// Includes begun in a row before other connections have their turn.
+const INCLUDES_IN_A_ROW: u32 = 64;
+
+impl Shared {
+    /// Counts bytes that are to be kept; false if that is too much.
+    fn take(&self, bytes: usize) -> bool {
+        let sum = self.bytes.get() + bytes;
+        if sum <= SSI_MEMORY_BYTES_MAX {
+            self.bytes.set(sum);
+        }
+        sum <= SSI_MEMORY_BYTES_MAX
+    }
+
+    fn count_include(&self) -> u32 {
+        self.in_a_row.set(self.in_a_row.get() + 1);
+        self.includes.set(self.includes.get() + 1);
+        self.includes.get()
+    }
+
+    fn is_turn_over(&self) -> bool {
+        let is_over = self.in_a_row.get() >= INCLUDES_IN_A_ROW;
+        if is_over {
+            self.in_a_row.set(0);
+        }
+        is_over
+    }
+
+    /// Appends a variable's value, SSI's own first; false if it is not found.
+    fn variable(&self, r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
+        if let [digit @ b'0'..=b'9'] = name.as_bytes()
+            && let Some(group) = self.captures.borrow().get(usize::from(digit - b'0'))
+        {
+            out.extend_from_slice(group);
+            return true;
+        }
+        let variables = self.variables.borrow();
+        match variables.iter().find(|(have, _)| have.eq_ignore_ascii_case(name.as_bytes())) {
+            Some((_, value)) => {
+                out.extend_from_slice(value);
+                true
+            }
+            None => r.var_named(name, out),
+        }
+    }
+
+    /// Sets a variable, whose name is in lower case.
+    fn set(&self, name: &[u8], value: Vec<u8>) -> Result<(), String> {
+        let mut variables = self.variables.borrow_mut();
+        let have = variables.iter_mut().find(|(have, _)| **have == *name);
+        let freed = have.as_ref().map_or(0, |(_, value)| value.len());
+        let room = if have.is_some() { value.len() } else { name.len() + value.len() };
+        self.bytes.set(self.bytes.get() - freed);
+        if !self.take(room) {
+            self.bytes.set(self.bytes.get() + freed);
+            return Err(format!("too many SSI variables: \"{}\"", String::from_utf8_lossy(name)));
+        }
+        match have {
+            Some((_, slot)) => *slot = value,
+            None => variables.push((name.into(), value)),
+        }
+        Ok(())
+    }
+
+    /// Makes a variable known, empty if it is new.
+    fn define(&self, name: &[u8]) -> Result<(), String> {
+        let name = name.to_ascii_lowercase();
+        let is_known = self.variables.borrow().iter().any(|(have, _)| **have == *name);
+        if is_known { Ok(()) } else { self.set(&name, Vec::new()) }
+    }
+
+    /// Keeps the groups of a match; named ones become variables.
+    fn capture(&self, groups: &[Option<&[u8]>], names: &[Option<String>]) -> Result<(), String> {
+        let groups: Vec<Vec<u8>> = groups.iter().map(|group| group.unwrap_or_default().to_vec()).collect();
+        for (group, name) in groups.iter().zip(names) {
+            if let Some(name) = name {
+                self.set(&name.to_ascii_lowercase().into_bytes(), group.clone())?;
+            }
+        }
+        *self.captures.borrow_mut() = groups;
+        Ok(())
+    }
+
+    fn add_block(&self, name: Box<[u8]>, content: Arc<[u8]>) {
+        self.blocks.borrow_mut().push((name, content));
+    }
+
+    fn block(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.blocks.borrow().iter().find(|(have, _)| **have == *name).map(|(_, content)| content.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::messages_in_location;
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location(
+            "ssi on; ssi_last_modified on; ssi_min_file_chunk 2k; ssi_silent_errors on; ssi_types text/css; ssi_value_length 1k;",
+            &[],
+        );
+        messages_in_location(
+            "ssi maybe;",
+            &["invalid value \"maybe\" in \"ssi\" directive, it must be \"on\" or \"off\""],
+        );
+    }
+
+    #[test]
+    fn variables_have_bounds() {
+        let shared = Shared::default();
+        for _ in 0..10 {
+            shared.set(b"a", vec![b'x'; SSI_MEMORY_BYTES_MAX - 1]).unwrap();
+        }
+        assert!(shared.set(b"b", Vec::new()).is_err());
+        assert!(shared.set(b"a", vec![b'x'; SSI_MEMORY_BYTES_MAX + 1]).is_err());
+        shared.set(b"a", Vec::new()).unwrap();
+        shared.set(b"b", b"y".to_vec()).unwrap();
+    }
+}

@@ -1,0 +1,354 @@
+//! From directives to what handshakes need, when a `server` block is complete.
+
+use super::conf::{Cache, Conf, Ocsp};
+use super::rows;
+use brisk_conf::{Context as Block, Diag, Token};
+use brisk_server::conf::Cx;
+use brisk_server::tls::{
+    Cache as CertificateCache, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Verify,
+    ticket_keys,
+};
+use brisk_server::vars::Template;
+use brisk_tls::{Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, names};
+use std::sync::Arc;
+
+/// Runs for every block; makes the rules of a server.
+pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    if cx.block != Block::SERVER {
+        return Ok(());
+    }
+    let mut conf = cx.conf_of::<Conf>().clone();
+    commands(cx, &mut conf)?;
+    if conf.verify == Verify::Off
+        && conf.certificates.is_empty()
+        && !conf.reject
+        && conf.handshake_timeout.is_none()
+    {
+        return Ok(());
+    }
+    if conf.ocsp != Ocsp::Off {
+        return Err(Diag::global("the \"ssl_ocsp\" directive is not supported yet".to_string())
+            .help("name the authorities' revocation lists with ssl_crl"));
+    }
+    let trust = trust(cx, &conf)?;
+    let context = if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf)?)) };
+    let rules = Rules {
+        verify: conf.verify,
+        trust,
+        depth: u32::try_from(conf.depth).unwrap_or(u32::MAX),
+        reject: conf.reject,
+        handshake_timeout: conf.handshake_timeout,
+        context,
+    };
+    let server = cx.global.servers.last_mut().expect("the server is being built");
+    server.tls = Some(Arc::new(rules));
+    Ok(())
+}
+
+fn emerg(token: &Token, text: String) -> Diag {
+    Diag::emerg(token.span, text)
+}
+
+/// A value that many servers have in common is made once for a configuration.
+fn shared<T: Send + Sync + 'static>(
+    cx: &mut Cx<'_, '_>,
+    kind: &'static str,
+    key: String,
+    make: impl FnOnce(&mut Cx<'_, '_>) -> Result<T, Diag>,
+) -> Result<Arc<T>, Diag> {
+    if let Some(have) =
+        cx.global.named.get(&(kind, key.clone())).and_then(|value| value.downcast_ref::<Arc<T>>())
+    {
+        return Ok(have.clone());
+    }
+    let value = Arc::new(make(cx)?);
+    cx.global.named.insert((kind, key), Box::new(value.clone()));
+    Ok(value)
+}
+
+/// Whom clients' certificates are verified by.
+fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
+    if conf.verify == Verify::Off {
+        return Ok(None);
+    }
+    let files = [&conf.client_certificate, &conf.trusted];
+    if conf.verify != Verify::OptionalNoCa && files.iter().all(|file| file.is_none()) {
+        let text = "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client";
+        return Err(Diag::global(text.to_string())
+            .help("name a file of the authorities that clients' certificates have"));
+    }
+    let key = format!("{:?}", [files[0], files[1], &conf.crl].map(|file| file.as_ref().map(Token::str)));
+    let (authorities, crl) = ([conf.client_certificate.clone(), conf.trusted.clone()], conf.crl.clone());
+    shared(cx, "ssl trust", key, |cx| {
+        let mut trust = Trust::default();
+        for token in authorities.iter().flatten() {
+            let (text, path) = (cx.read_file(token)?, rows::path(cx, token));
+            trust.add(&text).map_err(|why| {
+                emerg(token, format!("SSL_CTX_load_verify_locations(\"{path}\") failed (SSL: error:{why})"))
+            })?;
+        }
+        if let Some(token) = &crl {
+            let (text, path) = (cx.read_file(token)?, rows::path(cx, token));
+            trust.add_crls(&text).map_err(|why| {
+                emerg(token, format!("X509_LOOKUP_load_file(\"{path}\") failed (SSL: error:{why})"))
+            })?;
+        }
+        Ok(trust)
+    })
+    .map(Some)
+}
+
+fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
+    let certs = certificates(cx, conf)?;
+    let mut options = ServerOptions {
+        versions: conf.versions,
+        suites: conf.suites.clone(),
+        groups: conf.groups.clone(),
+        schemes: conf.schemes.clone(),
+        prefer_server: conf.prefer_server,
+        record_plain: usize::try_from(conf.buffer_bytes).unwrap_or(usize::MAX),
+        early_data: conf.early_data,
+        compress_certificates: conf.compression,
+        context: context_id(conf),
+        ..ServerOptions::default()
+    };
+    if conf.verify != Verify::Off {
+        let mut authorities = Vec::new();
+        if let Some(token) = &conf.client_certificate {
+            let text = cx.read_file(token)?;
+            authorities = brisk_tls::chain(&text).unwrap_or_default();
+        }
+        options.client_authorities = Some(authorities);
+    }
+    let timeout = u32::try_from(conf.session_secs).unwrap_or(u32::MAX);
+    let tickets = if conf.tickets { Some(tickets(cx, conf, timeout)?) } else { None };
+    options.resumption = Resumption { tickets, cache: None, timeout };
+    let sessions = match &conf.cache {
+        Cache::None if conf.early_data && conf.tickets => Sessions::Early,
+        Cache::None => Sessions::None,
+        Cache::Own(number) => Sessions::Own(Arc::new(SessionCache::new(usize::MAX, *number))),
+        Cache::Shared(zone) => Sessions::Shared(zone.clone()),
+    };
+    staple(cx, conf, &certs)?;
+    let mut context = Context::new(certs, options, sessions);
+    context.key_log.clone_from(&conf.key_log);
+    Ok(context)
+}
+
+/// `ssl_stapling_file`.
+fn staple(cx: &mut Cx<'_, '_>, conf: &Conf, certs: &Certs) -> Result<(), Diag> {
+    let (true, Certs::Fixed(sources)) = (conf.stapling, certs) else { return Ok(()) };
+    if conf.compression {
+        let text = "\"ssl_stapling\" is incompatible with \"ssl_certificate_compression\"";
+        return Err(Diag::global(text.to_string()));
+    }
+    let Some(token) = &conf.stapling_file else { return Ok(()) };
+    let response = cx.read_file(token)?;
+    for source in &sources.list {
+        source.staple(Some(response.to_vec())).map_err(|why| emerg(token, why))?;
+    }
+    Ok(())
+}
+
+/// Sessions are for servers that would have made the same of the handshake: the same certificates and the same rules for
+/// clients.
+fn context_id(conf: &Conf) -> [u8; 32] {
+    let texts = |tokens: &[Token]| tokens.iter().map(|token| token.text().to_string()).collect::<Vec<_>>();
+    let one = |token: &Option<Token>| token.as_ref().map(|token| token.text().to_string());
+    let verify = (conf.verify != Verify::Off).then(|| {
+        (
+            format!("{:?}", conf.verify),
+            conf.depth,
+            one(&conf.client_certificate),
+            one(&conf.trusted),
+            one(&conf.crl),
+        )
+    });
+    brisk_tls::context_id(format!("{:?}", (texts(&conf.certificates), texts(&conf.keys), verify)).as_bytes())
+}
+
+fn tickets(cx: &mut Cx<'_, '_>, conf: &Conf, timeout: u32) -> Result<Arc<TicketKeys>, Diag> {
+    if conf.ticket_keys.is_empty() {
+        return Ok(ticket_keys(timeout));
+    }
+    let mut files = Vec::new();
+    for token in &conf.ticket_keys {
+        let file = cx.read_file(token)?;
+        if !matches!(file.len(), 48 | 80) {
+            let path = rows::path(cx, token);
+            return Err(emerg(token, format!("\"{path}\" must be 48 or 80 bytes"))
+                .help("make one: openssl rand 80 > ticket.key"));
+        }
+        files.push(file);
+    }
+    let failed = || Diag::global("the keys of session tickets cannot be used".to_string());
+    TicketKeys::from_files(&files).map(Arc::new).ok_or_else(failed)
+}
+
+fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
+    if conf.keys.len() < conf.certificates.len() {
+        let token = conf.certificates.last().expect("there are some");
+        let path = rows::path(cx, token);
+        let text = format!("no \"ssl_certificate_key\" is defined for certificate \"{path}\"");
+        return Err(emerg(token, text).help("each ssl_certificate needs its ssl_certificate_key"));
+    }
+    let mut pairs = Vec::new();
+    for (certificate, key) in conf.certificates.iter().zip(&conf.keys) {
+        pairs.push((template(cx, certificate)?, template(cx, key)?));
+    }
+    if pairs.iter().all(|(certificate, key)| certificate.is_literal() && key.is_literal()) {
+        let tokens = conf.certificates.iter().zip(&conf.keys);
+        let mut list = Vec::new();
+        for (certificate, key) in tokens {
+            list.push(source(cx, conf, certificate, key)?);
+        }
+        return Ok(Certs::Fixed(Arc::new(Sources { list })));
+    }
+    let cache = conf.certificate_cache.map(|c| Arc::new(CertificateCache::new(c.max, c.inactive, c.valid)));
+    let prefix = cx.global.loader.resolve("");
+    Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
+}
+
+fn template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
+    let text = token.str();
+    if text.starts_with("engine:") || text.starts_with("store:") && !text.starts_with("store:file:") {
+        return Err(emerg(token, format!("\"{}\" is not supported: keys are read from files", token.text())));
+    }
+    cx.template(token)
+}
+
+fn source(cx: &mut Cx<'_, '_>, conf: &Conf, certificate: &Token, key: &Token) -> Result<Arc<Source>, Diag> {
+    let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
+    let id = format!("{pair:?}");
+    if let Some(have) =
+        cx.global.named.get(&("ssl source", id.clone())).and_then(|v| v.downcast_ref::<Arc<Source>>())
+    {
+        return Ok(have.clone());
+    }
+    let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
+    let parsed = Parsed::new(&pair, &texts.0, &texts.1, &conf.passwords)
+        .map_err(|why| Diag::emerg(certificate.span, why))?;
+    let source = Arc::new(Source::new(pair, parsed, conf.passwords.clone()));
+    cx.global.named.insert(("ssl source", id), Box::new(source.clone()));
+    Ok(source)
+}
+
+fn name(cx: &Cx<'_, '_>, token: &Token) -> String {
+    let text = token.str();
+    if text.starts_with("data:") {
+        return text.to_string();
+    }
+    let path = text.strip_prefix("store:file:").unwrap_or(text);
+    cx.global.loader.resolve(path)
+}
+
+fn read(cx: &mut Cx<'_, '_>, what: &str, token: &Token) -> Result<Arc<[u8]>, Diag> {
+    if let Some(text) = token.str().strip_prefix("data:") {
+        return Ok(text.as_bytes().into());
+    }
+    let path = name(cx, token);
+    cx.global.loader.read(&path).map_err(|error| {
+        let why = brisk_conf::os_text(&error);
+        let text = format!(
+            "cannot load {what} \"{path}\": BIO_new_file() failed (SSL: error:80000002:system library::{why})"
+        );
+        Diag::emerg(token.span, text)
+    })
+}
+
+/// `ssl_conf_command`, as far as there is something to command.
+fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
+    for (command, argument) in std::mem::take(&mut conf.commands) {
+        let text = argument.str();
+        let failed = || {
+            emerg(&command, format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", command.text(), argument.text()))
+        };
+        let list = |error: ListError| match error {
+            ListError::Unknown(name) => failed().help(format!("\"{name}\" is not known")),
+            ListError::Empty => failed().help("nothing of it can be offered"),
+        };
+        match command.str() {
+            "Options" => text.split(',').try_for_each(|option| options(cx, conf, &command, option.trim()))?,
+            "Protocol" => protocol(conf, text).ok_or_else(failed)?,
+            "MinProtocol" | "MaxProtocol" => {
+                let is_min = command.str() == "MinProtocol";
+                limit(conf, text, is_min).ok_or_else(failed)?;
+            }
+            "CipherString" => drop(conf.suites.set_list(text).map_err(list)?),
+            "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(list)?),
+            "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(list)?.0,
+            "SignatureAlgorithms" => {
+                let numbers = text.split(':').map(names::scheme_number).collect::<Option<Vec<_>>>();
+                conf.schemes = Some(numbers.ok_or_else(failed)?);
+            }
+            "Certificate" => conf.certificates = vec![argument.clone()],
+            "PrivateKey" => conf.keys = vec![argument.clone()],
+            _ => return Err(failed().help("this command is not supported")),
+        }
+    }
+    Ok(())
+}
+
+fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) -> Result<(), Diag> {
+    let (on, name) = match option.strip_prefix('-') {
+        Some(name) => (false, name),
+        None => (true, option.strip_prefix('+').unwrap_or(option)),
+    };
+    match name {
+        "SessionTicket" => conf.tickets = on,
+        "ServerPreference" => conf.prefer_server = on,
+        // What they would do is always so here, or has no counterpart.
+        "PrioritizeChaCha"
+        | "NoResumptionOnRenegotiation"
+        | "NoRenegotiation"
+        | "Bugs"
+        | "Compression"
+        | "EmptyFragments"
+        | "DHSingle"
+        | "ECDHSingle"
+        | "EncryptThenMac"
+        | "AllowNoDHEKEX"
+        | "MiddleboxCompat"
+        | "AntiReplay"
+        | "ExtendedMasterSecret"
+        | "CANames"
+        | "KTLS"
+        | "UnsafeLegacyRenegotiation"
+        | "UnsafeLegacyServerConnect"
+        | "ClientRenegotiation"
+        | "TxCertificateCompression"
+        | "RxCertificateCompression" => {
+            cx.warn(Diag::notice(command.span, format!("the option {name} has no effect here")));
+        }
+        _ => return Err(emerg(command, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed"))),
+    }
+    Ok(())
+}
+
+/// `ALL,-TLSv1.2` and the like.
+fn protocol(conf: &mut Conf, list: &str) -> Option<()> {
+    for word in list.split(',').map(str::trim) {
+        let (on, name) = match word.strip_prefix('-') {
+            Some(name) => (false, name),
+            None => (true, word.strip_prefix('+').unwrap_or(word)),
+        };
+        match name {
+            "ALL" => (conf.versions.tls12, conf.versions.tls13) = (on, on),
+            "TLSv1.2" => conf.versions.tls12 = on,
+            "TLSv1.3" => conf.versions.tls13 = on,
+            "SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1" if !on => {}
+            _ => return None,
+        }
+    }
+    (conf.versions.tls12 || conf.versions.tls13).then_some(())
+}
+
+fn limit(conf: &mut Conf, version: &str, is_min: bool) -> Option<()> {
+    match (version, is_min) {
+        ("TLSv1.3", true) => conf.versions.tls12 = false,
+        ("TLSv1.2", false) => conf.versions.tls13 = false,
+        ("TLSv1.2" | "TLSv1.1" | "TLSv1" | "SSLv3" | "None", true) | ("TLSv1.3" | "None", false) => {}
+        _ => return None,
+    }
+    (conf.versions.tls12 || conf.versions.tls13).then_some(())
+}

@@ -1,0 +1,81 @@
+//! What the `ssl_…` directives of a block say.
+
+use brisk_conf::Token;
+use brisk_server::conf::LogTarget;
+use brisk_server::module::ModuleConf;
+use brisk_server::tls::Verify;
+use brisk_server::zone::Zone;
+use brisk_tls::{Groups, Suites, Versions};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `ssl_session_cache`.
+#[derive(Clone, Default)]
+pub enum Cache {
+    /// `off`, `none`.
+    #[default]
+    None,
+    /// `builtin`, with its number of sessions.
+    Own(usize),
+    Shared(Arc<Zone>),
+}
+
+/// `ssl_certificate_cache`.
+#[derive(Clone, Copy)]
+pub struct CertificateCache {
+    pub max: usize,
+    pub inactive: Duration,
+    pub valid: Duration,
+}
+
+/// `ssl_ocsp`.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ocsp {
+    #[default]
+    Off,
+    On,
+    Leaf,
+}
+
+/// See the module's head.
+#[derive(Clone, Default)]
+pub struct Conf {
+    pub certificates: Vec<Token>,
+    pub keys: Vec<Token>,
+    pub passwords: Arc<Vec<Vec<u8>>>,
+    pub certificate_cache: Option<CertificateCache>,
+    pub versions: Versions,
+    pub suites: Suites,
+    pub groups: Groups,
+    pub schemes: Option<Vec<u16>>,
+    pub prefer_server: bool,
+    pub buffer_bytes: u64,
+    pub verify: Verify,
+    pub depth: u64,
+    pub client_certificate: Option<Token>,
+    pub trusted: Option<Token>,
+    pub crl: Option<Token>,
+    pub cache: Cache,
+    pub tickets: bool,
+    pub ticket_keys: Vec<Token>,
+    pub session_secs: u64,
+    pub early_data: bool,
+    pub reject: bool,
+    pub compression: bool,
+    pub commands: Vec<(Token, Token)>,
+    pub handshake_timeout: Option<Duration>,
+    pub key_log: Option<LogTarget>,
+    pub stapling: bool,
+    pub stapling_file: Option<Token>,
+    pub stapling_responder: Option<Token>,
+    pub stapling_verify: bool,
+    pub ocsp: Ocsp,
+    pub ocsp_responder: Option<Token>,
+    pub ocsp_cache: Option<Arc<Zone>>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}

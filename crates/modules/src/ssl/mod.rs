@@ -1,0 +1,21 @@
+//! `ngx_http_ssl_module`: HTTPS.
+//!
+//! The directives are gathered per block; when a `server` is complete, [`build`] makes of them what the server crate shakes
+//! hands by. Without `ssl_certificate` nothing is made.
+
+mod build;
+mod conf;
+mod rows;
+mod variables;
+
+use brisk_server::module::Module;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "ssl",
+    rows: rows::ROWS,
+    variables: variables::VARIABLES,
+    conf: || Arc::new(conf::Conf::default()),
+    finish: Some(build::finish),
+    ..Module::EMPTY
+};

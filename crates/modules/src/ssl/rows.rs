@@ -1,0 +1,586 @@
+//! The directives.
+
+use super::conf::{Cache, CertificateCache, Conf, Ocsp};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
+use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
+use brisk_server::module::{Row, Set};
+use brisk_server::tls::{SharedSessions, Verify};
+use brisk_server::zone::Zone;
+use brisk_server::{row, simple};
+use brisk_tls::{Groups, ListError, SessionCache, Versions};
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const HS: Context = Context::HTTP.or(Context::SERVER);
+
+/// nginx's smallest cache: eight pages.
+const CACHE_BYTES_MIN: u64 = 8 * 4096;
+/// Sessions of `builtin` without a number: OpenSSL's default.
+const BUILTIN_SESSIONS: usize = 20_480;
+
+pub static ROWS: &[Row] = &[
+    row!(
+        "ssl_certificate",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "A PEM file: the server's certificate, then those that lead to its authority. Several, for RSA and ECDSA, may be named. With variables in the path it is read during the handshake. A file that is replaced is taken up without a reload.",
+        Set::Simple(|cx, d| {
+            let first = cx.first;
+            push(&mut cx.conf::<Conf>().certificates, first, d)
+        })
+    ),
+    row!(
+        "ssl_certificate_key",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only.",
+        Set::Simple(|cx, d| {
+            let first = cx.first;
+            push(&mut cx.conf::<Conf>().keys, first, d)
+        })
+    ),
+    row!(
+        "ssl_certificate_cache",
+        HS,
+        Arity::between(1, 3),
+        D::Value("off"),
+        Replace,
+        false,
+        "Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).",
+        Set::Simple(certificate_cache)
+    ),
+    row!(
+        "ssl_password_file",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A file of passwords for private keys, one in a line; all are tried. Keys may be encrypted by AES with PBES2 or in OpenSSL's old way.",
+        Set::Simple(|cx, d| {
+            let passwords = brisk_tls::passwords(&cx.read_file(d.arg(0))?);
+            cx.conf::<Conf>().passwords = Arc::new(passwords);
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_certificate_compression",
+        compression,
+        HS,
+        "off",
+        "Certificates are sent compressed to clients that understand it (RFC 8879), by brotli or zlib."
+    ),
+    row!(
+        "ssl_dhparam",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "Parameters of Diffie-Hellman ciphers. Those are not offered, so the file is not read.",
+        Set::Simple(|cx, d| {
+            let text = "the \"ssl_dhparam\" directive has no effect here: ciphers with finite-field Diffie-Hellman are not offered";
+            cx.warn(Diag::warn(d.span, text).help("remove it; elliptic curves are used, see ssl_ecdh_curve"));
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_ecdh_curve",
+        HS,
+        Arity::ONE,
+        D::Value("auto"),
+        Replace,
+        false,
+        "Groups for the exchange of keys, in the order of preference, separated by colons. auto is X25519MLKEM768:X25519:prime256v1:secp384r1.",
+        Set::Simple(|cx, d| {
+            let groups = groups(cx, d, d.arg(0).str())?;
+            cx.conf::<Conf>().groups = groups;
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_protocols",
+        HS,
+        Arity::SOME,
+        D::Value("TLSv1.2 TLSv1.3"),
+        Replace,
+        false,
+        "Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.",
+        Set::Simple(|cx, d| {
+            let versions = protocols(cx, d)?;
+            cx.conf::<Conf>().versions = versions;
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_ciphers",
+        HS,
+        Arity::ONE,
+        D::Value("HIGH:!aNULL:!MD5"),
+        Replace,
+        false,
+        "Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.",
+        Set::Simple(|cx, d| {
+            let mut suites = cx.conf::<Conf>().suites.clone();
+            let missing = suites.set_list(d.arg(0).str()).map_err(|_| no_cipher(d))?;
+            warn_missing(cx, d.span, "cipher", &missing);
+            cx.conf::<Conf>().suites = suites;
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        size,
+        "ssl_buffer_size",
+        buffer_bytes,
+        HS,
+        "16k",
+        "Plaintext of one record, at most. Small ones reach the client sooner on slow networks and cost more."
+    ),
+    row!(
+        "ssl_verify_client",
+        HS,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
+        "Whether clients must show a certificate: on, off, optional, or optional_no_ca, which lets certificates of unknown authorities pass.",
+        Set::Simple(|cx, d| {
+            let choices = [
+                ("off", Verify::Off),
+                ("on", Verify::On),
+                ("optional", Verify::Optional),
+                ("optional_no_ca", Verify::OptionalNoCa),
+            ];
+            cx.conf::<Conf>().verify = value::choice(d.arg(0), &choices)?;
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        number,
+        "ssl_verify_depth",
+        depth,
+        HS,
+        "1",
+        "Intermediate certificates in a client's chain, at most."
+    ),
+    row!(
+        "ssl_client_certificate",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A PEM file of authorities by which clients' certificates are verified; clients are told their names.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().client_certificate = some(d);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_trusted_certificate",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "As ssl_client_certificate, without telling clients; also for the verification of OCSP responses.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().trusted = some(d);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_crl",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A PEM file of revocation lists. Every authority of a client's chain needs one in it.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().crl = some(d);
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_prefer_server_ciphers",
+        prefer_server,
+        HS,
+        "off",
+        "The server's order of ciphers counts, not the client's."
+    ),
+    row!(
+        "ssl_session_cache",
+        HS,
+        Arity::between(1, 2),
+        D::Value("none"),
+        Replace,
+        false,
+        "Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.",
+        Set::Simple(session_cache)
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_session_tickets",
+        tickets,
+        HS,
+        "on",
+        "Sessions may be resumed by tickets that the client keeps."
+    ),
+    row!(
+        "ssl_session_ticket_key",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "A file of 48 or 80 random bytes that tickets are sealed with; the first one seals, all open. Without it keys are random and change by themselves.",
+        Set::Simple(|cx, d| {
+            let first = cx.first;
+            push(&mut cx.conf::<Conf>().ticket_keys, first, d)
+        })
+    ),
+    simple!(
+        Conf,
+        seconds,
+        "ssl_session_timeout",
+        session_secs,
+        HS,
+        "5m",
+        "How long a session may be resumed."
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_early_data",
+        early_data,
+        HS,
+        "off",
+        "Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: pass $ssl_early_data on as Early-Data. Sessions are then kept in a cache, each for one use, not in tickets."
+    ),
+    row!(
+        "ssl_conf_command",
+        HS,
+        Arity::TWO,
+        D::Nothing,
+        Replace,
+        true,
+        "A command of OpenSSL's configuration: Options, Protocol, MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, Curves, SignatureAlgorithms, Certificate, PrivateKey.",
+        Set::Simple(|cx, d| {
+            let first = cx.first;
+            let commands = &mut cx.conf::<Conf>().commands;
+            if first {
+                commands.clear();
+            }
+            commands.push((d.arg(0).clone(), d.arg(1).clone()));
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_reject_handshake",
+        reject,
+        HS,
+        "off",
+        "Handshakes that lead to this server are refused with the alert unrecognized_name."
+    ),
+    row!(
+        "ssl_handshake_timeout",
+        HS,
+        Arity::ONE,
+        D::Told("client_header_timeout"),
+        Replace,
+        false,
+        "How long a handshake may take. nginx has it for stream only.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().handshake_timeout = Some(value::msec(d.arg(0))?);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_key_log",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A file that the keys of all sessions are written to, in the format SSLKEYLOGFILE: for debugging, whoever reads it reads everything.",
+        Set::Simple(|cx, d| {
+            let path = cx.full_path(d.arg(0).str());
+            let target = LogTarget::File(path);
+            cx.global.log(target.clone());
+            cx.conf::<Conf>().key_log = Some(target);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_ech_file",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        true,
+        "A key for Encrypted ClientHello: not supported.",
+        Set::Simple(|_, d| {
+            Err(Diag::emerg(d.span, "the \"ssl_ech_file\" directive is not supported")
+                .help("the TLS library has no Encrypted ClientHello for servers; remove the directive"))
+        })
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_stapling",
+        stapling,
+        HS,
+        "off",
+        "OCSP responses are fetched from the certificate's authority and sent with the certificate."
+    ),
+    row!(
+        "ssl_stapling_file",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "A file with an OCSP response (DER) to send, in place of asking the authority.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().stapling_file = some(d);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_stapling_responder",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "Whom to ask in place of the responder that the certificate names: http://host[:port][/path].",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().stapling_responder = Some(responder(d)?);
+            Ok(())
+        })
+    ),
+    simple!(
+        Conf,
+        flag,
+        "ssl_stapling_verify",
+        stapling_verify,
+        HS,
+        "off",
+        "OCSP responses are sent only if ssl_trusted_certificate verifies them."
+    ),
+    row!(
+        "ssl_ocsp",
+        HS,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
+        "Whether the authorities are asked about clients' certificates: off, on for the whole chain, leaf for the client's own.",
+        Set::Simple(|cx, d| {
+            let choices = [("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
+            cx.conf::<Conf>().ocsp = value::choice(d.arg(0), &choices)?;
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_ocsp_responder",
+        HS,
+        Arity::ONE,
+        D::Nothing,
+        Replace,
+        false,
+        "Whom to ask about clients' certificates in place of the responder that they name.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().ocsp_responder = Some(responder(d)?);
+            Ok(())
+        })
+    ),
+    row!(
+        "ssl_ocsp_cache",
+        HS,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
+        "Where answers about clients' certificates are kept: off, or shared:name:size.",
+        Set::Simple(|cx, d| {
+            let token = d.arg(0);
+            let zone = if token.str() == "off" { None } else { Some(zone(cx, token, "OCSP")?) };
+            cx.conf::<Conf>().ocsp_cache = zone;
+            Ok(())
+        })
+    ),
+];
+
+fn push(list: &mut Vec<Token>, first: bool, d: &Directive) -> Result<(), Diag> {
+    if first {
+        list.clear();
+    }
+    list.push(d.arg(0).clone());
+    Ok(())
+}
+
+/// An empty parameter takes an inherited one away.
+fn some(d: &Directive) -> Option<Token> {
+    (!d.arg(0).bytes().is_empty()).then(|| d.arg(0).clone())
+}
+
+fn responder(d: &Directive) -> Result<Token, Diag> {
+    let token = d.arg(0);
+    if token.str().starts_with("http://") {
+        return Ok(token.clone());
+    }
+    Err(Diag::emerg(token.span, format!("invalid URL prefix in OCSP responder \"{}\"", token.text()))
+        .help("write http://HOST[:PORT][/PATH]"))
+}
+
+/// Names the versions, and warns of those that are not offered.
+pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Versions, Diag> {
+    let mut versions = Versions { tls12: false, tls13: false };
+    for token in &d.args {
+        match token.str() {
+            "TLSv1.2" => versions.tls12 = true,
+            "TLSv1.3" => versions.tls13 = true,
+            old @ ("SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1") => {
+                let text = format!("{old} is insecure and not offered");
+                cx.warn(Diag::warn(token.span, text).help("write TLSv1.2 TLSv1.3"));
+            }
+            _ => return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))),
+        }
+    }
+    if !versions.tls12 && !versions.tls13 {
+        return Err(Diag::emerg(d.span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"));
+    }
+    Ok(versions)
+}
+
+pub fn no_cipher(d: &Directive) -> Diag {
+    let text = format!(
+        "SSL_CTX_set_cipher_list(\"{}\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
+        d.arg(d.args.len() - 1).text()
+    );
+    Diag::emerg(d.span, text)
+        .help("offered are ECDHE-ECDSA and ECDHE-RSA with AES256-GCM-SHA384, AES128-GCM-SHA256 and CHACHA20-POLY1305")
+}
+
+pub fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
+    if !missing.is_empty() {
+        let text = format!("{what} {} cannot be offered", missing.join(", "));
+        cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));
+    }
+}
+
+pub fn groups(cx: &mut Cx<'_, '_>, d: &Directive, list: &str) -> Result<Groups, Diag> {
+    let failed = || Diag::emerg(d.span, format!("SSL_CTX_set1_curves_list(\"{list}\") failed"));
+    match Groups::from_list(list) {
+        Ok((groups, missing)) => {
+            warn_missing(cx, d.span, "group", &missing);
+            Ok(groups)
+        }
+        Err(ListError::Unknown(name)) => Err(failed().help(format!("no group is called \"{name}\""))),
+        Err(ListError::Empty) => Err(failed().help(
+            "offered are X25519MLKEM768, SecP256r1MLKEM768, X25519, prime256v1, secp384r1, MLKEM768 and MLKEM1024",
+        )),
+    }
+}
+
+fn certificate_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let (mut max, mut inactive, mut valid, mut off) = (0, 10, 60, false);
+    for token in &d.args {
+        let bad = || invalid_parameter(token);
+        let time = |text: &str| value::parse_time(text.as_bytes(), true).ok_or_else(bad);
+        match token.str().split_once('=') {
+            Some(("max", n)) => max = n.parse().ok().filter(|&n: &usize| n > 0).ok_or_else(bad)?,
+            Some(("inactive", text)) => inactive = time(text)?,
+            Some(("valid", text)) => valid = time(text)?,
+            None if token.str() == "off" => off = true,
+            _ => return Err(bad()),
+        }
+    }
+    if !off && max == 0 {
+        return Err(Diag::emerg(d.span, "\"ssl_certificate_cache\" must have the \"max\" parameter"));
+    }
+    let (inactive, valid) = (Duration::from_secs(inactive), Duration::from_secs(valid));
+    cx.conf::<Conf>().certificate_cache = (!off).then_some(CertificateCache { max, inactive, valid });
+    Ok(())
+}
+
+fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut cache = Cache::None;
+    for token in &d.args {
+        let invalid = || Diag::emerg(token.span, format!("invalid session cache \"{}\"", token.text()));
+        let text = token.str();
+        let found = match text {
+            "off" | "none" => Cache::None,
+            "builtin" => Cache::Own(BUILTIN_SESSIONS),
+            _ => match text.strip_prefix("builtin:") {
+                Some(number) => Cache::Own(number.parse().map_err(|_| invalid())?),
+                None if text.starts_with("shared:") => Cache::Shared(zone(cx, token, "session")?),
+                None => return Err(invalid().help("write off, none, builtin[:SESSIONS] or shared:NAME:SIZE")),
+            },
+        };
+        // Beside a shared cache the other one is of no use.
+        if !matches!(cache, Cache::Shared(_)) {
+            cache = found;
+        }
+    }
+    cx.conf::<Conf>().cache = cache;
+    Ok(())
+}
+
+/// `shared:name:size`; servers that name the same zone share it.
+fn zone(cx: &mut Cx<'_, '_>, token: &Token, what: &str) -> Result<Arc<Zone>, Diag> {
+    let invalid = || Diag::emerg(token.span, format!("invalid {what} cache \"{}\"", token.text()));
+    let (name, size) =
+        token.str().strip_prefix("shared:").and_then(|rest| rest.split_once(':')).ok_or_else(invalid)?;
+    let size = Token { value: size.as_bytes().into(), ..token.clone() };
+    let bytes = value::size(&size).map_err(|_| invalid())?;
+    if name.is_empty() {
+        return Err(invalid());
+    }
+    if bytes < CACHE_BYTES_MIN {
+        return Err(Diag::emerg(token.span, format!("{what} cache \"{}\" is too small", token.text())));
+    }
+    let owner = if what == "OCSP" { "ssl_ocsp" } else { "ssl" };
+    if let Some(have) = cx.global.zones.iter().find(|zone| *zone.name == *name && zone.module == owner) {
+        if have.bytes != bytes {
+            let text = format!(
+                "the size {bytes} of shared memory zone \"{name}\" conflicts with already declared size {}",
+                have.bytes
+            );
+            return Err(Diag::emerg(token.span, text));
+        }
+        return Ok(have.clone());
+    }
+    let meaning = Token { value: Box::default(), ..token.clone() };
+    let make = sessions;
+    cx.global.add_zone(owner, (name.to_string(), bytes), token, &meaning, make)
+}
+
+fn sessions(bytes: u64) -> Arc<dyn Any + Send + Sync> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Arc::new(SharedSessions(Arc::new(SessionCache::new(bytes, usize::MAX))))
+}
+
+/// The path of a file that a token names, as messages show it.
+pub fn path(cx: &Cx<'_, '_>, token: &Token) -> String {
+    Path::new(&cx.global.loader.resolve(token.str())).display().to_string()
+}

@@ -1,0 +1,262 @@
+//! `ngx_http_sub_module`: strings in responses are replaced.
+
+pub mod replacer;
+
+use crate::coding::rules::weaken_etag;
+use crate::media_types::MediaTypes;
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_http::status;
+use brisk_server::conf::Cx;
+use brisk_server::in_memory::InMemory;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::vars::Template;
+use brisk_server::{row, simple};
+use replacer::{Outcome, Patterns, Replacer};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+pub static MODULE: Module = Module {
+    name: "sub",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+/// As in nginx.
+const PATTERNS_MAX: usize = 255;
+/// Bodies in memory up to this size are worked on at once and keep a Content-Length.
+const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+static ROWS: &[Row] = &[
+    row!(
+        "sub_filter",
+        Context::HSL,
+        Arity::TWO,
+        D::Nothing,
+        Replace,
+        true,
+        "A string and what takes its place in responses; both may contain variables. The string is compared without regard to case. Of several the one that matches first counts, then the one written first.",
+        Set::Simple(sub_filter)
+    ),
+    simple!(
+        Conf,
+        flag,
+        "sub_filter_last_modified",
+        last_modified,
+        Context::HSL,
+        "off",
+        "Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise."
+    ),
+    simple!(
+        Conf,
+        flag,
+        "sub_filter_once",
+        once,
+        Context::HSL,
+        "on",
+        "Whether each string is replaced once, or wherever it occurs."
+    ),
+    row!(
+        "sub_filter_types",
+        Context::HSL,
+        Arity::SOME,
+        D::Told("text/html"),
+        Replace,
+        true,
+        "Media types in which strings are replaced, besides text/html; * is any.",
+        Set::Simple(|cx, d| {
+            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
+            types.extend(cx, d);
+            cx.conf::<Conf>().types = Arc::new(types);
+            Ok(())
+        })
+    ),
+];
+
+#[derive(Clone)]
+struct Conf {
+    pairs: Arc<[(Template, Template)]>,
+    last_modified: bool,
+    once: bool,
+    types: Arc<MediaTypes>,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        Conf { pairs: Arc::new([]), last_modified: false, once: true, types: Arc::new(MediaTypes::of("")) }
+    }
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn sub_filter(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    if d.arg(0).bytes().is_empty() {
+        return Err(Diag::emerg(d.arg(0).span, "empty search pattern"));
+    }
+    let pair = (cx.template(d.arg(0))?, cx.template(d.arg(1))?);
+    let is_first = cx.first;
+    let conf = cx.conf::<Conf>();
+    let have = if is_first { &[][..] } else { &*conf.pairs };
+    if have.len() == PATTERNS_MAX {
+        return Err(Diag::emerg(d.span, "number of search patterns exceeds 255"));
+    }
+    conf.pairs = have.iter().cloned().chain([pair]).collect();
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if conf.pairs.is_empty() {
+        return;
+    }
+    let known: Option<Vec<_>> =
+        conf.pairs.iter().map(|(pattern, _)| pattern.as_literal().map(<[u8]>::to_vec)).collect();
+    let patterns = known.and_then(|list| Patterns::new(list, true)).map(Arc::new);
+    // What variables look at is noted when they are read.
+    plan.add_filter(Stage::Substitution, Purity::Pure, Arc::new(Substitute { conf: conf.clone(), patterns }));
+}
+
+struct Substitute {
+    conf: Conf,
+    /// `None`: they have variables.
+    patterns: Option<Arc<Patterns>>,
+}
+
+impl Substitute {
+    fn replacer(&self, r: &Request) -> Option<Replacer> {
+        let value = |(_, value): &(Template, Template)| value.eval(r);
+        let (patterns, values) = match &self.patterns {
+            Some(patterns) => (patterns.clone(), self.conf.pairs.iter().map(value).collect()),
+            None => {
+                let pairs = self.conf.pairs.iter().map(|pair| (pair.0.eval(r), value(pair)));
+                let (patterns, values): (Vec<_>, Vec<_>) = pairs.filter(|(p, _)| !p.is_empty()).unzip();
+                if patterns.is_empty() {
+                    return None;
+                }
+                (Arc::new(Patterns::new(patterns, false)?), values)
+            }
+        };
+        Some(Replacer::new(patterns, values, self.conf.once))
+    }
+}
+
+impl Filter for Substitute {
+    fn filter(&self, r: &mut Request) {
+        let resp = &r.resp;
+        let media = resp.content_type.as_deref().unwrap_or_default();
+        let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
+        if is_empty || !self.conf.types.has(media) {
+            return;
+        }
+        let Some(replacer) = self.replacer(r) else { return };
+        let is_head = r.is_head();
+        let resp = &mut r.resp;
+        resp.content_length = None;
+        resp.clear_ranges();
+        if self.conf.last_modified {
+            weaken_etag(resp);
+        } else {
+            resp.last_modified = None;
+            resp.etag = None;
+        }
+        if !is_head {
+            let body = std::mem::take(&mut resp.body);
+            resp.body = substituted(body, replacer);
+            resp.content_length = resp.body.len();
+        }
+    }
+}
+
+fn substituted(body: Body, mut replacer: Replacer) -> Body {
+    let is_small = body.len().is_some_and(|length| length <= INLINE_BODY_BYTES_MAX);
+    if let Some(pieces) = body.in_memory().filter(|_| is_small) {
+        let mut out = Vec::new();
+        let mut same = true;
+        for piece in &pieces {
+            if replacer.feed(piece, &mut out) == Outcome::Same {
+                out.extend_from_slice(piece);
+            } else {
+                same = false;
+            }
+        }
+        replacer.finish(&mut out);
+        return if same { body } else { Body::bytes(out) };
+    }
+    Body::Stream(Box::new(Substituted { inner: InMemory::new(body), replacer, over: false }))
+}
+
+/// A body in which strings are replaced while it is sent.
+struct Substituted {
+    inner: InMemory,
+    replacer: Replacer,
+    over: bool,
+}
+
+impl BodyStream for Substituted {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            if self.over {
+                return Poll::Ready(None);
+            }
+            let chunk = ready!(self.inner.poll_chunk(cx));
+            let mut out = Vec::new();
+            match &chunk {
+                Some(Ok(Chunk::Piece(piece))) => {
+                    if self.replacer.is_over()
+                        || self.replacer.feed(piece.in_memory().unwrap_or_default(), &mut out)
+                            == Outcome::Same
+                    {
+                        return Poll::Ready(chunk);
+                    }
+                    if out.is_empty() {
+                        continue;
+                    }
+                }
+                None => {
+                    self.over = true;
+                    self.replacer.finish(&mut out);
+                }
+                Some(_) => {}
+            }
+            return Poll::Ready(if out.is_empty() {
+                chunk
+            } else {
+                Some(Ok(Chunk::Piece(Piece::Bytes(out.into()))))
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, messages_in_location, refused};
+
+    #[test]
+    fn parameters_are_checked() {
+        messages_in_location(
+            "sub_filter a b; sub_filter a$arg_x ''; sub_filter_once off; sub_filter_last_modified on; sub_filter_types text/css;",
+            &[],
+        );
+        messages_in_location("sub_filter '' b;", &["empty search pattern"]);
+        let many = "sub_filter a b; ".repeat(256);
+        refused(&[(&*many, "number of search patterns exceeds 255")]);
+    }
+
+    #[test]
+    fn a_block_has_its_own_list_or_its_parents() {
+        let text =
+            "sub_filter a b; server { location /a { } location /b { sub_filter c d; sub_filter e f; } }";
+        let snap = http(text).unwrap();
+        let count = |location: usize| snap.locations[location].plan.filters.len();
+        assert!(count(0) == count(1) && count(1) == count(2));
+    }
+}

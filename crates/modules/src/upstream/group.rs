@@ -1,0 +1,196 @@
+//! An upstream of a configuration: what requests need of it, and the group of servers whose state it uses.
+
+use super::server::Server;
+use super::sticky::Sticky;
+use super::{queue, state};
+use brisk_balance::{Ask, Group, Lease, Method, Selection, ServerSpec};
+use brisk_net::clock;
+use brisk_resolver::Resolver;
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use brisk_server::zone::Zone;
+use brisk_upstream::backend::{Backend, Keepalive, Wait};
+use brisk_upstream::head::BackendHead;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What a configuration says of an upstream.
+pub(super) struct Parts {
+    pub name: String,
+    pub method: Method,
+    pub servers: Vec<Server>,
+    pub key: Option<Arc<Template>>,
+    /// With the zone of its learned sessions.
+    pub sticky: Option<(Sticky, Option<Arc<Zone>>)>,
+    pub keepalive: Keepalive,
+    pub zone: Option<Arc<Zone>>,
+    /// Requests that may wait, and how long.
+    pub queue: Option<(usize, Duration)>,
+    pub resolver: Option<Arc<Resolver>>,
+    pub resolver_timeout: Duration,
+    /// The file that the servers are kept in.
+    pub state: Option<String>,
+}
+
+/// An `upstream` block, or the group that a name in `proxy_pass` stands for.
+pub struct Upstream {
+    pub(super) parts: Parts,
+    id: u64,
+    idle: AtomicUsize,
+    /// Some location has a `health_check` of it.
+    is_checked: AtomicBool,
+    /// Draws differ from request to request.
+    drawn: AtomicU64,
+    saving: Mutex<()>,
+    /// Taken from the zone, or made, by the first who needs it: by then the configuration is live.
+    group: OnceLock<Arc<Group>>,
+}
+
+/// A zone's state: its groups by name. They outlive the configuration.
+#[derive(Default)]
+pub(super) struct Groups(Mutex<HashMap<String, Arc<Group>>>);
+
+static IDS: AtomicU64 = AtomicU64::new(1);
+
+impl Upstream {
+    pub(super) fn new(parts: Parts) -> Upstream {
+        Upstream {
+            parts,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            idle: AtomicUsize::new(0),
+            is_checked: AtomicBool::new(false),
+            drawn: AtomicU64::new(clock::now().unix_secs as u64),
+            saving: Mutex::new(()),
+            group: OnceLock::new(),
+        }
+    }
+
+    /// The servers with all that is known of them.
+    pub fn group(&self) -> &Arc<Group> {
+        self.group.get_or_init(|| {
+            let specs = self.specs();
+            match &self.parts.zone {
+                None => Arc::new(Group::new(&self.parts.name, self.parts.method, &specs)),
+                Some(zone) => zone.state::<Groups>().get(&self.parts.name, self.parts.method, &specs),
+            }
+        })
+    }
+
+    pub(super) fn will_be_checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what checks once said of the servers still counts.
+    pub(super) fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::Relaxed)
+    }
+
+    /// The zone that the upstream is in.
+    pub fn zone_name(&self) -> Option<&str> {
+        self.parts.zone.as_ref().map(|zone| &*zone.name)
+    }
+
+    /// Requests that may wait for a server, if any may.
+    pub fn queue_max(&self) -> Option<usize> {
+        self.parts.queue.map(|(max, _)| max)
+    }
+
+    /// The balancing method.
+    pub fn method(&self) -> Method {
+        self.parts.method
+    }
+
+    /// Whether names can be looked up at run time.
+    pub fn has_resolver(&self) -> bool {
+        self.parts.resolver.is_some()
+    }
+
+    /// Whether changes are kept in a file.
+    pub fn has_state(&self) -> bool {
+        self.parts.state.is_some()
+    }
+
+    /// Writes the servers into the `state` file, if there is one. May wait for a disk.
+    pub fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.parts.state else { return Ok(()) };
+        // Whoever writes last has seen all changes.
+        let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        state::write(Path::new(path), &self.group().specs())
+    }
+
+    fn specs(&self) -> Vec<ServerSpec> {
+        match &self.parts.state {
+            Some(path) => state::read(path),
+            None => self.parts.servers.iter().map(|server| server.spec.clone()).collect(),
+        }
+    }
+}
+
+impl Groups {
+    fn get(&self, name: &str, method: Method, specs: &[ServerSpec]) -> Arc<Group> {
+        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match groups.get(name) {
+            Some(group) => {
+                group.apply(method, specs);
+                group.clone()
+            }
+            None => {
+                let group = Arc::new(Group::new(name, method, specs));
+                groups.insert(name.to_string(), group.clone());
+                group
+            }
+        }
+    }
+}
+
+impl Backend for Upstream {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    fn keepalive(&self) -> Keepalive {
+        self.parts.keepalive
+    }
+
+    fn idle(&self) -> &AtomicUsize {
+        &self.idle
+    }
+
+    fn selection(&self, r: &Request) -> Selection {
+        let ask = Ask {
+            key: self.parts.key.as_ref().map(|key| key.eval(r)).unwrap_or_default(),
+            client: r.client_addr().ip(),
+            own: self.parts.sticky.as_ref().and_then(|(sticky, zone)| sticky.own(zone.as_ref(), r)),
+            seed: self.drawn.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed),
+        };
+        Selection::new(self.group().clone(), ask, clock::mono_ms())
+    }
+
+    fn chosen(&self, r: &mut Request, lease: &Lease) {
+        if self.parts.queue.is_some() {
+            queue::leave(r);
+        }
+        if let Some((sticky, _)) = &self.parts.sticky {
+            sticky.chosen(r, lease);
+        }
+    }
+
+    fn answered(&self, r: &mut Request, lease: &Lease, _: &BackendHead) {
+        if let Some((sticky, zone)) = &self.parts.sticky {
+            sticky.answered(zone.as_ref(), r, lease);
+        }
+    }
+
+    fn wait_for_place<'a>(&'a self, r: &'a mut Request) -> Option<Wait<'a>> {
+        let (max, limit) = self.parts.queue?;
+        queue::wait(self.group(), max, limit, r)
+    }
+}

@@ -1,0 +1,132 @@
+//! Active health checks: `health_check` in a location asks each server of the group that the location passes to, and
+//! those that do not answer as `match` wants get no requests.
+
+mod matching;
+mod probe;
+mod round;
+
+pub use matching::Match;
+pub(super) use matching::block as match_block;
+
+use super::Conf;
+use super::group::Upstream;
+use super::implicit::Registry;
+use brisk_conf::{Diag, Directive, Span, Token, value};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::LogLevel;
+use brisk_server::plan::Plan;
+use brisk_server::service::{Service, Work};
+use brisk_server::worker::log_error;
+use brisk_upstream::backend::Passes;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// One `health_check`.
+pub struct Check {
+    pub interval: Duration,
+    /// Up to this much is added to each interval.
+    pub jitter: Duration,
+    /// Failures in a row after which a server is bad, and successes after which it is good again.
+    pub fails: u32,
+    pub passes: u32,
+    pub uri: String,
+    /// No requests before the first check has passed.
+    pub mandatory: bool,
+    /// What was known before a reload still counts.
+    pub persistent: bool,
+    pub port: Option<u16>,
+    pub wanted: Arc<Match>,
+    /// Set when the location is complete.
+    target: OnceLock<(Arc<Upstream>, Arc<Passes>)>,
+}
+
+/// The setter.
+pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut check = Check {
+        interval: Duration::from_secs(5),
+        jitter: Duration::ZERO,
+        fails: 1,
+        passes: 1,
+        uri: "/".into(),
+        mandatory: false,
+        persistent: false,
+        port: None,
+        wanted: Arc::default(),
+        target: OnceLock::new(),
+    };
+    for token in &d.args {
+        parameter(cx, &mut check, token)?;
+    }
+    if check.persistent && !check.mandatory {
+        return Err(Diag::emerg(d.span, "\"persistent\" requires \"mandatory\""));
+    }
+    let check = Arc::new(check);
+    cx.global.services.push(check.clone());
+    cx.conf::<Conf>().check = Some(check);
+    Ok(())
+}
+
+fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Diag> {
+    let invalid = || invalid_parameter(token);
+    let time = |text: &str| {
+        let ms = value::parse_time(text.as_bytes(), false).ok_or_else(invalid)?;
+        Ok::<_, Diag>(Duration::from_millis(ms))
+    };
+    let count = |text: &str| text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(invalid);
+    match token.str().split_once('=') {
+        Some(("interval", text)) => check.interval = time(text)?.max(Duration::from_millis(1)),
+        Some(("jitter", text)) => check.jitter = time(text)?,
+        Some(("fails", text)) => check.fails = count(text)?,
+        Some(("passes", text)) => check.passes = count(text)?,
+        Some(("uri", text)) if text.starts_with('/') && !text.contains([' ', '\r', '\n']) => {
+            check.uri = text.to_string();
+        }
+        Some(("port", text)) => {
+            check.port = Some(text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(invalid)?);
+        }
+        Some(("match", name)) => check.wanted = found(cx, name, token.span)?,
+        // Each check has a connection of its own.
+        Some(("keepalive_time", text)) => drop(time(text)?),
+        Some(("type", "grpc") | ("grpc_service" | "grpc_status", _)) => {
+            return Err(Diag::emerg(token.span, format!("\"{}\" is not supported", token.text()))
+                .help("check an HTTP location of the service instead"));
+        }
+        None if token.str() == "mandatory" => check.mandatory = true,
+        None if token.str() == "persistent" => check.persistent = true,
+        _ => return Err(invalid()),
+    }
+    Ok(())
+}
+
+fn found(cx: &Cx<'_, '_>, name: &str, span: Span) -> Result<Arc<Match>, Diag> {
+    let have = cx.global.named.get(&("match", name.to_string()));
+    have.and_then(|have| have.downcast_ref::<Arc<Match>>()).cloned().ok_or_else(|| {
+        Diag::emerg(span, format!("match \"{name}\" not found")).help("define it in http: match NAME { … }")
+    })
+}
+
+/// Tells a location's check whom to ask.
+pub(super) fn install(cx: &Cx<'_, '_>, plan: &Plan) {
+    let Some(check) = &cx.conf_of::<Conf>().check else { return };
+    let registry = cx.global.data.iter().find_map(|data| data.downcast_ref::<Registry>());
+    let passes = plan.shared_data::<Passes>();
+    if let (Some(registry), Some(passes)) = (registry, passes)
+        && let Some(upstream) = registry.by_id(passes.group)
+    {
+        upstream.will_be_checked();
+        let _ = check.target.set((upstream, passes));
+    }
+}
+
+impl Service for Check {
+    fn start(self: Arc<Self>, work: &Work) {
+        match self.target.get() {
+            Some((upstream, passes)) => round::start(&self, upstream, passes, work),
+            None => log_error(
+                &work.live,
+                LogLevel::Error,
+                format_args!("health_check stands in a location that passes requests to no group"),
+            ),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Upstreams by the name that a `*_pass` directive gives.
+
+use super::group::{Parts, Upstream};
+use super::server::{self, Place, Server};
+use brisk_balance::{Endpoint, Method, ServerSpec};
+use brisk_conf::{Diag, Token};
+use brisk_server::conf::Cx;
+use brisk_server::request::Request;
+use brisk_upstream::backend::{Backend, Keepalive};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// All upstreams of a configuration. It belongs to the snapshot: names may be put together at run time.
+#[derive(Default)]
+pub struct Registry(Mutex<Vec<Entry>>);
+
+struct Entry {
+    /// Lower case.
+    name: String,
+    /// `None`: an `upstream` block.
+    port: Option<u16>,
+    upstream: Arc<Upstream>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str, port: Option<u16>) -> Option<Arc<Upstream>> {
+        let name = name.to_ascii_lowercase();
+        let entries = self.lock();
+        entries.iter().find(|entry| entry.name == name && entry.port == port).map(|e| e.upstream.clone())
+    }
+
+    pub(super) fn add(&self, name: &str, port: Option<u16>, upstream: Arc<Upstream>) {
+        self.lock().push(Entry { name: name.to_ascii_lowercase(), port, upstream });
+    }
+
+    /// The group with this [`Backend::id`].
+    pub(super) fn by_id(&self, id: u64) -> Option<Arc<Upstream>> {
+        self.lock().iter().find(|entry| entry.upstream.id() == id).map(|entry| entry.upstream.clone())
+    }
+
+    /// The `upstream` blocks, in their order.
+    pub fn blocks(&self) -> Vec<Arc<Upstream>> {
+        self.lock().iter().filter(|entry| entry.port.is_none()).map(|entry| entry.upstream.clone()).collect()
+    }
+}
+
+/// The registry of the configuration that is being built.
+pub(super) fn registry(cx: &mut Cx<'_, '_>) -> Arc<Registry> {
+    let have = cx.global.data.iter().find_map(|data| data.clone().downcast::<Registry>().ok());
+    have.unwrap_or_else(|| {
+        let new = Arc::<Registry>::default();
+        cx.global.data.push(new.clone());
+        new
+    })
+}
+
+/// The group that a name means which is known only now: an `upstream` block if no port is given, or a place that the
+/// configuration names elsewhere. `port` is the one that is meant, given or not.
+pub fn at_run_time(r: &Request, host: &str, given: Option<u16>, port: u16) -> Option<Arc<dyn Backend>> {
+    let registry = r.snap().data::<Registry>()?;
+    let block = if given.is_none() { registry.find(host, None) } else { None };
+    block.or_else(|| registry.find(host, Some(port))).map(|upstream| upstream as Arc<dyn Backend>)
+}
+
+/// The `upstream` block of this name.
+pub fn find(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<dyn Backend>> {
+    block(cx, name).map(|upstream| upstream as Arc<dyn Backend>)
+}
+
+fn block(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<Upstream>> {
+    cx.global.data.iter().find_map(|data| data.downcast_ref::<Registry>())?.find(name, None)
+}
+
+/// The group of what stands after the scheme in a `*_pass`: `HOST[:PORT]`, `unix:PATH` (without what follows), or the name
+/// of an `upstream` block. All who name the same place share one group.
+pub fn implicit(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    address: &str,
+    default_port: u16,
+) -> Result<Arc<dyn Backend>, Diag> {
+    let fail = |message: String| Err(Diag::emerg(token.span, message));
+    let place = match server::place(address) {
+        Ok(place) => place,
+        Err(why) => return fail(format!("{why} in upstream \"{}\"", token.text())),
+    };
+    if let Place::Name(host, port) = &place
+        && let Some(upstream) = block(cx, host)
+    {
+        return match port {
+            None => Ok(upstream),
+            Some(port) => fail(format!("upstream \"{host}\" may not have port {port}")),
+        };
+    }
+    let (mut spec, mut unknown, port, name) = match place {
+        Place::Unix(path) => {
+            (ServerSpec::new(address, vec![Endpoint::Unix(path)]), None, 0, address.to_string())
+        }
+        Place::Ip(ip, port) => {
+            let port = port.unwrap_or(default_port);
+            let endpoint = Endpoint::Ip(SocketAddr::new(ip, port));
+            (ServerSpec::new(address, vec![endpoint]), None, port, ip.to_string())
+        }
+        Place::Name(host, port) => {
+            (ServerSpec::new(address, Vec::new()), Some(host.clone()), port.unwrap_or(default_port), host)
+        }
+    };
+    let registry = registry(cx);
+    if let Some(have) = registry.find(&name, Some(port)) {
+        return Ok(have);
+    }
+    if let Some(host) = &unknown
+        && let Some(endpoints) = server::look_up(cx, token, host, port)
+    {
+        spec.endpoints = endpoints;
+        unknown = None;
+    }
+    let is_unknown = unknown.is_some();
+    let upstream = Arc::new(Upstream::new(Parts {
+        name: address.to_string(),
+        method: Method::RoundRobin,
+        servers: vec![Server { spec, unknown, port }],
+        key: None,
+        sticky: None,
+        keepalive: Keepalive::NONE,
+        zone: None,
+        queue: None,
+        resolver: None,
+        resolver_timeout: Duration::ZERO,
+        state: None,
+    }));
+    if is_unknown {
+        cx.global.services.push(upstream.clone());
+    }
+    registry.add(&name, Some(port), upstream.clone());
+    Ok(upstream)
+}

@@ -1,0 +1,207 @@
+//! `server ADDRESS …;` in an `upstream` block.
+
+use super::draft;
+use brisk_balance::{Admin, Endpoint, Method, ServerSpec};
+use brisk_conf::{Diag, Directive, Token, value};
+use brisk_server::conf::{Cx, invalid_parameter};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// What a session's number may be at most.
+const ROUTE_BYTES_MAX: usize = 32;
+/// `sun_path`, with its end.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// A server and what is still to be found out about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub spec: ServerSpec,
+    /// A name that had no address at the start: it is asked for again.
+    pub unknown: Option<String>,
+    pub port: u16,
+}
+
+/// An address as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Unix(PathBuf),
+    Ip(IpAddr, Option<u16>),
+    Name(String, Option<u16>),
+}
+
+/// Reads `HOST[:PORT]`, `[IPV6]:PORT` or `unix:PATH`; the error is nginx's reason.
+pub(super) fn place(text: &str) -> Result<Place, &'static str> {
+    if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("unix:")) {
+        let path = &text[5..];
+        return match path.len() {
+            0 => Err("no path in the unix domain socket"),
+            1..=UNIX_PATH_BYTES_MAX => Ok(Place::Unix(path.into())),
+            _ => Err("too long path in the unix domain socket"),
+        };
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or("invalid host")?;
+            match after.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if after.is_empty() => (host, None),
+                None => return Err("invalid host"),
+            }
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err("no host");
+    }
+    let port = match port {
+        None => None,
+        Some(port) => Some(port.parse::<u16>().ok().filter(|&port| port > 0).ok_or("invalid port")?),
+    };
+    match host.parse::<IpAddr>() {
+        Ok(ip) => Ok(Place::Ip(ip, port)),
+        Err(_) if text.starts_with('[') => Err("invalid IPv6 address"),
+        Err(_) if host.bytes().any(|b| b == b'/' || b.is_ascii_whitespace()) => Err("invalid host"),
+        Err(_) => Ok(Place::Name(host.to_string(), port)),
+    }
+}
+
+/// Endpoints of a name that is looked up now; `None` if it has none, which is worth a warning.
+pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16) -> Option<Vec<Endpoint>> {
+    match cx.global.loader.addresses(host) {
+        Ok(found) if !found.is_empty() => {
+            Some(found.into_iter().map(|ip| Endpoint::Ip(SocketAddr::new(ip, port))).collect())
+        }
+        _ => {
+            let text = token.text();
+            cx.warn(
+                Diag::warn(token.span, format!("host not found in upstream \"{text}\""))
+                    .help("requests for it are answered with 502 until it is found"),
+            );
+            None
+        }
+    }
+}
+
+/// The setter.
+pub(super) fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let method = draft(cx).method.unwrap_or_default();
+    let mut spec = ServerSpec::new(token.str(), Vec::new());
+    let mut resolve = false;
+    for parameter in &d.args[1..] {
+        self::parameter(&mut spec, &mut resolve, parameter, method)?;
+    }
+    let server = locate(cx, token, spec, resolve)?;
+    draft(cx).servers.push(server);
+    Ok(())
+}
+
+fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: Method) -> Result<(), Diag> {
+    let text = token.str();
+    let invalid = || invalid_parameter(token);
+    let unsupported = |known: bool| {
+        let text = format!("balancing method does not support parameter \"{text}\"");
+        if known { Ok(()) } else { Err(Diag::emerg(token.span, text)) }
+    };
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+')).ok_or_else(invalid);
+    match text.split_once('=') {
+        Some(("weight", count)) => spec.weight = number(count)?.max(1).min(65_535),
+        Some(("max_conns", count)) => spec.max_conns = number(count)?,
+        Some(("max_fails", count)) => spec.max_fails = number(count)?,
+        Some(("fail_timeout", time)) => {
+            spec.fail_timeout_secs = value::parse_time(time.as_bytes(), true).ok_or_else(invalid)?;
+        }
+        Some(("slow_start", time)) => {
+            unsupported(method.knows_slow_start())?;
+            spec.slow_start_ms = value::parse_time(time.as_bytes(), false).ok_or_else(invalid)?;
+        }
+        Some(("route", "")) => return Err(Diag::emerg(token.span, "route is empty")),
+        Some(("route", route)) if route.len() > ROUTE_BYTES_MAX => {
+            return Err(Diag::emerg(token.span, format!("route is longer than {ROUTE_BYTES_MAX}")));
+        }
+        Some(("route", route)) => spec.route = Some(route.into()),
+        Some(("service", "")) => return Err(Diag::emerg(token.span, "service is empty")),
+        Some(("service", service)) => spec.service = Some(service.into()),
+        None if text == "backup" => {
+            unsupported(method.knows_backup())?;
+            spec.backup = true;
+        }
+        None if text == "down" => spec.admin = Admin::Down,
+        None if text == "drain" => spec.admin = Admin::Drain,
+        None if text == "resolve" => *resolve = true,
+        _ => return Err(invalid()),
+    }
+    if text == "weight=0" {
+        return Err(invalid());
+    }
+    Ok(())
+}
+
+/// Finds out where a server is, as far as that can be known now.
+pub(super) fn locate(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    mut spec: ServerSpec,
+    resolve: bool,
+) -> Result<Server, Diag> {
+    let text = token.text();
+    let fail = |message: String| Err(Diag::emerg(token.span, message));
+    if spec.service.is_some() && !resolve {
+        return fail(format!("service upstream \"{text}\" requires \"resolve\" parameter"));
+    }
+    let place = match place(token.str()) {
+        Ok(place) => place,
+        Err(why) => return fail(format!("{why} in upstream \"{text}\"")),
+    };
+    let is_service = spec.service.is_some();
+    let (mut unknown, mut port) = (None, 80);
+    match place {
+        Place::Ip(_, Some(_)) | Place::Name(_, Some(_)) if is_service => {
+            return fail(format!("service upstream \"{text}\" may not have port"));
+        }
+        Place::Ip(..) | Place::Unix(_) if is_service => {
+            return fail(format!("service upstream \"{text}\" requires domain name"));
+        }
+        Place::Unix(path) => spec.endpoints = vec![Endpoint::Unix(path)],
+        Place::Ip(ip, own) => spec.endpoints = vec![Endpoint::Ip(SocketAddr::new(ip, own.unwrap_or(port)))],
+        Place::Name(host, own) => {
+            port = own.unwrap_or(port);
+            if resolve {
+                spec.host = Some(host.into());
+            } else {
+                match look_up(cx, token, &host, port) {
+                    Some(endpoints) => spec.endpoints = endpoints,
+                    None => unknown = Some(host),
+                }
+            }
+        }
+    }
+    Ok(Server { spec, unknown, port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let check = |text: &str, want: Result<Place, &'static str>| assert_eq!(place(text), want, "{text}");
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        check("127.0.0.1", Ok(Place::Ip(ip("127.0.0.1"), None)));
+        check("127.0.0.1:81", Ok(Place::Ip(ip("127.0.0.1"), Some(81))));
+        check("[::1]:81", Ok(Place::Ip(ip("::1"), Some(81))));
+        check("a.example:81", Ok(Place::Name("a.example".into(), Some(81))));
+        check("unix:/tmp/s", Ok(Place::Unix("/tmp/s".into())));
+        check("unix:", Err("no path in the unix domain socket"));
+        check(&format!("unix:/{}", "x".repeat(200)), Err("too long path in the unix domain socket"));
+        check(":80", Err("no host"));
+        check("a:x", Err("invalid port"));
+        check("a:0", Err("invalid port"));
+        check("[::1", Err("invalid host"));
+        check("[a]:80", Err("invalid IPv6 address"));
+        check("a/b", Err("invalid host"));
+    }
+}

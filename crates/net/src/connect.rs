@@ -1,0 +1,103 @@
+//! Connections that we make.
+
+use crate::{Io, sys};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+/// Whom to connect to.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'a> {
+    Ip(SocketAddr),
+    Unix(&'a Path),
+}
+
+/// What is set before connecting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The local address; port 0 leaves the port to the kernel. Not for Unix sockets.
+    pub bind: Option<SocketAddr>,
+    /// The local address may be somebody else's (`IP_TRANSPARENT`; needs `CAP_NET_RAW`).
+    pub transparent: bool,
+    /// TCP's keepalive.
+    pub keepalive: bool,
+    /// 0: the kernel's choice.
+    pub rcvbuf: usize,
+    pub sndbuf: usize,
+}
+
+/// What failed, as nginx names it.
+#[derive(Debug)]
+pub struct ConnectError {
+    /// `socket`, `bind`, `connect` …
+    pub call: &'static str,
+    pub error: io::Error,
+}
+
+fn failed(call: &'static str) -> impl FnOnce(Errno) -> ConnectError {
+    move |error| ConnectError { call, error: error.into() }
+}
+
+/// Begins to connect. The connection is made, or has failed, when [`Io::poll_writable`] is ready: [`finish`] tells.
+pub fn start(to: Destination<'_>, options: &Options) -> Result<Io, ConnectError> {
+    let family = match to {
+        Destination::Ip(SocketAddr::V4(_)) => AddressFamily::INET,
+        Destination::Ip(SocketAddr::V6(_)) => AddressFamily::INET6,
+        Destination::Unix(_) => AddressFamily::UNIX,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
+    let set = failed("setsockopt");
+    let settings = || -> rustix::io::Result<()> {
+        if options.keepalive {
+            sockopt::set_socket_keepalive(&fd, true)?;
+        }
+        if options.rcvbuf > 0 {
+            sockopt::set_socket_recv_buffer_size(&fd, options.rcvbuf)?;
+        }
+        if options.sndbuf > 0 {
+            sockopt::set_socket_send_buffer_size(&fd, options.sndbuf)?;
+        }
+        Ok(())
+    };
+    settings().map_err(set)?;
+    let connected = match to {
+        Destination::Unix(path) => {
+            let address = SocketAddrUnix::new(path).map_err(failed("connect"))?;
+            net::connect(&fd, &address)
+        }
+        Destination::Ip(address) => {
+            if let Some(local) = options.bind {
+                let own = |error| ConnectError { call: "setsockopt", error };
+                if options.transparent {
+                    sys::set_transparent(fd.as_fd(), address.is_ipv6()).map_err(own)?;
+                }
+                if local.port() == 0 {
+                    // The port is chosen with the destination: many connections may share it. Old kernels do without.
+                    let _ = sys::set_bind_no_port(fd.as_fd());
+                }
+                net::bind(&fd, &local).map_err(failed("bind"))?;
+            }
+            // What we write is complete when it is written.
+            sockopt::set_tcp_nodelay(&fd, true).map_err(failed("setsockopt"))?;
+            net::connect(&fd, &address)
+        }
+    };
+    match connected {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(failed("connect")(error)),
+    }
+    // Registered only now: a socket that does not connect yet reports a hang-up.
+    Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })
+}
+
+/// Whether a connection that has become writable was made.
+pub fn finish(io: &Io) -> Result<(), ConnectError> {
+    match sockopt::socket_error(io.fd()) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) | Err(error) => Err(failed("connect")(error)),
+    }
+}

@@ -1,0 +1,332 @@
+//! A TLS session over a socket: what of it must be kept between two calls.
+//!
+//! Writing follows the rule that TLS libraries have in common: once bytes are sealed they must be sent, so a write that
+//! the socket would not take must be repeated with the same bytes. In turn what was written has left this process.
+
+use crate::io::Io;
+use brisk_tls::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io::{self, IoSlice};
+
+/// Bytes taken from the socket at a time.
+const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
+/// Plaintext sealed at a time.
+const SEAL_BYTES: usize = 4 * RECORD_PLAIN_MAX;
+
+thread_local! {
+    /// Room to read and decrypt in, and room to seal in: a thread works on one session at a time.
+    static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// See the module's head.
+pub struct Tls {
+    session: RefCell<Session>,
+    rest: RefCell<Rest>,
+    /// Close without a word: the connection has failed, or what was sent is not whole.
+    aborted: Cell<bool>,
+    closed: Cell<bool>,
+}
+
+/// What is kept between calls.
+#[derive(Default)]
+struct Rest {
+    /// What had come before there was a session; `None` once that has seen it.
+    received: Option<Vec<u8>>,
+    /// Decrypted, and not taken yet.
+    plaintext: Vec<u8>,
+    /// Sealed, and not sent yet.
+    outgoing: Vec<u8>,
+    /// Bytes of the caller in `outgoing`: told as written when all of it has left.
+    in_flight: usize,
+}
+
+/// Why there is no session with a server.
+#[derive(Debug)]
+pub enum TlsError {
+    Io(io::Error),
+    /// The protocol has failed.
+    Handshake(brisk_tls::Error),
+    /// The server's certificate is not taken.
+    Distrust(brisk_tls::Distrust),
+    /// The server has closed the connection.
+    Closed,
+}
+
+impl From<io::Error> for TlsError {
+    fn from(error: io::Error) -> TlsError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => TlsError::Closed,
+            io::ErrorKind::InvalidData => match error.downcast::<brisk_tls::Error>() {
+                Ok(error) => TlsError::Handshake(error),
+                Err(error) => TlsError::Io(error),
+            },
+            _ => TlsError::Io(error),
+        }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::Io(error) => write!(f, "SSL_do_handshake() failed ({error})"),
+            TlsError::Handshake(error) => write!(f, "SSL_do_handshake() failed ({error})"),
+            TlsError::Distrust(distrust) => distrust.fmt(f),
+            TlsError::Closed => f.write_str("peer closed connection in SSL handshake"),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+fn failed(error: brisk_tls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn would_block<T>() -> io::Result<T> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+impl Tls {
+    pub(crate) fn new(session: Session, received: Vec<u8>) -> Tls {
+        Tls {
+            session: RefCell::new(session),
+            rest: RefCell::new(Rest { received: Some(received), ..Rest::default() }),
+            aborted: Cell::new(false),
+            closed: Cell::new(false),
+        }
+    }
+
+    /// Looks at the session.
+    pub fn session<T>(&self, look: impl FnOnce(&Session) -> T) -> T {
+        look(&self.session.borrow())
+    }
+
+    pub fn is_established(&self) -> bool {
+        self.session.borrow().is_established()
+    }
+
+    pub(crate) fn has_plaintext(&self) -> bool {
+        !self.rest.borrow().plaintext.is_empty()
+    }
+
+    pub(crate) fn is_peer_closed(&self) -> bool {
+        self.session.borrow().is_peer_closed()
+    }
+
+    /// Whether the protocol itself has something to send that would not leave.
+    pub fn has_control(&self) -> bool {
+        let rest = self.rest.borrow();
+        !rest.outgoing.is_empty() && rest.in_flight == 0
+    }
+
+    pub(crate) fn flush_control(&self, io: &Io) -> io::Result<()> {
+        match self.rest.borrow_mut().flush(io) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Goes on with a handshake as far as that can be done now. `WouldBlock`: the peer's turn. The end is
+    /// `UnexpectedEof`; plaintext is kept.
+    pub(crate) fn advance(&self, io: &Io) -> io::Result<()> {
+        let mut rest = self.rest.borrow_mut();
+        let rest = &mut *rest;
+        let mut session = self.session.borrow_mut();
+        let worked = READ.with_borrow_mut(|room| {
+            let (count, _) = rest.receive(io, &mut session, room)?;
+            let (plaintext, out) = (&mut rest.plaintext, &mut rest.outgoing);
+            let mut take = |text: &[u8]| plaintext.extend_from_slice(text);
+            session.receive(&mut room[..count], &mut take, out).map_err(failed)
+        });
+        match rest.flush(io) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock && worked.is_ok() => Err(error),
+            _ => worked,
+        }
+    }
+
+    /// Reads until `buf` is full or the socket is empty.
+    pub(crate) fn try_read(&self, io: &Io, buf: &mut [u8]) -> io::Result<usize> {
+        let mut rest = self.rest.borrow_mut();
+        let rest = &mut *rest;
+        let mut filled = rest.take_plaintext(buf);
+        if filled == buf.len() {
+            return Ok(filled);
+        }
+        let mut session = self.session.borrow_mut();
+        let end = READ.with_borrow_mut(|room| {
+            loop {
+                if filled == buf.len() || session.is_peer_closed() {
+                    return Ok(());
+                }
+                let (count, may_have_more) = rest.receive(io, &mut session, room)?;
+                let (plaintext, out) = (&mut rest.plaintext, &mut rest.outgoing);
+                let mut take = |text: &[u8]| {
+                    let fits = text.len().min(buf.len() - filled);
+                    buf[filled..filled + fits].copy_from_slice(&text[..fits]);
+                    filled += fits;
+                    plaintext.extend_from_slice(&text[fits..]);
+                };
+                session.receive(&mut room[..count], &mut take, out).map_err(failed)?;
+                if !may_have_more {
+                    return would_block();
+                }
+            }
+        });
+        match end {
+            // What was read before is told first; the end comes with the next call.
+            Err(error) if filled == 0 || error.kind() == io::ErrorKind::InvalidData => {
+                // Nobody answers, so what the protocol has to say leaves by itself — an alert with an error.
+                let flushed = rest.flush(io);
+                if error.kind() == io::ErrorKind::UnexpectedEof {
+                    return Ok(0);
+                }
+                match (error.kind(), flushed) {
+                    (io::ErrorKind::WouldBlock, Err(broken))
+                        if broken.kind() != io::ErrorKind::WouldBlock =>
+                    {
+                        Err(broken)
+                    }
+                    _ => Err(error),
+                }
+            }
+            _ => Ok(filled),
+        }
+    }
+
+    /// Seals and sends; up to [`SEAL_BYTES`] at a time.
+    pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut rest = self.rest.borrow_mut();
+        let rest = &mut *rest;
+        if rest.in_flight > 0 {
+            rest.flush(io)?;
+            return Ok(std::mem::take(&mut rest.in_flight));
+        }
+        let mut session = self.session.borrow_mut();
+        SEALED.with_borrow_mut(|sealed| {
+            sealed.clear();
+            // The last records of a handshake leave together with the first answer.
+            sealed.append(&mut rest.outgoing);
+            rest.outgoing = Vec::new();
+            let count = seal(&mut session, bufs, sealed).map_err(failed);
+            let count = match count {
+                Ok(count) => count,
+                Err(error) => {
+                    rest.outgoing.clone_from(sealed);
+                    return Err(error);
+                }
+            };
+            if count == 0 {
+                rest.outgoing.clone_from(sealed);
+                return Ok(0);
+            }
+            let sent = match io.try_write(sealed) {
+                Ok(sent) if sent == sealed.len() => return Ok(count),
+                Ok(sent) => sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error),
+            };
+            rest.outgoing = sealed[sent..].to_vec();
+            rest.in_flight = count;
+            would_block()
+        })
+    }
+
+    pub(crate) fn abort(&self) {
+        self.aborted.set(true);
+    }
+
+    /// Sends a close_notify, if that can be done at once and nothing is half sent.
+    pub(crate) fn close(&self, io: &Io) {
+        if self.closed.replace(true) || self.aborted.get() {
+            return;
+        }
+        let mut rest = self.rest.borrow_mut();
+        let rest = &mut *rest;
+        let mut session = self.session.borrow_mut();
+        if rest.in_flight == 0 && session.is_established() && session.close(&mut rest.outgoing).is_ok() {
+            let _ = rest.flush(io);
+        }
+    }
+}
+
+impl Rest {
+    fn take_plaintext(&mut self, buf: &mut [u8]) -> usize {
+        let count = self.plaintext.len().min(buf.len());
+        if count == 0 {
+            return 0;
+        }
+        buf[..count].copy_from_slice(&self.plaintext[..count]);
+        if count == self.plaintext.len() {
+            self.plaintext = Vec::new();
+        } else {
+            self.plaintext.drain(..count);
+        }
+        count
+    }
+
+    /// Puts what the session keeps and what the socket has behind it into `room`: how many bytes that is, and whether the
+    /// socket may have more. The end is `UnexpectedEof`.
+    fn receive(&mut self, io: &Io, session: &mut Session, room: &mut Vec<u8>) -> io::Result<(usize, bool)> {
+        if let Some(received) = self.received.take() {
+            // A client begins without having received anything.
+            *room = received;
+            return Ok((room.len(), true));
+        }
+        let have = session.left();
+        if room.len() < have + READ_BYTES {
+            room.resize(have + READ_BYTES, 0);
+        }
+        match io.try_read(&mut room[have..have + READ_BYTES])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                room[..have].copy_from_slice(&session.take_left());
+                Ok((have + count, count == READ_BYTES || io.is_closed()))
+            }
+        }
+    }
+
+    /// Sends what is sealed. `WouldBlock`: some of it is left.
+    fn flush(&mut self, io: &Io) -> io::Result<()> {
+        while !self.outgoing.is_empty() {
+            let sent = io.try_write(&self.outgoing)?;
+            self.outgoing.drain(..sent);
+        }
+        self.outgoing = Vec::new();
+        Ok(())
+    }
+}
+
+/// Seals the start of `bufs`; gives how many bytes. The first record takes from several of them, so that a head and its
+/// body are one.
+fn seal(session: &mut Session, bufs: &[IoSlice<'_>], out: &mut Vec<u8>) -> Result<usize, brisk_tls::Error> {
+    let mut sealed = 0;
+    let mut bufs = bufs.iter().map(|buf| &buf[..]).filter(|buf| !buf.is_empty());
+    let Some(first) = bufs.next() else { return Ok(0) };
+    let mut next = bufs.next();
+    let mut tail = &first[..first.len().min(SEAL_BYTES)];
+    if let Some(second) = next
+        && first.len() < RECORD_PLAIN_MAX
+    {
+        let taken = second.len().min(RECORD_PLAIN_MAX - first.len());
+        session.seal(&[first, &second[..taken]].concat(), out)?;
+        sealed = first.len() + taken;
+        tail = &second[taken..];
+        next = bufs.next();
+    }
+    loop {
+        let count = tail.len().min(SEAL_BYTES - sealed);
+        if count > 0 {
+            session.seal(&tail[..count], out)?;
+            sealed += count;
+        }
+        match next {
+            Some(buf) if sealed < SEAL_BYTES && count == tail.len() => {
+                tail = buf;
+                next = bufs.next();
+            }
+            _ => return Ok(sealed),
+        }
+    }
+}

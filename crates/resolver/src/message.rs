@@ -1,0 +1,444 @@
+//! DNS messages (RFC 1035, 2782, 3596): queries are written, answers read. What is read comes from strangers.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// RFC 1035 §2.3.4 has two less, nginx asks for four labels of 63 too.
+const NAME_BYTES_MAX: usize = 257;
+const LABEL_BYTES_MAX: usize = 63;
+/// As many are enough for a name of 255 bytes; more are a loop.
+const POINTERS_MAX: usize = 128;
+const HEAD_BYTES: usize = 12;
+const CLASS_IN: u16 = 1;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    A,
+    Aaaa,
+    Srv,
+}
+
+impl Kind {
+    fn number(self) -> u16 {
+        match self {
+            Kind::A => 1,
+            Kind::Aaaa => 28,
+            Kind::Srv => 33,
+        }
+    }
+}
+
+const CNAME: u16 = 5;
+const DNAME: u16 = 39;
+
+/// An SRV record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Srv {
+    pub priority: u16,
+    pub weight: u16,
+    pub port: u16,
+    pub target: String,
+}
+
+/// What a server has answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub id: u16,
+    /// RFC 1035 §4.1.1: 0 is success.
+    pub code: u8,
+    /// There is more: ask over TCP.
+    pub truncated: bool,
+    /// The question as repeated, lower case.
+    pub name: String,
+    pub kind: Option<Kind>,
+    pub addresses: Vec<IpAddr>,
+    pub services: Vec<Srv>,
+    /// The last alias.
+    pub cname: Option<String>,
+    /// The shortest of all records, in seconds.
+    pub ttl: u32,
+    /// Whether there are records at all.
+    pub has_records: bool,
+    /// Records of kinds that were not asked for.
+    pub strange: Vec<u16>,
+}
+
+/// Why an answer is not believed. Displays as nginx says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    Short,
+    /// No response to a standard query: the flags.
+    Flags {
+        id: u16,
+        flags: u16,
+    },
+    /// An error that no query causes, or a format error.
+    Error {
+        id: u16,
+        code: u8,
+    },
+    Questions,
+    Pointer,
+    EmptyName,
+    QueryClass(u16),
+    QueryType(u16),
+    Class(u16),
+    Label,
+    Outside,
+    Loop,
+    Name,
+    Address(&'static str),
+    Unexpected(&'static str),
+    TooLong,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Malformed::Short => f.write_str("short DNS response"),
+            Malformed::Flags { id, flags } => write!(f, "invalid DNS response {id} fl:{flags:04X}"),
+            Malformed::Error { id, code } => {
+                write!(f, "DNS error ({code}: {}), query id:{id}", code_text(u32::from(code)))
+            }
+            Malformed::Questions => f.write_str("invalid number of questions in DNS response"),
+            Malformed::Pointer => f.write_str("unexpected compression pointer in DNS response"),
+            Malformed::EmptyName => f.write_str("zero-length domain name in DNS response"),
+            Malformed::QueryClass(class) => write!(f, "unknown query class {class} in DNS response"),
+            Malformed::QueryType(kind) => write!(f, "unknown query type {kind} in DNS response"),
+            Malformed::Class(class) => write!(f, "unexpected RR class {class} in DNS response"),
+            Malformed::Label => f.write_str("invalid label type in DNS response"),
+            Malformed::Outside => f.write_str("name is out of DNS response"),
+            Malformed::Loop => f.write_str("compression pointers loop in DNS response"),
+            Malformed::Name => f.write_str("invalid name in DNS response"),
+            Malformed::Address(kind) => write!(f, "invalid {kind} record in DNS response"),
+            Malformed::Unexpected(kind) => write!(f, "unexpected {kind} record in DNS response"),
+            Malformed::TooLong => f.write_str("too long name in DNS response"),
+        }
+    }
+}
+
+/// nginx's words for an error.
+pub fn code_text(code: u32) -> &'static str {
+    match code {
+        1 => "Format error",
+        2 => "Server failure",
+        3 => "Host not found",
+        4 => "Unimplemented",
+        5 => "Operation refused",
+        110 => "Operation timed out",
+        _ => "Unknown error",
+    }
+}
+
+/// A query's bytes; `None` if the name cannot be asked for.
+pub fn query(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(HEAD_BYTES + name.len() + 6);
+    out.extend_from_slice(&id.to_be_bytes());
+    // A recursive query with one question.
+    out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    for label in name.split('.') {
+        if label.is_empty() || label.len() > LABEL_BYTES_MAX {
+            return None;
+        }
+        out.push(label.len() as u8);
+        out.extend_from_slice(label.as_bytes());
+    }
+    out.push(0);
+    if out.len() - HEAD_BYTES > NAME_BYTES_MAX {
+        return None;
+    }
+    out.extend_from_slice(&kind.number().to_be_bytes());
+    out.extend_from_slice(&CLASS_IN.to_be_bytes());
+    Some(out)
+}
+
+/// Reads an answer. `tcp`: it came over TCP, where nothing may be cut off.
+pub fn parse(bytes: &[u8], tcp: bool) -> Result<Answer, Malformed> {
+    let word = |at: usize| {
+        let pair = bytes.get(at..at + 2).ok_or(Malformed::Short)?;
+        Ok(u16::from_be_bytes([pair[0], pair[1]]))
+    };
+    if bytes.len() < HEAD_BYTES {
+        return Err(Malformed::Short);
+    }
+    let (id, flags) = (word(0)?, word(2)?);
+    let truncated = flags & 0x0200 != 0;
+    if flags & 0xf870 != 0x8000 || truncated && tcp {
+        return Err(Malformed::Flags { id, flags });
+    }
+    let code = (flags & 0xf) as u8;
+    if code == 1 || code > 5 {
+        return Err(Malformed::Error { id, code });
+    }
+    if word(4)? != 1 {
+        return Err(Malformed::Questions);
+    }
+    let (name, at) = question(bytes)?;
+    let kind = match word(at)? {
+        1 => Kind::A,
+        28 => Kind::Aaaa,
+        33 => Kind::Srv,
+        other => return Err(Malformed::QueryType(other)),
+    };
+    let class = word(at + 2)?;
+    if class != CLASS_IN {
+        return Err(Malformed::QueryClass(class));
+    }
+    let mut answer =
+        Answer { id, code, truncated, name, kind: Some(kind), ttl: u32::MAX, ..Answer::default() };
+    if code == 0 && !truncated {
+        records(bytes, at + 4, word(6)?, kind, &mut answer)?;
+    }
+    Ok(answer)
+}
+
+/// The question's name and where its type is.
+fn question(bytes: &[u8]) -> Result<(String, usize), Malformed> {
+    let mut at = HEAD_BYTES;
+    loop {
+        match *bytes.get(at).ok_or(Malformed::Short)? {
+            0 => break,
+            length if length & 0xc0 != 0 => return Err(Malformed::Pointer),
+            length => at += 1 + usize::from(length),
+        }
+    }
+    if at == HEAD_BYTES {
+        return Err(Malformed::EmptyName);
+    }
+    Ok((name(bytes, HEAD_BYTES)?, at + 1))
+}
+
+fn records(
+    bytes: &[u8],
+    start: usize,
+    count: u16,
+    asked: Kind,
+    answer: &mut Answer,
+) -> Result<(), Malformed> {
+    let mut at = start;
+    answer.has_records = count > 0;
+    for _ in 0..count {
+        at = past_name(bytes, at)?;
+        let Some(&[k1, k2, c1, c2, t1, t2, t3, t4, l1, l2]) = bytes.get(at..).and_then(|b| b.first_chunk())
+        else {
+            return Err(Malformed::Short);
+        };
+        let class = u16::from_be_bytes([c1, c2]);
+        if class != CLASS_IN {
+            return Err(Malformed::Class(class));
+        }
+        let ttl = i32::from_be_bytes([t1, t2, t3, t4]).max(0);
+        answer.ttl = answer.ttl.min(ttl as u32);
+        at += 10;
+        let length = usize::from(u16::from_be_bytes([l1, l2]));
+        record(bytes, at, length, u16::from_be_bytes([k1, k2]), asked, answer)?;
+        at += length;
+    }
+    Ok(())
+}
+
+fn record(
+    bytes: &[u8],
+    at: usize,
+    length: usize,
+    kind: u16,
+    asked: Kind,
+    answer: &mut Answer,
+) -> Result<(), Malformed> {
+    let data = bytes.get(at..at + length);
+    match kind {
+        1 | 28 => {
+            let (word, wanted, size) = if kind == 1 { ("A", Kind::A, 4) } else { ("AAAA", Kind::Aaaa, 16) };
+            if asked != wanted {
+                return Err(Malformed::Unexpected(word));
+            }
+            if length != size {
+                return Err(Malformed::Address(word));
+            }
+            let data = data.ok_or(Malformed::Short)?;
+            answer.addresses.push(match <[u8; 4]>::try_from(data) {
+                Ok(four) => Ipv4Addr::from(four).into(),
+                Err(_) => Ipv6Addr::from(<[u8; 16]>::try_from(data).map_err(|_| Malformed::Short)?).into(),
+            });
+        }
+        33 if asked == Kind::Srv => {
+            let Some(&[p1, p2, w1, w2, o1, o2]) = bytes.get(at..).and_then(|b| b.first_chunk()) else {
+                return Err(Malformed::Short);
+            };
+            answer.services.push(Srv {
+                priority: u16::from_be_bytes([p1, p2]),
+                weight: u16::from_be_bytes([w1, w2]).max(1),
+                port: u16::from_be_bytes([o1, o2]),
+                target: name(bytes, at + 6)?,
+            });
+        }
+        CNAME => answer.cname = Some(name(bytes, at)?),
+        DNAME => {}
+        other => answer.strange.push(other),
+    }
+    Ok(())
+}
+
+/// Where a record's name ends.
+fn past_name(bytes: &[u8], start: usize) -> Result<usize, Malformed> {
+    let mut at = start;
+    loop {
+        match *bytes.get(at).ok_or(Malformed::Short)? {
+            length if length & 0xc0 != 0 => return Ok(at + 2),
+            0 if at + 1 - start < 2 => return Err(Malformed::Name),
+            0 => return Ok(at + 1),
+            length => at += 1 + usize::from(length),
+        }
+    }
+}
+
+/// A name in lower case, pointers followed.
+fn name(bytes: &[u8], start: usize) -> Result<String, Malformed> {
+    let (mut at, mut jumps) = (start, 0);
+    let mut out = Vec::new();
+    loop {
+        let length = usize::from(*bytes.get(at).ok_or(Malformed::Outside)?);
+        match length {
+            0 => break,
+            _ if length & 0xc0 == 0xc0 => {
+                let low = usize::from(*bytes.get(at + 1).ok_or(Malformed::Outside)?);
+                at = (length & 0x3f) << 8 | low;
+                jumps += 1;
+                if jumps > POINTERS_MAX {
+                    return Err(Malformed::Loop);
+                }
+            }
+            _ if length & 0xc0 != 0 => return Err(Malformed::Label),
+            _ => {
+                let label = bytes.get(at + 1..at + 1 + length).ok_or(Malformed::Outside)?;
+                if !out.is_empty() {
+                    out.push(b'.');
+                }
+                out.extend(label.iter().map(u8::to_ascii_lowercase));
+                if out.len() > NAME_BYTES_MAX {
+                    return Err(Malformed::TooLong);
+                }
+                at += 1 + length;
+            }
+        }
+    }
+    // Other bytes than letters, digits, '-' and '_' occur; what is not text cannot be asked for again.
+    String::from_utf8(out).map_err(|_| Malformed::Name)
+}
+
+/// Feeds bytes to [`parse`], for the fuzzer: whatever comes, it is an answer or an error.
+pub fn fuzz(bytes: &[u8]) {
+    for tcp in [false, true] {
+        if let Ok(answer) = parse(bytes, tcp) {
+            assert!(answer.name.len() <= NAME_BYTES_MAX);
+            assert!(answer.addresses.len() + answer.services.len() <= usize::from(u16::MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An answer with these records: name offset 12, type and data.
+    pub(crate) fn answer(
+        id: u16,
+        flags: u16,
+        name: &str,
+        kind: Kind,
+        records: &[(u16, u32, Vec<u8>)],
+    ) -> Vec<u8> {
+        let mut out = query(id, name, kind).unwrap();
+        out[2..4].copy_from_slice(&flags.to_be_bytes());
+        out[6..8].copy_from_slice(&(records.len() as u16).to_be_bytes());
+        for (kind, ttl, data) in records {
+            out.extend_from_slice(&[0xc0, 12]);
+            out.extend_from_slice(&kind.to_be_bytes());
+            out.extend_from_slice(&[0, 1]);
+            out.extend_from_slice(&ttl.to_be_bytes());
+            out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            out.extend_from_slice(data);
+        }
+        out
+    }
+
+    #[test]
+    fn queries_are_as_the_rfc_draws_them() {
+        let bytes = query(0x1234, "www.example.com", Kind::A).unwrap();
+        assert_eq!(
+            bytes,
+            b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x01\x00\x01"
+        );
+        for bad in ["", "a..b", ".a", "a.", &"x".repeat(64), &["abcdefgh"; 30].join(".")] {
+            assert_eq!(query(1, bad, Kind::A), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_aliases_and_times_are_read() {
+        let records =
+            [(CNAME, 60, b"\x01b\xc0\x0e".to_vec()), (1, 300, vec![10, 0, 0, 1]), (1, 20, vec![10, 0, 0, 2])];
+        let answer = parse(&answer(7, 0x8180, "A.Example", Kind::A, &records), false).unwrap();
+        assert_eq!((answer.id, answer.ttl, answer.name.as_str()), (7, 20, "a.example"));
+        assert_eq!(answer.addresses, ["10.0.0.1", "10.0.0.2"].map(|a| a.parse::<IpAddr>().unwrap()));
+        assert_eq!(answer.cname.as_deref(), Some("b.example"));
+    }
+
+    #[test]
+    fn services_are_read() {
+        let data = b"\x00\x01\x00\x00\x1f\x90\x04back\xc0\x0c".to_vec();
+        let answer = parse(&answer(7, 0x8180, "x.y", Kind::Srv, &[(33, 5, data)]), false).unwrap();
+        let want = Srv { priority: 1, weight: 1, port: 8080, target: "back.x.y".into() };
+        assert_eq!(answer.services, [want]);
+    }
+
+    #[test]
+    fn what_is_malformed_is_an_error() {
+        let check = |bytes: &[u8], want: &str| {
+            assert_eq!(parse(bytes, false).unwrap_err().to_string(), want);
+        };
+        let good = answer(7, 0x8180, "x.y", Kind::A, &[(1, 1, vec![1, 2, 3, 4])]);
+        for end in 0..good.len() {
+            assert!(parse(&good[..end], false).is_err(), "{end}");
+        }
+        check(&answer(7, 0x0180, "x.y", Kind::A, &[]), "invalid DNS response 7 fl:0180");
+        check(&answer(7, 0x8181, "x.y", Kind::A, &[]), "DNS error (1: Format error), query id:7");
+        check(&answer(7, 0x8180, "x.y", Kind::A, &[(1, 1, vec![])]), "invalid A record in DNS response");
+        check(
+            &answer(7, 0x8180, "x.y", Kind::A, &[(28, 1, vec![0; 16])]),
+            "unexpected AAAA record in DNS response",
+        );
+        // The pointer at offset 31, where the data begins, means itself.
+        let looped = answer(7, 0x8180, "x.y", Kind::A, &[(CNAME, 1, vec![0xc0, 33])]);
+        check(&looped, "compression pointers loop in DNS response");
+        check(
+            &answer(7, 0x8180, "x.y", Kind::A, &[(CNAME, 1, vec![0xff, 255])]),
+            "name is out of DNS response",
+        );
+        assert!(parse(&answer(7, 0x8380, "x.y", Kind::A, &[]), true).is_err());
+        assert!(parse(&answer(7, 0x8380, "x.y", Kind::A, &[]), false).unwrap().truncated);
+    }
+
+    #[test]
+    fn any_bytes_are_survived() {
+        let good = answer(
+            7,
+            0x8180,
+            "abc.def",
+            Kind::A,
+            &[(1, 1, vec![1, 2, 3, 4]), (CNAME, 1, b"\x01b\xc0\x0c".to_vec())],
+        );
+        let mut seed = 1u64;
+        for _ in 0..200_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mut bytes = good.clone();
+            for shift in [5, 25, 45] {
+                let at = (seed >> shift) as usize % bytes.len();
+                bytes[at] = (seed >> (shift + 7)) as u8;
+            }
+            bytes.truncate((seed >> 11) as usize % (bytes.len() + 1));
+            fuzz(&bytes);
+        }
+    }
+}

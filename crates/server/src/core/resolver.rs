@@ -1,0 +1,72 @@
+//! `resolver` and `resolver_timeout`.
+
+use super::CoreConf;
+use crate::conf::Cx;
+use brisk_conf::{Diag, Directive, Token, value};
+use brisk_resolver::{Config, Resolver};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// The setter in `http`, `server` and `location`.
+pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let resolver = parse(cx, &d.args)?;
+    cx.conf::<CoreConf>().resolver = Some(resolver);
+    Ok(())
+}
+
+/// Reads name servers and parameters.
+pub fn parse(cx: &mut Cx<'_, '_>, tokens: &[Token]) -> Result<Arc<Resolver>, Diag> {
+    let mut config = Config { servers: Vec::new(), valid_secs: None, ipv4: true, ipv6: true };
+    for token in tokens {
+        let text = token.str();
+        let invalid = || Diag::emerg(token.span, format!("invalid parameter: {text}"));
+        if let Some(time) = text.strip_prefix("valid=") {
+            config.valid_secs = Some(value::parse_time(time.as_bytes(), true).ok_or_else(invalid)?);
+        } else if let Some(flag) = text.strip_prefix("ipv4=") {
+            config.ipv4 = on_or_off(flag).ok_or_else(invalid)?;
+        } else if let Some(flag) = text.strip_prefix("ipv6=") {
+            config.ipv6 = on_or_off(flag).ok_or_else(invalid)?;
+        } else {
+            config.servers.extend(servers(cx, token)?);
+        }
+    }
+    let span = tokens.first().map_or_else(|| unreachable!("the row's arity was checked"), |token| token.span);
+    if !config.ipv4 && !config.ipv6 {
+        return Err(Diag::emerg(span, "\"ipv4\" and \"ipv6\" cannot both be \"off\""));
+    }
+    if config.servers.is_empty() {
+        return Err(Diag::emerg(span, "no name servers defined").help("write: resolver ADDRESS[:PORT] …;"));
+    }
+    Ok(Arc::new(Resolver::new(config)))
+}
+
+fn on_or_off(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// A name server's addresses.
+fn servers(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<SocketAddr>, Diag> {
+    let text = token.str();
+    let fail = |why: &str| Diag::emerg(token.span, format!("{why} in resolver \"{text}\""));
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(vec![address]);
+    }
+    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, 53)]);
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        None => (text, 53),
+        Some((host, port)) => {
+            (host, port.parse().ok().filter(|&port| port > 0).ok_or_else(|| fail("invalid port"))?)
+        }
+    };
+    if host.is_empty() {
+        return Err(fail("no host"));
+    }
+    let found = cx.global.loader.addresses(host).map_err(|_| fail("host not found"))?;
+    Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+}

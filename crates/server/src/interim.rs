@@ -1,0 +1,94 @@
+//! Interim responses, sent before the final one (RFC 9110 §15.2): `103 Early Hints` (RFC 8297).
+//!
+//! A hint is worth something only while the client would otherwise wait. So what is configured or learned is sent just
+//! before a request begins to wait, once access has been granted; an answer that is there at once needs no hint. What
+//! back ends say by themselves comes through [`Request::send_early_hints`].
+
+mod learned;
+
+pub use learned::Learned;
+
+use crate::connection::Connection;
+use crate::limits::{HINT_LINKS_MAX, INTERIM_UNSENT_BYTES_MAX};
+use crate::phases::Phase;
+use crate::request::Request;
+use crate::text::Text;
+use crate::vars::Template;
+use brisk_http::field::write_field;
+use brisk_http::{Version, status};
+
+/// How a protocol sends an interim response.
+pub trait Interim {
+    /// Queues or writes it at once. It neither waits nor fails: what does not fit is dropped, for hints are only hints.
+    fn send(&self, status: u16, fields: &[(Text, Text)]);
+}
+
+/// HTTP/1.1. What the socket does not take is kept for whoever writes next: `100 Continue` or the final head.
+impl Interim for Connection {
+    fn send(&self, status: u16, fields: &[(Text, Text)]) {
+        let mut unsent = self.unsent.borrow_mut();
+        if unsent.len() > INTERIM_UNSENT_BYTES_MAX {
+            return;
+        }
+        unsent.extend_from_slice(b"HTTP/1.1 ");
+        status::write_status(status, &mut unsent);
+        unsent.extend_from_slice(b"\r\n");
+        fields.iter().for_each(|(name, value)| write_field(name, value, &mut unsent));
+        unsent.extend_from_slice(b"\r\n");
+        // An error shows again when the final response is written.
+        let count = self.io.try_write(&unsent).unwrap_or(0);
+        unsent.drain(..count);
+    }
+}
+
+impl Request {
+    /// `early_hints`: whether the client is to have any. Not for subrequests and clients of old.
+    fn wants_hints(&self) -> bool {
+        let applies = |condition: &Template| {
+            let value = condition.eval(self);
+            !value.is_empty() && value != b"0"
+        };
+        self.depth == 0
+            && self.interim.is_some()
+            && self.version() >= Version::Http11
+            && self.core().early_hints.iter().any(applies)
+    }
+
+    /// Passes a back end's `103` on, where `early_hints` lets it. The fields must not be about a single connection.
+    pub fn send_early_hints(&self, fields: &[(Text, Text)]) {
+        if let Some(interim) = self.interim.as_ref().filter(|_| !fields.is_empty() && self.wants_hints()) {
+            interim.send(103, fields);
+        }
+    }
+
+    /// Before waiting: sends what is configured and what was learned, once.
+    pub(crate) fn hint_before_waiting(&mut self) {
+        let core = self.core();
+        let has_any = !core.early_hints_add.is_empty() || core.early_hints_learn;
+        if self.hinted || !has_any || self.cursor.phase < Phase::PreContent {
+            return;
+        }
+        self.hinted = true;
+        if !self.wants_hints() {
+            return;
+        }
+        let core = self.core();
+        let link = |value: Vec<u8>| (Text::from("Link"), Text::Owned(value));
+        let mut fields: Vec<_> = core.early_hints_add.iter().map(|value| link(value.eval(self))).collect();
+        fields.retain(|(_, value)| !value.is_empty());
+        if core.early_hints_learn {
+            self.thread.learned.borrow_mut().get(self, |value| fields.push(link(value.to_vec())));
+        }
+        fields.truncate(HINT_LINKS_MAX);
+        if let Some(interim) = self.interim.as_ref().filter(|_| !fields.is_empty()) {
+            interim.send(103, &fields);
+        }
+    }
+
+    /// When a final response is ready to be sent: remembers its links.
+    pub(crate) fn learn_hints(&self) {
+        if self.core().early_hints_learn {
+            self.thread.learned.borrow_mut().learn(self);
+        }
+    }
+}

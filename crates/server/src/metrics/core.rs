@@ -1,0 +1,104 @@
+//! What belongs to no module: the process, its threads and connections, files, logs.
+
+use super::Scrape;
+use crate::counters::{Count, Counters};
+use brisk_net::blocking;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::Ordering;
+
+pub(super) fn metrics(to: &mut Scrape) {
+    process(to);
+    connections(to);
+    threads(to);
+    files(to);
+    logs(to);
+}
+
+fn process(to: &mut Scrape) {
+    let version = env!("CARGO_PKG_VERSION");
+    to.gauge("brisk_build_info", "The version that runs; the value is 1.", &[("version", version)], 1.0);
+    let generation = to.generation as f64;
+    let help = "Configurations so far: rises by one with each reload that was accepted.";
+    to.gauge("brisk_configuration_generation", help, &[], generation);
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+    to.seconds("process_cpu_seconds_total", "CPU time of the worker process.", &[], seconds);
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let bytes = resident.unwrap_or(0) * rustix::param::page_size() as u64;
+    to.gauge("process_resident_memory_bytes", "Memory of the worker process.", &[], bytes as f64);
+    let pool = blocking::stats();
+    let help = "Threads of the pool for what may block.";
+    to.gauge("brisk_pool_threads", help, &[("state", "idle")], pool.idle as f64);
+    to.gauge("brisk_pool_threads", help, &[("state", "busy")], pool.threads.saturating_sub(pool.idle) as f64);
+    to.gauge("brisk_pool_queue", "Jobs that wait for a thread of the pool.", &[], pool.waiting as f64);
+}
+
+fn connections(to: &mut Scrape) {
+    let totals = to.shared().totals();
+    let help = "Client connections by what they do.";
+    for (state, count) in
+        [("reading", totals.reading), ("writing", totals.writing), ("waiting", totals.waiting())]
+    {
+        to.gauge("brisk_connections", help, &[("state", state)], count as f64);
+    }
+    to.counter(
+        "brisk_connections_accepted_total",
+        "Connections taken from listening sockets.",
+        &[],
+        totals.accepted,
+    );
+    let help = "Connections that a thread serves or has served; those accepted and not handled were dropped.";
+    to.counter("brisk_connections_handled_total", help, &[], totals.handled);
+    to.counter("brisk_http_requests_total", "Requests whose head was read.", &[], totals.requests);
+}
+
+fn threads(to: &mut Scrape) {
+    let shared = to.shared();
+    let loads: Vec<_> = shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).collect();
+    for (index, (load, counters)) in loads.iter().zip(&shared.counters).enumerate() {
+        let labels = [("thread", &*index.to_string())];
+        to.gauge("brisk_thread_connections", "Client connections of each thread.", &labels, *load as f64);
+        let help = "Requests of each thread.";
+        to.counter("brisk_thread_requests_total", help, &labels, counters.requests.get());
+    }
+    let skew = |values: &mut dyn Iterator<Item = f64>| {
+        let (mut max, mut sum) = (0f64, 0f64);
+        values.for_each(|value| (max, sum) = (max.max(value), sum + value));
+        if sum > 0.0 { max * shared.counters.len() as f64 / sum } else { 1.0 }
+    };
+    let help = "How uneven the threads' shares are: the largest divided by the mean; 1 is even.";
+    let connections = skew(&mut loads.iter().map(|load| *load as f64));
+    let requests = skew(&mut shared.counters.iter().map(|counters| counters.requests.get() as f64));
+    to.gauge("brisk_thread_skew", help, &[("of", "connections")], connections);
+    to.gauge("brisk_thread_skew", help, &[("of", "requests")], requests);
+}
+
+fn files(to: &mut Scrape) {
+    let shared = to.shared();
+    let sum =
+        |which: fn(&Counters) -> &Count| shared.counters.iter().map(|own| which(own).get()).sum::<u64>();
+    let help = "Look-ups in the file cache by outcome; a prepared answer needs none.";
+    to.counter("brisk_file_cache_lookups_total", help, &[("outcome", "hit")], sum(|own| &own.file_hits));
+    to.counter("brisk_file_cache_lookups_total", help, &[("outcome", "miss")], sum(|own| &own.file_misses));
+    let help = "Files, and facts about files, that threads keep.";
+    to.gauge("brisk_file_cache_entries", help, &[], sum(|own| &own.file_entries) as f64);
+    to.gauge(
+        "brisk_file_cache_bytes",
+        "File contents that threads keep.",
+        &[],
+        sum(|own| &own.file_bytes) as f64,
+    );
+    let help = "Open descriptors that the file cache keeps.";
+    to.gauge("brisk_file_cache_descriptors", help, &[], sum(|own| &own.file_descriptors) as f64);
+    let help = "Requests answered by an answer that was kept ready.";
+    to.counter("brisk_prepared_answers_total", help, &[], sum(|own| &own.prepared));
+}
+
+fn logs(to: &mut Scrape) {
+    for log in to.logs.clone().iter() {
+        let help = "Log lines that could not be written: a full disk, a reader that is too slow.";
+        let target = log.target.to_string();
+        to.counter("brisk_log_lines_lost_total", help, &[("log", &target)], log.lost());
+    }
+}

@@ -1,0 +1,155 @@
+//! What a `server` block says about TLS.
+
+use super::source::{Pair, Source, Sources};
+use crate::conf::LogTarget;
+use crate::thread::Thread;
+use crate::vars::Template;
+use crate::zone::Zone;
+use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys, Trust};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Memory for sessions that may be resumed with early data, where no cache is configured.
+const EARLY_SESSIONS_BYTES: usize = 4 << 20;
+
+/// `ssl_verify_client`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    #[default]
+    Off,
+    On,
+    Optional,
+    /// Certificates of authorities that are not known here pass.
+    OptionalNoCa,
+}
+
+/// The rules of one server. Also a server without a certificate has some: it may be reached over another one's handshake.
+pub struct Rules {
+    pub verify: Verify,
+    pub trust: Option<Arc<Trust>>,
+    pub depth: u32,
+    /// `ssl_reject_handshake`.
+    pub reject: bool,
+    /// `ssl_handshake_timeout`; none: `client_header_timeout`.
+    pub handshake_timeout: Option<Duration>,
+    /// What handshakes need; nothing without certificates.
+    pub context: Option<Arc<Context>>,
+}
+
+/// Where certificates come from.
+pub enum Certs {
+    /// Read with the configuration.
+    Fixed(Arc<Sources>),
+    /// Their paths have variables in them: read when they are needed.
+    Named {
+        pairs: Vec<(Template, Template)>,
+        /// The main file's folder, where relative paths begin.
+        prefix: String,
+        passwords: Arc<Vec<Vec<u8>>>,
+        cache: Option<Arc<super::source::Cache>>,
+    },
+}
+
+/// Where sessions are kept.
+#[derive(Clone)]
+pub enum Sessions {
+    None,
+    Own(Arc<SessionCache>),
+    Shared(Arc<Zone>),
+    Early,
+}
+
+/// See [`Rules::context`].
+pub struct Context {
+    pub certs: Certs,
+    pub options: ServerOptions,
+    pub sessions: Sessions,
+    /// `ssl_key_log`.
+    pub key_log: Option<LogTarget>,
+    /// With and without HTTP/2 in its ALPN list.
+    built: [OnceLock<Result<ServerContext, String>>; 2],
+}
+
+/// The state of a zone of sessions.
+pub struct SharedSessions(pub Arc<SessionCache>);
+
+impl Context {
+    pub fn new(certs: Certs, options: ServerOptions, sessions: Sessions) -> Context {
+        Context { certs, options, sessions, key_log: None, built: Default::default() }
+    }
+
+    /// What sessions are made with; put together at the first handshake.
+    pub(super) fn get(&self, http2: bool) -> Result<&ServerContext, &str> {
+        self.built[usize::from(http2)].get_or_init(|| self.build(http2)).as_ref().map_err(String::as_str)
+    }
+
+    fn build(&self, http2: bool) -> Result<ServerContext, String> {
+        let mut options = self.options.clone();
+        options.resumption.cache = match &self.sessions {
+            Sessions::None => None,
+            Sessions::Own(cache) => Some(cache.clone()),
+            Sessions::Shared(zone) => Some(zone.state::<SharedSessions>().0.clone()),
+            Sessions::Early => Some(early_sessions()),
+        };
+        options.key_log = self.key_log.clone().map(key_logger);
+        // nginx's list; a client that offers none of these is refused.
+        let alpn: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
+        options.alpn = alpn[usize::from(!http2)..].iter().map(|name| name.to_vec()).collect();
+        let certificates: Arc<dyn Certificates> = match &self.certs {
+            Certs::Fixed(sources) => sources.clone(),
+            Certs::Named { .. } => Arc::new(brisk_tls::Fixed(Arc::new([]))),
+        };
+        ServerContext::new(&options, certificates)
+    }
+
+    /// The sources of certificates that are read with the configuration.
+    pub fn sources(&self) -> &[Arc<Source>] {
+        match &self.certs {
+            Certs::Fixed(sources) => &sources.list,
+            Certs::Named { .. } => &[],
+        }
+    }
+}
+
+/// Writes to the log as the thread has it open at that time.
+fn key_logger(target: LogTarget) -> KeyLogger {
+    Arc::new(move |line| {
+        let live = Thread::current().map(|thread| thread.live());
+        if let Some(log) = live.as_ref().and_then(|live| live.logs.iter().find(|log| log.target == target)) {
+            log.write(line.as_bytes());
+        }
+    })
+}
+
+/// What several paths with variables have come to in one handshake.
+pub(super) fn evaluate(
+    pairs: &[(Template, Template)],
+    prefix: &str,
+    r: &crate::request::Request,
+) -> Vec<Pair> {
+    let text = |template: &Template| {
+        let text = String::from_utf8_lossy(&template.eval(r)).into_owned();
+        let path = text.strip_prefix("store:file:").unwrap_or(&text);
+        let is_whole = path.starts_with('/') || path.starts_with("data:");
+        if is_whole { path.to_string() } else { format!("{prefix}{path}") }
+    };
+    pairs.iter().map(|(certificate, key)| Pair { certificate: text(certificate), key: text(key) }).collect()
+}
+
+/// The keys of tickets where no files are named: one set per lifetime, of the process, so that a reload does not end
+/// sessions.
+pub fn ticket_keys(lifetime_secs: u32) -> Arc<TicketKeys> {
+    static KEYS: Mutex<Option<HashMap<u32, Arc<TicketKeys>>>> = Mutex::new(None);
+    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let keys = keys.get_or_insert_default();
+    keys.entry(lifetime_secs)
+        .or_insert_with(|| Arc::new(TicketKeys::turning(u64::from(lifetime_secs))))
+        .clone()
+}
+
+/// The sessions of servers with early data and without a cache of their own.
+pub fn early_sessions() -> Arc<SessionCache> {
+    static SESSIONS: OnceLock<Arc<SessionCache>> = OnceLock::new();
+    SESSIONS.get_or_init(|| Arc::new(SessionCache::new(EARLY_SESSIONS_BYTES, usize::MAX))).clone()
+}

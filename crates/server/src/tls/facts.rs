@@ -1,0 +1,108 @@
+//! What is known of a client from its handshake, and what that means for its requests.
+
+use super::context::{Rules, Verify};
+use crate::conf::ServerId;
+use crate::connection::Connection;
+use crate::plan::Purity;
+use crate::request::Request;
+use brisk_net::clock;
+use brisk_tls::{Hello, Purpose, Refusal};
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
+
+/// What verification has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The client has shown no certificate.
+    None,
+    Good,
+    Bad(Refusal),
+}
+
+/// See the module's head.
+pub struct Facts {
+    /// The name that the client asked for, as it wrote it.
+    pub name: Option<Box<str>>,
+    /// The same as a host, if there is a server of this name.
+    pub accepted: Option<Box<[u8]>>,
+    /// The server that the name has led to, and the configuration (by its count of reloads) where it has this number.
+    pub server: ServerId,
+    pub generation: u64,
+    /// The rules that the handshake has followed.
+    pub rules: Arc<Rules>,
+    pub hello: Option<Box<Hello>>,
+    /// What is wrong with the client's certificate by what its authority answers now.
+    pub revocation: RefCell<Option<String>>,
+    pub(super) verdict: OnceCell<Verdict>,
+}
+
+impl Facts {
+    /// Whether the client's certificate is trusted.
+    pub fn verdict(&self, conn: &Connection) -> &Verdict {
+        self.verdict.get_or_init(|| {
+            let Some(tls) = conn.io.tls().filter(|_| self.rules.verify != Verify::Off) else {
+                return Verdict::None;
+            };
+            tls.session(|session| {
+                let chain = session.peer_certificates();
+                let Some((leaf, extra)) = chain.split_first() else { return Verdict::None };
+                let empty = brisk_tls::Trust::default();
+                let trust = self.rules.trust.as_deref().unwrap_or(&empty);
+                let now = clock::now().unix_secs;
+                match trust.verify(leaf, extra, Purpose::Client, self.rules.depth, now) {
+                    Ok(_) => Verdict::Good,
+                    Err(refusal) => Verdict::Bad(refusal),
+                }
+            })
+        })
+    }
+}
+
+/// A request for another host than the handshake was for, where that makes a difference.
+pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
+    let Some(facts) = r.conn().secure.get() else { return Ok(()) };
+    let is_other = facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.host);
+    let rules = r.snap().server(r.server).tls.as_ref();
+    if is_other && rules.is_some_and(|rules| rules.verify != Verify::Off) {
+        crate::rlog!(
+            r,
+            Info,
+            "client attempted to request the server name different from the one that was negotiated"
+        );
+        return Err(421);
+    }
+    Ok(())
+}
+
+/// Whether a request may be carried out as far as TLS is concerned.
+pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
+    if r.conn().plain_on_tls.get() {
+        crate::rlog!(r, Info, "client sent plain HTTP request to HTTPS port");
+        return Err(497);
+    }
+    let live = r.live.clone();
+    let Some(rules) = live.snap.server(r.server).tls.as_ref() else { return Ok(()) };
+    if rules.verify == Verify::Off {
+        return Ok(());
+    }
+    // The answer is for this client.
+    r.purity = Purity::Impure;
+    let conn = r.conn.clone().expect("a request has a connection");
+    let Some(facts) = conn.secure.get() else { return Ok(()) };
+    match facts.verdict(&conn) {
+        Verdict::Bad(refusal) if rules.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() => {
+            crate::rlog!(r, Info, "client SSL certificate verify error: {refusal}");
+            return Err(495);
+        }
+        Verdict::None if rules.verify == Verify::On => {
+            crate::rlog!(r, Info, "client sent no required SSL certificate");
+            return Err(496);
+        }
+        _ => {}
+    }
+    if let Some(why) = &*facts.revocation.borrow() {
+        crate::rlog!(r, Info, "client SSL certificate verify error: {why}");
+        return Err(495);
+    }
+    Ok(())
+}

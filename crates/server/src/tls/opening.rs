@@ -1,0 +1,321 @@
+//! The beginning of a TLS connection: from its first byte to a session.
+
+use super::context::{Certs, Context, Rules, evaluate};
+use super::facts::Facts;
+use super::source::{self, Pair};
+use crate::conf::ServerId;
+use crate::connection::Connection;
+use crate::core::LogLevel;
+use crate::h1::serve;
+use crate::request::Request;
+use crate::thread::{Live, Thread};
+use brisk_http::framing::validate_host;
+use brisk_net::{blocking, clock, timeout};
+use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, ServerContext};
+use std::cell::{OnceCell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// RFC 8446 §6: a fatal alert in a record that is not protected.
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// The lists of the ClientHello are kept only if one of these is asked for.
+const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
+const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+
+/// A new connection: does its socket want TLS? Gives the time for its handshake.
+pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
+    let listen = live.snap.listen(conn.listener.id.get()?);
+    let (prefix, server) = match listen.local(|| conn.local()) {
+        Some(local) => (local.prefix, local.default_server),
+        None => (listen.prefix, listen.default_server),
+    };
+    conn.awaits_hello.set(prefix.tls);
+    if !prefix.tls {
+        return None;
+    }
+    live.snap.server(server).tls.as_ref()?.handshake_timeout
+}
+
+/// True until the handshake is complete.
+pub(crate) fn is_opening(conn: &Connection) -> bool {
+    conn.awaits_hello.get()
+        || conn
+            .io
+            .tls()
+            .is_some_and(|tls| !tls.is_established() && !tls.session(brisk_tls::Session::is_early))
+}
+
+/// What has come of the first bytes.
+pub enum Begun {
+    /// The ClientHello is not all there; what has come is in the connection's input.
+    Partial,
+    /// There is none: somebody speaks plain HTTP.
+    Plain,
+    /// From now on the connection is a session.
+    Session,
+    /// As soon as these certificates have been read.
+    Load(Box<Load>),
+    Refused,
+}
+
+/// Certificates that a handshake waits for.
+pub struct Load {
+    pairs: Vec<Pair>,
+    received: Vec<u8>,
+    context: Arc<Context>,
+    http2: bool,
+}
+
+/// Readable before there is a session: on the hot path.
+pub(crate) fn opening(thread: &Rc<Thread>, live: &Rc<Live>, index: u32, conn: &Rc<Connection>, input: &[u8]) {
+    conn.input.borrow_mut().extend_from_slice(input);
+    let go_on = |begin| serve::spawn(thread, index, conn.clone(), Vec::new(), begin);
+    match begin(thread, live, conn) {
+        Begun::Partial if conn.io.is_closed() => {
+            closed(live, conn);
+            thread.release(index);
+        }
+        Begun::Partial => {}
+        Begun::Plain => go_on(serve::Begin::Read),
+        Begun::Load(load) => go_on(serve::Begin::Load(load)),
+        Begun::Refused => thread.release(index),
+        Begun::Session => {
+            let mut buf = [0; 2048];
+            match conn.io.try_read(&mut buf) {
+                Ok(0) => {
+                    closed(live, conn);
+                    thread.release(index);
+                }
+                // Early data.
+                Ok(count) => {
+                    conn.input.borrow_mut().extend_from_slice(&buf[..count]);
+                    go_on(serve::Begin::Read);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if conn.io.tls().is_some_and(brisk_net::Tls::has_control) {
+                        go_on(serve::Begin::Read);
+                    }
+                }
+                Err(error) => {
+                    failed(live, conn, &error);
+                    thread.release(index);
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the connection's input.
+fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
+    let parsed = {
+        let input = conn.input.borrow();
+        match input.first() {
+            None => return Begun::Partial,
+            // As nginx: what is no handshake record, nor SSLv2, is taken for HTTP.
+            Some(&first) if first != 22 && first & 0x80 == 0 => {
+                conn.awaits_hello.set(false);
+                conn.plain_on_tls.set(true);
+                return Begun::Plain;
+            }
+            _ => Hello::parse(&input),
+        }
+    };
+    let hello = match parsed {
+        Ok(Parsed::Partial) if conn.input.borrow().len() < 2 * HELLO_BYTES_MAX => return Begun::Partial,
+        Ok(Parsed::Complete(hello)) => *hello,
+        // The session will find the fault again, and say so to the client.
+        _ => Hello::default(),
+    };
+    conn.awaits_hello.set(false);
+    let mut r = thread.take_request();
+    let begun = choose(live, conn, hello, &mut r);
+    thread.put_request(r);
+    begun
+}
+
+/// The server by the client's name, its context, its certificates.
+fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Request) -> Begun {
+    let Some(id) = conn.listener.id.get() else { return Begun::Refused };
+    let listen = live.snap.listen(id);
+    let (names, default) = match listen.local(|| conn.local()) {
+        Some(local) => (&local.names, local.default_server),
+        None => (&listen.names, listen.default_server),
+    };
+    r.conn = Some(conn.clone());
+    (r.server, r.loc) = (default, live.snap.server(default).root);
+    let name = hello.server_name.take();
+    let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
+    let found = host.as_ref().and_then(|host| names.find(r, &host.name));
+    let server = found.unwrap_or(default);
+    (r.server, r.loc) = (server, live.snap.server(server).root);
+    let Some((rules, context)) = context(live, server, default) else {
+        refuse(live, conn, &INTERNAL_ERROR, "no suitable certificate");
+        return Begun::Refused;
+    };
+    let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
+    let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
+    let hello = keeps.then(|| Box::new(hello));
+    let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
+    let _ = conn.secure.set(Box::new(Facts {
+        name,
+        accepted,
+        server,
+        generation: live.generation,
+        rules,
+        hello,
+        revocation: RefCell::default(),
+        verdict: OnceCell::new(),
+    }));
+    let Some(context) = context.filter(|_| !is_rejected) else {
+        refuse(live, conn, &UNRECOGNIZED_NAME, "callback failed");
+        return Begun::Refused;
+    };
+    let http2 = false;
+    let received = conn.input.take();
+    match &context.certs {
+        Certs::Fixed(_) => start(live, conn, &context, http2, received, None),
+        Certs::Named { pairs, prefix, cache, .. } => {
+            let pairs = evaluate(pairs, prefix, r);
+            let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
+            match cached {
+                Some(certified) => start(live, conn, &context, http2, received, Some(certified)),
+                None => Begun::Load(Box::new(Load { pairs, received, context, http2 })),
+            }
+        }
+    }
+}
+
+/// The rules and the context of a server; of the default one if it has no certificates, as in nginx.
+fn context(live: &Live, server: ServerId, default: ServerId) -> Option<(Arc<Rules>, Option<Arc<Context>>)> {
+    let rules = |server| live.snap.server(server).tls.clone();
+    let own = rules(server).filter(|rules| rules.context.is_some() || rules.reject);
+    let rules = own.or_else(|| rules(default))?;
+    let context = rules.context.clone();
+    Some((rules, context))
+}
+
+fn start(
+    live: &Live,
+    conn: &Connection,
+    context: &Context,
+    http2: bool,
+    received: Vec<u8>,
+    certified: Option<Arc<[Certified]>>,
+) -> Begun {
+    let made = context.get(http2).map_err(str::to_string).and_then(|base| {
+        let session = |context: &ServerContext| context.session().map_err(|error| error.to_string());
+        match certified {
+            None => session(base),
+            Some(certified) => session(&base.with_certificates(Arc::new(brisk_tls::Fixed(certified)))),
+        }
+    });
+    match made {
+        Ok(session) => {
+            conn.io.start_tls(session, received);
+            Begun::Session
+        }
+        Err(why) => {
+            refuse(live, conn, &INTERNAL_ERROR, &why);
+            Begun::Refused
+        }
+    }
+}
+
+/// Reads certificates from the disk, then begins the session; false if there is none.
+pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
+    let Load { pairs, received, context, http2 } = load;
+    let Certs::Named { passwords, cache, .. } = &context.certs else { return false };
+    let mut certified = Vec::new();
+    for pair in pairs {
+        let known = cache.as_ref().and_then(|cache| cache.get(&pair));
+        let loaded = match known {
+            Some(known) => Ok(known),
+            None => {
+                let (wanted, passwords) = (pair.clone(), passwords.clone());
+                match blocking::run(move || source::load(&wanted, &passwords)) {
+                    Ok(job) => job.await,
+                    Err(_) => Err("the queue of the thread pool is full".to_string()),
+                }
+            }
+        };
+        match loaded {
+            Ok(one) => {
+                if let Some(cache) = cache {
+                    cache.put(&pair, &one);
+                }
+                certified.push(one);
+            }
+            Err(why) => {
+                log(live, conn, LogLevel::Error, format_args!("{why}"));
+                let _ = conn.io.try_write(&INTERNAL_ERROR);
+                return false;
+            }
+        }
+    }
+    matches!(start(live, conn, &context, http2, received, Some(certified.into())), Begun::Session)
+}
+
+/// Waits for the ClientHello where a task has the connection; false if there will be no session.
+pub(crate) async fn wait(thread: &Rc<Thread>, conn: &Rc<Connection>) -> bool {
+    let live = thread.live();
+    let deadline_ms = conn.started.mono_ms + live.header_timeout(&conn.listener).as_millis() as u64;
+    let mut buf = vec![0; 4096];
+    loop {
+        match begin(thread, &live, conn) {
+            Begun::Plain | Begun::Session => return true,
+            Begun::Load(load) => return finish(&live, conn, *load).await,
+            Begun::Refused => return false,
+            Begun::Partial => {}
+        }
+        let left = Duration::from_millis(deadline_ms.saturating_sub(clock::mono_ms()));
+        match timeout(left, conn.io.read(&mut buf)).await {
+            Ok(Ok(count)) if count > 0 => conn.input.borrow_mut().extend_from_slice(&buf[..count]),
+            Ok(_) => {
+                closed(&live, conn);
+                return false;
+            }
+            Err(_) => {
+                timed_out(&live, conn);
+                return false;
+            }
+        }
+    }
+}
+
+fn refuse(live: &Live, conn: &Connection, alert: &[u8], why: &str) {
+    let _ = conn.io.try_write(alert);
+    log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed (SSL: error:{why})"));
+}
+
+/// The client has gone in the middle of the handshake.
+pub(crate) fn closed(live: &Live, conn: &Connection) {
+    if is_opening(conn) {
+        log(live, conn, LogLevel::Info, format_args!("peer closed connection in SSL handshake"));
+    }
+}
+
+/// The time for the handshake is over.
+pub(crate) fn timed_out(live: &Live, conn: &Connection) {
+    if is_opening(conn) {
+        log(live, conn, LogLevel::Info, format_args!("client timed out (110: Connection timed out)"));
+    }
+}
+
+/// A read has failed.
+pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
+    if conn.io.tls().is_none() {
+        return;
+    }
+    let level = if is_opening(conn) { "SSL_do_handshake() failed" } else { "SSL_read() failed" };
+    match error.get_ref() {
+        Some(why) => log(live, conn, LogLevel::Info, format_args!("{level} ({why})")),
+        None => log(live, conn, LogLevel::Info, format_args!("{level} ({})", brisk_conf::os_text(error))),
+    }
+}
+
+fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {
+    crate::log::connection(live, conn, level, format_args!("{what} while SSL handshaking"));
+}

@@ -1,0 +1,194 @@
+//! Certificates with their keys: read with the configuration, made usable at their first handshake, replaced when the files
+//! have changed.
+
+use brisk_tls::{Certificates, Certified, PrivateKey};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// What files have given.
+pub struct Parsed {
+    /// DER, the certificate first.
+    chain: Vec<Vec<u8>>,
+    key: PrivateKey,
+}
+
+impl Parsed {
+    /// Reads both texts; nothing is computed yet. The error is nginx's line.
+    pub fn new(pair: &Pair, certificate: &[u8], key: &[u8], passwords: &[Vec<u8>]) -> Result<Parsed, String> {
+        let chain = brisk_tls::chain(certificate).map_err(|why| {
+            format!(
+                "cannot load certificate \"{}\": PEM_read_bio_X509() failed (SSL: error:{why})",
+                pair.certificate
+            )
+        })?;
+        let key = PrivateKey::from_pem(key, passwords)
+            .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))?;
+        if key.belongs_to(&chain[0].clone().into()) == Some(false) {
+            return Err(format!(
+                "SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: error:05800074:x509 certificate routines::key values mismatch)",
+                pair.key
+            ));
+        }
+        Ok(Parsed { chain, key })
+    }
+
+    fn certified(self, pair: &Pair, staple: Option<Vec<u8>>) -> Result<Certified, String> {
+        Certified::new(self.chain, &self.key, staple)
+            .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))
+    }
+}
+
+enum State {
+    Parsed(Parsed),
+    Ready(Certified),
+    /// The key cannot be used.
+    Broken(String),
+}
+
+/// One certificate of a configuration.
+pub struct Source {
+    pub pair: Pair,
+    passwords: Arc<Vec<Vec<u8>>>,
+    state: RwLock<State>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.pair.certificate)
+    }
+}
+
+impl Source {
+    pub fn new(pair: Pair, parsed: Parsed, passwords: Arc<Vec<Vec<u8>>>) -> Source {
+        Source { pair, passwords, state: RwLock::new(State::Parsed(parsed)) }
+    }
+
+    /// The certificate with a key that signs; made at the first call.
+    pub fn get(&self) -> Result<Certified, String> {
+        match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
+            State::Ready(certified) => return Ok(certified.clone()),
+            State::Broken(why) => return Err(why.clone()),
+            State::Parsed(_) => {}
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let State::Parsed(_) = &*state
+            && let State::Parsed(parsed) = std::mem::replace(&mut *state, State::Broken(String::new()))
+        {
+            *state = match parsed.certified(&self.pair, None) {
+                Ok(certified) => State::Ready(certified),
+                Err(why) => State::Broken(why),
+            };
+        }
+        match &*state {
+            State::Ready(certified) => Ok(certified.clone()),
+            State::Broken(why) => Err(why.clone()),
+            State::Parsed(_) => Err(String::new()),
+        }
+    }
+
+    /// Takes what the files hold now. With an error everything stays as it is.
+    pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
+        let certified = parsed.certified(&self.pair, None)?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Ready(certified);
+        Ok(())
+    }
+
+    /// Sends this OCSP response with the certificate from now on.
+    pub fn staple(&self, response: Option<Vec<u8>>) -> Result<(), String> {
+        let certified = self.get()?.stapled(response);
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Ready(certified);
+        Ok(())
+    }
+}
+
+/// The certificates of one server.
+#[derive(Debug)]
+pub struct Sources {
+    pub list: Vec<Arc<Source>>,
+}
+
+impl Certificates for Sources {
+    fn get(&self) -> Arc<[Certified]> {
+        self.list.iter().filter_map(|source| source.get().ok()).collect()
+    }
+}
+
+/// `ssl_certificate_cache`: certificates whose paths have variables in them.
+#[derive(Debug)]
+pub struct Cache {
+    pub max: usize,
+    pub inactive: Duration,
+    pub valid: Duration,
+    entries: Mutex<HashMap<Pair, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    certified: Certified,
+    loaded: Instant,
+    used: Instant,
+}
+
+impl Cache {
+    pub fn new(max: usize, inactive: Duration, valid: Duration) -> Cache {
+        Cache { max, inactive, valid, entries: Mutex::default() }
+    }
+
+    pub(super) fn get(&self, pair: &Pair) -> Option<Certified> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let entry = entries.get_mut(pair)?;
+        if now - entry.loaded > self.valid || now - entry.used > self.inactive {
+            entries.remove(pair);
+            return None;
+        }
+        entry.used = now;
+        Some(entry.certified.clone())
+    }
+
+    pub(super) fn put(&self, pair: &Pair, certified: &Certified) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        entries.retain(|_, entry| now - entry.used <= self.inactive);
+        while entries.len() >= self.max {
+            let Some(oldest) =
+                entries.iter().min_by_key(|(_, entry)| entry.used).map(|(pair, _)| pair.clone())
+            else {
+                break;
+            };
+            entries.remove(&oldest);
+        }
+        entries.insert(pair.clone(), Entry { certified: certified.clone(), loaded: now, used: now });
+    }
+}
+
+/// Reads a pair from the disk. `data:` in front of a text is the text itself, as in nginx.
+pub(super) fn load(pair: &Pair, passwords: &[Vec<u8>]) -> Result<Certified, String> {
+    let certificate = read("certificate", &pair.certificate)?;
+    let key = read("certificate key", &pair.key)?;
+    Parsed::new(pair, &certificate, &key, passwords)?.certified(pair, None)
+}
+
+fn read(what: &str, name: &str) -> Result<Vec<u8>, String> {
+    if let Some(text) = name.strip_prefix("data:") {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let path = name;
+    std::fs::read(Path::new(path)).map_err(|error| {
+        let why = brisk_conf::os_text(&error);
+        format!(
+            "cannot load {what} \"{path}\": BIO_new_file() failed (SSL: error:80000002:system library::{why})"
+        )
+    })
+}

@@ -1,0 +1,163 @@
+//! What a client does in handshakes: one [`ClientContext`] per place that connects, built once; it keeps the sessions.
+
+use crate::error::Error;
+use crate::server::{Certified, handshake_signature, provider};
+use crate::session::Session;
+use crate::suites::{Groups, Suites, Versions};
+use crate::verify::{self, Purpose, Refusal, Trust};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use std::fmt;
+use std::sync::Arc;
+
+/// Servers whose sessions are kept.
+const SESSIONS_MAX: usize = 256;
+
+/// What a context is made of.
+#[derive(Clone, Default)]
+pub struct ClientOptions {
+    pub versions: Versions,
+    pub suites: Suites,
+    pub groups: Groups,
+    /// Whom to trust, and intermediate certificates at most; `None`: any certificate is taken.
+    pub verify: Option<(Arc<Trust>, u32)>,
+    /// Presented when the server asks for one.
+    pub certificate: Option<Certified>,
+    pub alpn: Vec<Vec<u8>>,
+    /// No session is resumed.
+    pub no_resumption: bool,
+    pub key_log: Option<crate::server::KeyLogger>,
+}
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct ClientContext {
+    named: Arc<ClientConfig>,
+    /// The same without server_name.
+    nameless: Arc<ClientConfig>,
+    verify: Option<(Arc<Trust>, u32)>,
+}
+
+/// Why a server's certificate is not taken. In nginx's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    Refused(Refusal),
+    OtherName(String),
+}
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distrust::Refused(refusal) => write!(f, "upstream SSL certificate verify error: {refusal}"),
+            Distrust::OtherName(name) => write!(f, "upstream SSL certificate does not match \"{name}\""),
+        }
+    }
+}
+
+impl ClientContext {
+    pub fn new(options: &ClientOptions) -> Result<ClientContext, String> {
+        let base = CryptoProvider {
+            cipher_suites: options.suites.of(options.versions),
+            kx_groups: options.groups.0.clone(),
+            ..(**provider()).clone()
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(base))
+            .with_protocol_versions(&options.versions.list())
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyServer));
+        let mut config = match &options.certificate {
+            None => builder.with_no_client_auth(),
+            Some(certified) => {
+                let resolver = SingleCertAndKey::from(certified.0.clone());
+                builder.with_client_cert_resolver(Arc::new(resolver))
+            }
+        };
+        config.alpn_protocols.clone_from(&options.alpn);
+        config.resumption = if options.no_resumption {
+            Resumption::disabled()
+        } else {
+            Resumption::in_memory_sessions(SESSIONS_MAX)
+        };
+        if let Some(logger) = &options.key_log {
+            config.key_log = Arc::new(crate::server::Logger(logger.clone()));
+        }
+        let mut nameless = config.clone();
+        nameless.enable_sni = false;
+        Ok(ClientContext {
+            named: Arc::new(config),
+            nameless: Arc::new(nameless),
+            verify: options.verify.clone(),
+        })
+    }
+
+    /// A session with the server called `name`, which is sent to it if `send_name`. Its first input is empty.
+    pub fn session(&self, name: &str, send_name: bool) -> Result<Session, Error> {
+        let parsed = ServerName::try_from(name.to_string());
+        // What cannot be sent as a name still has a place to keep its sessions at.
+        let (config, name) = match parsed {
+            Ok(name) if send_name => (&self.named, name),
+            Ok(name) => (&self.nameless, name),
+            Err(_) => (&self.nameless, ServerName::try_from("unnamed.invalid").expect("a host name")),
+        };
+        Ok(Session::client(UnbufferedClientConnection::new(config.clone(), name)?))
+    }
+
+    /// Whether the server is who it should be: to be asked when the handshake is complete, before anything is sent. Also
+    /// resumed sessions are checked.
+    pub fn check(&self, session: &Session, name: &str, now: i64) -> Result<(), Distrust> {
+        let Some((trust, depth)) = &self.verify else { return Ok(()) };
+        let chain = session.peer_certificates();
+        let Some((leaf, extra)) = chain.split_first() else {
+            return Err(Distrust::Refused(Refusal::MALFORMED));
+        };
+        trust.verify(leaf, extra, Purpose::Server, *depth, now).map_err(Distrust::Refused)?;
+        if !verify::is_for_host(leaf, name) {
+            return Err(Distrust::OtherName(name.to_string()));
+        }
+        Ok(())
+    }
+}
+
+/// Takes any certificate of which the server has the key; [`ClientContext::check`] looks at it.
+#[derive(Debug)]
+struct AnyServer;
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        handshake_signature(message, cert, signed, false)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        handshake_signature(message, cert, signed, true)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

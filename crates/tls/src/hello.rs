@@ -1,0 +1,265 @@
+//! The client's first message, read only as far as the choice of a configuration needs it (RFC 8446 §4.1.2).
+//!
+//! The session reads it again, strictly. What is refused here is what would not even be understood there.
+
+use crate::session::RECORD_PLAIN_MAX;
+
+/// Bytes of a ClientHello, at most: with post-quantum keys and long lists they have some 2 KiB.
+pub const HELLO_BYTES_MAX: usize = 64 * 1024;
+
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const GROUPS: u16 = 10;
+const SCHEMES: u16 = 13;
+const ALPN: u16 = 16;
+const VERSIONS: u16 = 43;
+
+/// What a client offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The name it wants to reach (RFC 6066 §3), as sent.
+    pub server_name: Option<Box<str>>,
+    pub ciphers: Box<[u16]>,
+    pub groups: Box<[u16]>,
+    pub schemes: Box<[u16]>,
+    /// Protocol versions; empty: only what the legacy field says (1.2 or older).
+    pub versions: Box<[u16]>,
+    pub alpn: Vec<Box<[u8]>>,
+}
+
+/// What the bytes so far are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    Partial,
+    Complete(Box<Hello>),
+}
+
+/// The bytes are no ClientHello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHello;
+
+impl Hello {
+    /// Reads the records at the start of a connection.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed, NoHello> {
+        // Who sends it byte by byte must not have it looked through each time.
+        if let Some(&[HANDSHAKE, 3, _, _, _, CLIENT_HELLO, a, b, c]) = bytes.first_chunk::<9>() {
+            let need = u32::from_be_bytes([0, a, b, c]) as usize;
+            if need <= HELLO_BYTES_MAX && bytes.len() < 9 + need {
+                return if records_are_sound(bytes) { Ok(Parsed::Partial) } else { Err(NoHello) };
+            }
+        }
+        let Some(message) = message(bytes)? else { return Ok(Parsed::Partial) };
+        let hello = Hello::read(&mut Reader(&message)).ok_or(NoHello)?;
+        Ok(Parsed::Complete(Box::new(hello)))
+    }
+
+    fn read(r: &mut Reader<'_>) -> Option<Hello> {
+        let mut hello = Hello::default();
+        // legacy_version, random, legacy_session_id
+        r.take(2 + 32)?;
+        r.vector8()?;
+        hello.ciphers = r.vector16()?.numbers()?;
+        r.vector8()?;
+        if r.0.is_empty() {
+            return Some(hello);
+        }
+        let mut extensions = r.vector16()?;
+        while !extensions.0.is_empty() {
+            let kind = extensions.u16()?;
+            let mut body = extensions.vector16()?;
+            match kind {
+                SERVER_NAME => hello.server_name = server_name(&mut body.vector16()?)?,
+                GROUPS => hello.groups = body.vector16()?.numbers()?,
+                SCHEMES => hello.schemes = body.vector16()?.numbers()?,
+                VERSIONS => hello.versions = body.vector8()?.numbers()?,
+                ALPN => {
+                    let mut list = body.vector16()?;
+                    while !list.0.is_empty() {
+                        hello.alpn.push(list.vector8()?.0.into());
+                    }
+                }
+                _ => {}
+            }
+        }
+        r.0.is_empty().then_some(hello)
+    }
+}
+
+/// Whether all record heads that are there are those of handshake records. Looks at heads only.
+fn records_are_sound(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(head) = rest.first_chunk::<5>() {
+        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
+        if head[0] != HANDSHAKE || head[1] != 3 || len == 0 || len > RECORD_PLAIN_MAX {
+            return false;
+        }
+        rest = rest.get(5 + len..).unwrap_or_default();
+    }
+    rest.first().is_none_or(|&kind| kind == HANDSHAKE)
+}
+
+/// The handshake message in the records, without its head; `None` if it is not all there.
+fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NoHello> {
+    let mut rest = bytes;
+    let mut message = Vec::new();
+    loop {
+        if let Some((&kind, tail)) = message.split_first() {
+            if kind != CLIENT_HELLO {
+                return Err(NoHello);
+            }
+            if let Some((len, body)) = tail.split_first_chunk::<3>() {
+                let len = u32::from_be_bytes([0, len[0], len[1], len[2]]) as usize;
+                if len > HELLO_BYTES_MAX {
+                    return Err(NoHello);
+                }
+                if body.len() >= len {
+                    return Ok(Some(body[..len].to_vec()));
+                }
+            }
+        }
+        match rest.first() {
+            Some(&HANDSHAKE) | None => {}
+            Some(_) => return Err(NoHello),
+        }
+        let Some((head, tail)) = rest.split_first_chunk::<5>() else { return Ok(None) };
+        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
+        // RFC 8446 §5.1: no record without content, none too large; any 3.x is let through.
+        if head[1] != 3 || len == 0 || len > RECORD_PLAIN_MAX {
+            return Err(NoHello);
+        }
+        let part = &tail[..len.min(tail.len())];
+        // Even before the record is whole its first byte says what it is.
+        if message.is_empty() && part.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
+            return Err(NoHello);
+        }
+        if part.len() < len {
+            return Ok(None);
+        }
+        message.extend_from_slice(part);
+        rest = &tail[len..];
+    }
+}
+
+/// The first host name of a server_name extension; `None` for bytes that are none.
+#[allow(clippy::option_option)]
+fn server_name(list: &mut Reader<'_>) -> Option<Option<Box<str>>> {
+    let mut name = None;
+    while !list.0.is_empty() {
+        let kind = list.take(1)?[0];
+        let text = list.vector16()?;
+        if kind == 0 && name.is_none() {
+            name = Some(std::str::from_utf8(text.0).ok()?.into());
+        }
+    }
+    Some(name)
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        let (head, tail) = self.0.split_first_chunk::<2>()?;
+        self.0 = tail;
+        Some(u16::from_be_bytes(*head))
+    }
+
+    fn vector8(&mut self) -> Option<Reader<'a>> {
+        let len = usize::from(self.take(1)?[0]);
+        self.take(len).map(Reader)
+    }
+
+    fn vector16(&mut self) -> Option<Reader<'a>> {
+        let len = usize::from(self.u16()?);
+        self.take(len).map(Reader)
+    }
+
+    fn numbers(self) -> Option<Box<[u16]>> {
+        let (pairs, rest) = self.0.as_chunks::<2>();
+        rest.is_empty().then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector16(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
+    }
+
+    fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
+        [&kind.to_be_bytes()[..], &vector16(body)].concat()
+    }
+
+    fn hello() -> Vec<u8> {
+        let name = [&[0][..], &vector16(b"example.com")].concat();
+        let extensions = [
+            extension(SERVER_NAME, &vector16(&name)),
+            extension(GROUPS, &vector16(&[0x11, 0xec, 0, 0x1d])),
+            extension(ALPN, &vector16(b"\x02h2\x08http/1.1")),
+            extension(VERSIONS, &[4, 3, 4, 3, 3]),
+            extension(0xff01, &[0]),
+        ]
+        .concat();
+        let body =
+            [&[3, 3][..], &[7; 32], &[0], &vector16(&[0x13, 1, 0xc0, 0x2f]), &[1, 0], &vector16(&extensions)]
+                .concat();
+        [&[CLIENT_HELLO][..], &(body.len() as u32).to_be_bytes()[1..], &body].concat()
+    }
+
+    fn records(message: &[u8], size: usize) -> Vec<u8> {
+        message.chunks(size).flat_map(|part| [&[HANDSHAKE, 3, 1][..], &vector16(part)].concat()).collect()
+    }
+
+    #[test]
+    fn a_hello_in_any_pieces_is_read() {
+        for size in [1, 3, 50, 4096] {
+            let bytes = records(&hello(), size);
+            for end in 0..bytes.len() {
+                assert_eq!(Hello::parse(&bytes[..end]), Ok(Parsed::Partial), "{end} of records of {size}");
+            }
+            let Ok(Parsed::Complete(hello)) = Hello::parse(&bytes) else { panic!("records of {size}") };
+            assert_eq!(hello.server_name.as_deref(), Some("example.com"));
+            assert_eq!((&*hello.ciphers, &*hello.groups), (&[0x1301, 0xc02f][..], &[0x11ec, 0x1d][..]));
+            assert_eq!(&*hello.versions, &[0x0304, 0x0303]);
+            assert_eq!(hello.alpn.iter().map(|p| &**p).collect::<Vec<_>>(), [&b"h2"[..], b"http/1.1"]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_hello_is_refused() {
+        let whole = records(&hello(), 4096);
+        let changed = |at: usize, to: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = to;
+            bytes
+        };
+        let cases: &[&[u8]] = &[
+            b"GET / HTTP/1.1\r\n",
+            &[HANDSHAKE, 3, 1, 0, 0],
+            &[HANDSHAKE, 3, 1, 0xff, 0xff],
+            &[HANDSHAKE, 3, 1, 0, 4, 2],
+            &[HANDSHAKE, 3, 1, 0, 4, 1, 0xff, 0, 0],
+            &changed(0, 23),
+            &changed(1, 2),
+            // The session's id is longer than what is left.
+            &changed(5 + 4 + 34, 0xff),
+        ];
+        for bytes in cases {
+            assert_eq!(Hello::parse(bytes), Err(NoHello), "{bytes:x?}");
+        }
+        // No change of a byte is a panic.
+        for at in 0..whole.len() {
+            for to in [0, 1, 0x7f, 0xff] {
+                let _ = Hello::parse(&changed(at, to));
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! TLS without I/O: sessions, what they are configured from, certificates and keys.
+//!
+//! The protocol itself is a library's. Here is what a server in nginx's clothes needs around it: OpenSSL's lists and names,
+//! encrypted keys, tickets, a cache of sessions, verification of chains with OpenSSL's verdicts.
+#![forbid(unsafe_code)]
+
+pub mod certificate;
+mod client;
+mod compress;
+mod constraints;
+mod crl;
+mod der;
+mod error;
+mod hello;
+pub mod issue;
+mod key;
+pub mod names;
+mod pem;
+mod server;
+mod session;
+mod sessions;
+mod suites;
+mod ticket;
+pub mod verify;
+
+pub use certificate::Certificate;
+pub use client::{ClientContext, ClientOptions, Distrust};
+pub use error::Error;
+pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Parsed};
+pub use key::{PrivateKey, passwords};
+pub use pem::encode as pem_encode;
+pub use server::{
+    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, chain, context_id,
+};
+pub use session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
+pub use sessions::SessionCache;
+pub use suites::{Groups, ListError, Suites, Versions};
+pub use ticket::TicketKeys;
+pub use verify::{Purpose, Refusal, Trust};

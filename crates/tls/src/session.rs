@@ -1,0 +1,384 @@
+//! One TLS session, free of I/O: records in, plaintext out, and the other way round.
+//!
+//! The library's unbuffered interface is used: nothing is kept between calls but what the protocol needs. Whoever owns
+//! the session keeps what was left over of its input, and sends what it has put out.
+
+use crate::error::Error;
+use crate::names;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, ReadEarlyData, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+
+/// Most plaintext in a record (RFC 8446 §5.1).
+pub const RECORD_PLAIN_MAX: usize = 16_384;
+/// Most bytes of a record: header, plaintext, and what protects it (RFC 5246 §6.2.3 allows 2048 more).
+pub const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAIN_MAX + 2048;
+/// Input that is kept because it is not whole, at most: a handshake message may span records, but not without end.
+const LEFT_BYTES_MAX: usize = 96 * 1024;
+/// Room that sealing one record takes besides its plaintext: header, explicit nonce, content type, tag.
+const SEAL_OVERHEAD: usize = 40;
+
+enum Side {
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+/// See the module's head.
+pub struct Session {
+    side: Side,
+    /// Plaintext of one record, at most.
+    record_plain: usize,
+    /// Input that is not whole yet, as the library has left it.
+    left: Vec<u8>,
+    progress: Progress,
+}
+
+#[derive(Default)]
+struct Progress {
+    established: bool,
+    peer_closed: bool,
+    /// Data came before the handshake was complete (RFC 8446 §2.3).
+    early: bool,
+    failed: bool,
+}
+
+/// Both sides' connections, as the work on records needs them.
+trait Conn {
+    type Data;
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn early(data: ReadEarlyData<'_, '_, Self::Data>, plain: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+}
+
+impl Conn for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+
+    fn early(mut data: ReadEarlyData<'_, '_, Self::Data>, plain: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        while let Some(record) = data.next_record() {
+            plain(record?.payload);
+        }
+        Ok(())
+    }
+}
+
+impl Conn for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+
+    fn early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Session {
+    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize) -> Session {
+        let record_plain = record_plain.clamp(1, RECORD_PLAIN_MAX);
+        Session {
+            side: Side::Server(Box::new(conn)),
+            record_plain,
+            left: Vec::new(),
+            progress: Progress::default(),
+        }
+    }
+
+    pub(crate) fn client(conn: UnbufferedClientConnection) -> Session {
+        let side = Side::Client(Box::new(conn));
+        Session { side, record_plain: RECORD_PLAIN_MAX, left: Vec::new(), progress: Progress::default() }
+    }
+
+    /// Works through what has come. Plaintext is handed to `plain`, records to be sent are appended to `out` — also
+    /// with an error, which has an alert for the peer. After an error the session is of no more use. What is not whole yet
+    /// is kept.
+    ///
+    /// A client's first call has an empty input and puts out the ClientHello.
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if self.progress.failed {
+            return Err(Error::Over);
+        }
+        let mut joined = self.take_left();
+        if joined.is_empty() {
+            let (used, result) = self.work(input, plain, out);
+            self.left.extend_from_slice(&input[used..]);
+            return self.worked(result);
+        }
+        joined.extend_from_slice(input);
+        let (used, result) = self.work(&mut joined, plain, out);
+        joined.drain(..used);
+        self.left = if joined.is_empty() { Vec::new() } else { joined };
+        self.worked(result)
+    }
+
+    /// The start of a record, or of a message in several, that [`Session::receive`] keeps. Whoever takes it must offer it
+    /// again, unchanged, before what comes behind it — and before anything else is done: that saves a copy.
+    pub fn take_left(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// How much [`Session::take_left`] would give.
+    pub fn left(&self) -> usize {
+        self.left.len()
+    }
+
+    fn worked(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        if result.is_ok() && self.left.len() > LEFT_BYTES_MAX {
+            self.progress.failed = true;
+            return Err(Error::Library("packet length too long".to_string()));
+        }
+        if result.is_ok() && !self.progress.established {
+            self.progress.established = !self.common().is_handshaking();
+        }
+        result
+    }
+
+    /// Turns of the protocol until it waits for the peer. Gives how much of the input is done with.
+    fn work(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<(), Error>) {
+        let mut used = 0;
+        loop {
+            let (discard, turn) = self.turn(&mut input[used..], plain, out);
+            used += discard;
+            match turn {
+                Ok(true) => {}
+                Ok(false) => return (used, Ok(())),
+                Err(error) => {
+                    self.progress.failed = true;
+                    // What is queued now is the alert that says why.
+                    let _ = self.turn(&mut input[used..], plain, out);
+                    return (used, Err(error));
+                }
+            }
+        }
+    }
+
+    fn turn(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<bool, Error>) {
+        match &mut self.side {
+            Side::Server(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
+            Side::Client(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
+        }
+    }
+
+    /// Seals `plain` in records as large as they may be, appended to `out`. Records of the handshake that wait come
+    /// before them. [`Error::NotReady`]: the handshake is not far enough.
+    pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let room = plain.len() + plain.len().div_ceil(self.record_plain) * SEAL_OVERHEAD;
+        self.write(Put::Data(plain), room, out)
+    }
+
+    /// Seals a close_notify (RFC 8446 §6.1): the peer knows then that nothing was cut off.
+    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.write(Put::Close, SEAL_OVERHEAD, out)
+    }
+
+    fn write(&mut self, what: Put<'_>, room: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        if self.progress.failed {
+            return Err(Error::Over);
+        }
+        // The library finds its way in what it has seen before: it must be shown it each time.
+        match &mut self.side {
+            Side::Server(conn) => write(&mut **conn, &mut self.left, what, room, out),
+            Side::Client(conn) => write(&mut **conn, &mut self.left, what, room, out),
+        }
+    }
+
+    fn common(&self) -> &CommonState {
+        match &self.side {
+            Side::Server(conn) => conn,
+            Side::Client(conn) => conn,
+        }
+    }
+
+    /// The handshake is complete.
+    pub fn is_established(&self) -> bool {
+        self.progress.established
+    }
+
+    /// The peer has said that it sends nothing more.
+    pub fn is_peer_closed(&self) -> bool {
+        self.progress.peer_closed
+    }
+
+    /// Data has come in the client's first flight, and the handshake is not complete: it may be a replay.
+    pub fn is_early(&self) -> bool {
+        self.progress.early && !self.progress.established
+    }
+
+    /// There was an error.
+    pub fn is_failed(&self) -> bool {
+        self.progress.failed
+    }
+
+    pub fn is_resumed(&self) -> bool {
+        self.common().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// `TLSv1.2`, `TLSv1.3`; nothing before it is agreed.
+    pub fn version(&self) -> &'static str {
+        match self.common().protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => "",
+        }
+    }
+
+    /// OpenSSL's name of the cipher suite.
+    pub fn cipher(&self) -> &'static str {
+        let suite = self.common().negotiated_cipher_suite();
+        suite.and_then(|suite| names::cipher(u16::from(suite.suite()))).unwrap_or_default()
+    }
+
+    /// OpenSSL's name of the group that keys were exchanged in.
+    pub fn group(&self) -> &'static str {
+        let group = self.common().negotiated_key_exchange_group();
+        group.and_then(|group| names::group(u16::from(group.name()))).unwrap_or_default()
+    }
+
+    /// The protocol agreed on by ALPN.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.common().alpn_protocol()
+    }
+
+    /// The peer's certificate and those it sent with it; empty without.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        self.common().peer_certificates().unwrap_or_default()
+    }
+}
+
+/// One turn of the protocol: how much input is done with, and whether to go on.
+fn turn<C: Conn>(
+    conn: &mut C,
+    input: &mut [u8],
+    plain: &mut dyn FnMut(&[u8]),
+    out: &mut Vec<u8>,
+    progress: &mut Progress,
+) -> (usize, Result<bool, Error>) {
+    let UnbufferedStatus { discard, state } = conn.process(input);
+    let again = match state {
+        Err(error) => Err(error.into()),
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+            match traffic.next_record() {
+                Some(Ok(record)) => plain(record.payload),
+                Some(Err(error)) => break Err(error.into()),
+                None => break Ok(true),
+            }
+        },
+        Ok(ConnectionState::ReadEarlyData(data)) => {
+            progress.early = true;
+            C::early(data, plain).map(|()| true)
+        }
+        Ok(ConnectionState::EncodeTlsData(mut data)) => encode(out, |room| data.encode(room)).map(|()| true),
+        Ok(ConnectionState::TransmitTlsData(data)) => {
+            data.done();
+            Ok(true)
+        }
+        Ok(ConnectionState::PeerClosed) => {
+            progress.peer_closed = true;
+            Ok(true)
+        }
+        Ok(_) => Ok(false),
+    };
+    (discard, again)
+}
+
+/// What is to be sealed.
+#[derive(Clone, Copy)]
+enum Put<'a> {
+    Data(&'a [u8]),
+    Close,
+}
+
+fn write<C: Conn>(
+    conn: &mut C,
+    left: &mut [u8],
+    what: Put<'_>,
+    room: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    loop {
+        match conn.process(left).state? {
+            ConnectionState::WriteTraffic(traffic) => return put(traffic, what, room, out),
+            ConnectionState::EncodeTlsData(mut data) => encode(out, |room| data.encode(room))?,
+            ConnectionState::TransmitTlsData(data) => data.done(),
+            ConnectionState::PeerClosed => {}
+            _ => return Err(Error::NotReady),
+        }
+    }
+}
+
+fn put<D>(
+    mut traffic: WriteTraffic<'_, D>,
+    what: Put<'_>,
+    room: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let start = out.len();
+    let mut room = room;
+    loop {
+        out.resize(start + room, 0);
+        let written = match what {
+            Put::Data(plain) => traffic.encrypt(plain, &mut out[start..]),
+            Put::Close => traffic.queue_close_notify(&mut out[start..]),
+        };
+        match written {
+            Ok(count) => {
+                out.truncate(start + count);
+                return Ok(());
+            }
+            Err(EncryptError::InsufficientSize(need)) if need.required_size > room => {
+                room = need.required_size;
+            }
+            Err(error) => {
+                out.truncate(start);
+                return Err(Error::Library(error.to_string()));
+            }
+        }
+    }
+}
+
+/// Appends what the library encodes. It says how much room it needs.
+fn encode(
+    out: &mut Vec<u8>,
+    mut call: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), Error> {
+    let start = out.len();
+    let mut room = 0;
+    loop {
+        out.resize(start + room, 0);
+        match call(&mut out[start..]) {
+            Ok(count) => {
+                out.truncate(start + count);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(need)) if need.required_size > room => {
+                room = need.required_size;
+            }
+            Err(error) => {
+                out.truncate(start);
+                return Err(Error::Library(error.to_string()));
+            }
+        }
+    }
+}

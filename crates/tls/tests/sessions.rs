@@ -1,0 +1,234 @@
+//! Both sides of sessions, in memory.
+#![forbid(unsafe_code)]
+
+use brisk_tls::issue::{Issued, Wish};
+use brisk_tls::{
+    Certified, ClientContext, ClientOptions, Distrust, Fixed, PrivateKey, Purpose, Refusal, Resumption,
+    ServerContext, ServerOptions, Session, SessionCache, TicketKeys, Trust, Versions,
+};
+use std::sync::Arc;
+
+const NOW: i64 = 1_800_000_000;
+const VALID: Wish<'_> = Wish {
+    common_name: "localhost",
+    names: &["localhost", "127.0.0.1"],
+    authority: false,
+    not_before: NOW - 1000,
+    not_after: NOW + 1000,
+};
+
+fn certified(issued: &Issued) -> Certified {
+    let key = PrivateKey::from_pem(issued.key_pem().as_bytes(), &[]).unwrap();
+    Certified::new(brisk_tls::chain(issued.certificate_pem().as_bytes()).unwrap(), &key, None).unwrap()
+}
+
+fn server(change: impl FnOnce(&mut ServerOptions)) -> ServerContext {
+    let mut options = ServerOptions::default();
+    change(&mut options);
+    let issued = Issued::new(&VALID, None).unwrap();
+    ServerContext::new(&options, Arc::new(Fixed([certified(&issued)].into()))).unwrap()
+}
+
+/// One end and what it has got.
+struct End {
+    session: Session,
+    plain: Vec<u8>,
+}
+
+impl End {
+    fn new(session: Session) -> End {
+        End { session, plain: Vec::new() }
+    }
+
+    /// Takes bytes in and gives those to be sent.
+    fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, brisk_tls::Error> {
+        let mut out = Vec::new();
+        let plain = &mut self.plain;
+        self.session.receive(&mut bytes.to_vec(), &mut |text| plain.extend_from_slice(text), &mut out)?;
+        Ok(out)
+    }
+}
+
+/// Shakes hands until nobody has anything to say.
+fn shake(client: &mut End, server: &mut End) -> Result<(), brisk_tls::Error> {
+    let mut to_server = client.take(b"")?;
+    loop {
+        // In small pieces, as a network may deliver.
+        let mut to_client = Vec::new();
+        for piece in to_server.chunks(100) {
+            to_client.extend(server.take(piece)?);
+        }
+        if to_client.is_empty() {
+            return Ok(());
+        }
+        to_server = client.take(&to_client)?;
+    }
+}
+
+fn connect(server: &ServerContext, client: &ClientContext) -> (End, End) {
+    let mut client = End::new(client.session("localhost", true).unwrap());
+    let mut server = End::new(server.session().unwrap());
+    shake(&mut client, &mut server).unwrap();
+    assert!(client.session.is_established() && server.session.is_established());
+    (client, server)
+}
+
+#[test]
+fn data_goes_both_ways_in_full_records() {
+    for versions in [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }] {
+        let server = server(|options| options.versions = versions);
+        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let (mut client, mut server) = connect(&server, &client);
+        let text: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        let mut records = Vec::new();
+        server.session.seal(&text, &mut records).unwrap();
+        assert!(records.len() < text.len() + 7 * 40, "{}", records.len());
+        for piece in records.chunks(5000) {
+            client.take(piece).unwrap();
+        }
+        assert!(client.plain == text && client.session.left() == 0);
+        let mut records = Vec::new();
+        client.session.seal(b"thank you", &mut records).unwrap();
+        client.session.close(&mut records).unwrap();
+        server.take(&records).unwrap();
+        assert_eq!(server.plain, b"thank you");
+        assert!(server.session.is_peer_closed());
+        let version = if versions.tls13 { "TLSv1.3" } else { "TLSv1.2" };
+        assert_eq!((server.session.version(), client.session.version()), (version, version));
+        assert!(!server.session.cipher().is_empty() && !server.session.group().is_empty());
+    }
+}
+
+#[test]
+fn post_quantum_keys_come_first() {
+    let client = ClientContext::new(&ClientOptions::default()).unwrap();
+    let (_, server) = connect(&server(|_| ()), &client);
+    assert_eq!(server.session.group(), "X25519MLKEM768");
+}
+
+#[test]
+fn sessions_are_resumed_within_their_context_only() {
+    let keys = Arc::new(TicketKeys::turning(300));
+    let cache = Arc::new(SessionCache::new(1 << 20, 1000));
+    for versions in [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }] {
+        for (tickets, cache) in [(Some(keys.clone()), None), (None, Some(cache.clone())), (None, None)] {
+            let has_any = tickets.is_some() || cache.is_some();
+            let make = |context| {
+                server(|options| {
+                    options.versions = versions;
+                    options.context = [context; 32];
+                    let (tickets, cache) = (tickets.clone(), cache.clone());
+                    options.resumption = Resumption { tickets, cache, timeout: 300 };
+                })
+            };
+            let (one, other) = (make(1), make(2));
+            let client = ClientContext::new(&ClientOptions::default()).unwrap();
+            let resumed = |server| connect(server, &client).1.session.is_resumed();
+            assert!(!resumed(&one));
+            assert_eq!(resumed(&one), has_any, "{versions:?}");
+            assert!(!resumed(&other), "{versions:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_without_anything_in_common_says_so() {
+    let server = server(|options| options.versions = Versions { tls12: true, tls13: false });
+    let options =
+        ClientOptions { versions: Versions { tls12: false, tls13: true }, ..ClientOptions::default() };
+    let client = ClientContext::new(&options).unwrap();
+    let mut client = End::new(client.session("localhost", true).unwrap());
+    let hello = client.take(b"").unwrap();
+    let mut session = server.session().unwrap();
+    let mut out = Vec::new();
+    let error = session.receive(&mut hello.clone(), &mut |_| (), &mut out).unwrap_err();
+    assert_eq!(error.to_string(), "SSL: error:unsupported protocol");
+    // A fatal alert, protocol_version (RFC 8446 §6.2).
+    assert_eq!(out[0], 21);
+    assert_eq!(&out[5..], &[2, 70]);
+    assert!(session.receive(&mut [], &mut |_| (), &mut out).is_err());
+}
+
+#[test]
+fn garbage_ends_a_session_without_a_panic() {
+    let context = server(|_| ());
+    let client = ClientContext::new(&ClientOptions::default()).unwrap();
+    let hello = End::new(client.session("localhost", true).unwrap()).take(b"").unwrap();
+    for at in 0..hello.len() {
+        let mut bytes = hello.clone();
+        bytes[at] ^= 0x55;
+        let _ = context.session().unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
+    }
+    let (_, mut server) = connect(&context, &client);
+    let mut oversized = [&[23, 3, 3, 0x50, 0][..], &vec![0; 0x5000]].concat();
+    let mut out = Vec::new();
+    assert!(server.session.receive(&mut oversized, &mut |_| (), &mut out).is_err());
+    assert!(!out.is_empty(), "an alert");
+}
+
+#[test]
+fn clients_certificates_come_through() {
+    let authority = Issued::new(&Wish { common_name: "root", authority: true, ..VALID }, None).unwrap();
+    let own = Issued::new(&Wish { common_name: "me", names: &[], ..VALID }, Some(&authority)).unwrap();
+    let server = server(|options| options.client_authorities = Some(vec![authority.certificate.clone()]));
+    let options = ClientOptions { certificate: Some(certified(&own)), ..ClientOptions::default() };
+    let (_, with) = connect(&server, &ClientContext::new(&options).unwrap());
+    assert_eq!(&*with.session.peer_certificates()[0], &own.certificate[..]);
+    let (_, without) = connect(&server, &ClientContext::new(&ClientOptions::default()).unwrap());
+    assert!(without.session.peer_certificates().is_empty());
+}
+
+#[test]
+fn a_client_checks_its_server() {
+    let root = Issued::new(&Wish { common_name: "root", authority: true, ..VALID }, None).unwrap();
+    let leaf = Issued::new(&VALID, Some(&root)).unwrap();
+    let fixed = Arc::new(Fixed([certified(&leaf)].into()));
+    let server = ServerContext::new(&ServerOptions::default(), fixed).unwrap();
+    let check = |trusted: &Issued, name: &str, now: i64| {
+        let mut trust = Trust::default();
+        trust.add(trusted.certificate_pem().as_bytes()).unwrap();
+        let options = ClientOptions { verify: Some((Arc::new(trust), 1)), ..ClientOptions::default() };
+        let context = ClientContext::new(&options).unwrap();
+        let (client, _) = connect(&server, &context);
+        context.check(&client.session, name, now)
+    };
+    assert_eq!(check(&root, "localhost", NOW), Ok(()));
+    assert_eq!(check(&root, "127.0.0.1", NOW), Ok(()));
+    assert_eq!(check(&root, "example.com", NOW), Err(Distrust::OtherName("example.com".into())));
+    assert_eq!(check(&root, "localhost", NOW + 2000), Err(Distrust::Refused(Refusal::EXPIRED)));
+    let stranger = Issued::new(&Wish { common_name: "stranger", authority: true, ..VALID }, None).unwrap();
+    assert_eq!(check(&stranger, "localhost", NOW), Err(Distrust::Refused(Refusal::NO_LOCAL_ISSUER)));
+    // The same name, another key.
+    let impostor = Issued::new(&Wish { common_name: "root", authority: true, ..VALID }, None).unwrap();
+    assert_eq!(check(&impostor, "localhost", NOW), Err(Distrust::Refused(Refusal::SIGNATURE)));
+}
+
+#[test]
+fn chains_are_verified() {
+    let make = |name, authority, by: Option<&Issued>| {
+        Issued::new(&Wish { common_name: name, names: &[], authority, ..VALID }, by).unwrap()
+    };
+    let root = make("root", true, None);
+    let middle = make("middle", true, Some(&root));
+    let leaf = make("leaf", false, Some(&middle));
+    let below_leaf = make("below", false, Some(&leaf));
+    let verify = |trusted: &[&Issued], leaf: &Issued, extra: &[&Issued], depth| {
+        let mut trust = Trust::default();
+        trusted.iter().for_each(|t| trust.add(t.certificate_pem().as_bytes()).unwrap());
+        let extra: Vec<&[u8]> = extra.iter().map(|e| &e.certificate[..]).collect();
+        trust.verify(&leaf.certificate, &extra, Purpose::Client, depth, NOW).map(|chain| chain.0.len())
+    };
+    assert_eq!(verify(&[&root], &leaf, &[&middle], 1), Ok(3));
+    assert_eq!(verify(&[&root, &middle], &leaf, &[], 1), Ok(3));
+    assert_eq!(verify(&[&root], &leaf, &[&middle], 0), Err(Refusal::TOO_LONG));
+    assert_eq!(verify(&[&root], &leaf, &[], 1), Err(Refusal::NO_LOCAL_ISSUER));
+    assert_eq!(verify(&[&middle], &leaf, &[&root], 1), Err(Refusal::NO_ISSUER));
+    assert_eq!(verify(&[&root], &root, &[], 0), Ok(1));
+    assert_eq!(verify(&[&leaf], &root, &[], 0), Err(Refusal::SELF_SIGNED));
+    assert_eq!(
+        verify(&[&make("x", true, None)], &leaf, &[&middle, &root], 1),
+        Err(Refusal::SELF_SIGNED_IN_CHAIN)
+    );
+    // What is no authority cannot issue, whoever has issued it.
+    assert_eq!(verify(&[&root], &below_leaf, &[&leaf, &middle], 5), Err(Refusal::INVALID_CA));
+}

@@ -1,0 +1,124 @@
+//! A group of servers, as the engine sees it.
+
+use crate::head::BackendHead;
+use brisk_balance::{Ask, Endpoint, Group, Lease, Selection};
+use brisk_net::clock;
+use brisk_server::request::Request;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+/// How connections that have done their work are kept (`keepalive…` in `upstream`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Idle connections that the process keeps to the group's servers; 0: none.
+    pub idle_max: usize,
+    /// A location uses no other location's connections.
+    pub local: bool,
+    pub requests_max: u64,
+    /// How old a connection may become.
+    pub time_ms: u64,
+    /// How long it may be idle.
+    pub timeout_ms: u64,
+}
+
+impl Keepalive {
+    /// For groups that no `upstream` block describes.
+    pub const NONE: Keepalive =
+        Keepalive { idle_max: 0, local: false, requests_max: 1000, time_ms: 3_600_000, timeout_ms: 60_000 };
+    /// For `upstream` blocks without `keepalive`.
+    pub const DEFAULT: Keepalive = Keepalive { idle_max: 32, local: true, ..Keepalive::NONE };
+}
+
+/// What a location passes its requests to. `*_pass` modules leave it in the plan ([`Plan::put`]) for those who ask the same
+/// servers on their own: health checks.
+///
+/// [`Plan::put`]: brisk_server::plan::Plan::put
+#[derive(Clone, Debug, Default)]
+pub struct Passes {
+    /// [`Backend::id`].
+    pub group: u64,
+    pub tls: bool,
+    /// What `Host` is unless it is among the headers.
+    pub host: Vec<u8>,
+    /// Fields that do not depend on a request.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub connect_timeout: Duration,
+    pub read_timeout: Duration,
+}
+
+/// A future that works on a request.
+pub type Wait<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A group of servers.
+pub trait Backend: Send + Sync {
+    /// Unique in the process: connections of one group serve no other.
+    fn id(&self) -> u64;
+
+    /// As it is named in the configuration.
+    fn name(&self) -> &str;
+
+    fn keepalive(&self) -> Keepalive;
+
+    /// Idle connections of all threads.
+    fn idle(&self) -> &AtomicUsize;
+
+    /// One request's way through the servers.
+    fn selection(&self, r: &Request) -> Selection;
+
+    /// A server was chosen.
+    fn chosen(&self, r: &mut Request, lease: &Lease) {
+        let _ = (r, lease);
+    }
+
+    /// A server's final head has come and will be passed on.
+    fn answered(&self, r: &mut Request, lease: &Lease, head: &BackendHead) {
+        let _ = (r, lease, head);
+    }
+
+    /// All servers have as many connections as they may: waits until that may have changed. `None`: the request is
+    /// refused.
+    fn wait_for_place<'a>(&'a self, r: &'a mut Request) -> Option<Wait<'a>> {
+        let _ = r;
+        None
+    }
+}
+
+/// A group for one request: the addresses of a name that was known only then.
+pub struct Transient {
+    name: Box<str>,
+    group: Arc<Group>,
+    idle: AtomicUsize,
+}
+
+impl Transient {
+    pub fn new(name: &str, endpoints: Vec<Endpoint>) -> Transient {
+        let group = Arc::new(Group::of_addresses(name, endpoints));
+        Transient { name: name.into(), group, idle: AtomicUsize::new(0) }
+    }
+}
+
+impl Backend for Transient {
+    fn id(&self) -> u64 {
+        0
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn keepalive(&self) -> Keepalive {
+        Keepalive::NONE
+    }
+
+    fn idle(&self) -> &AtomicUsize {
+        &self.idle
+    }
+
+    fn selection(&self, r: &Request) -> Selection {
+        let ask = Ask { client: r.client_addr().ip(), ..Ask::default() };
+        Selection::new(self.group.clone(), ask, clock::mono_ms())
+    }
+}

@@ -1,0 +1,245 @@
+//! An answer's body on its way from a back end to whoever pulls it.
+
+use crate::exchange::{Exchange, Fault, Got};
+use crate::spool::{Next, Spool, SpoolLimits};
+use crate::turn::Turn;
+use brisk_balance::Outcome;
+use brisk_net::{Sleep, clock, sleep_until};
+use brisk_server::core::LogLevel;
+use brisk_server::log::Witness;
+use brisk_server::request::ClientWatch;
+use brisk_server::response::{BodyStream, Chunk, Piece, Reported};
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// `*_limit_rate`: how much may be read by now.
+pub struct Rate {
+    bytes_per_sec: u64,
+    started_ms: u64,
+    read: u64,
+    pause: Option<Sleep>,
+}
+
+impl Rate {
+    /// `None` for 0: no limit.
+    pub fn new(bytes_per_sec: u64) -> Option<Rate> {
+        let started_ms = clock::mono_ms();
+        (bytes_per_sec > 0).then_some(Rate { bytes_per_sec, started_ms, read: 0, pause: None })
+    }
+
+    /// Bytes that may be read now.
+    fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let secs = clock::mono_ms().saturating_sub(self.started_ms) / 1000 + 1;
+        let allowed = self.bytes_per_sec.saturating_mul(secs);
+        if allowed > self.read {
+            self.pause = None;
+            return Poll::Ready(usize::try_from(allowed - self.read).unwrap_or(usize::MAX));
+        }
+        let wait_ms = (self.read - allowed) * 1000 / self.bytes_per_sec + 1;
+        let pause = self.pause.get_or_insert_with(|| sleep_until(clock::mono_ms() + wait_ms));
+        ready!(Pin::new(pause).poll(cx));
+        self.pause = None;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What is told of an answer that is being pulled.
+pub struct Incoming {
+    /// `None`: the back end has said everything.
+    from: Option<(Box<Exchange>, Turn)>,
+    spool: Spool,
+    /// Read ahead of the client.
+    ahead: bool,
+    /// Why it ended early, if it did.
+    error: bool,
+    rate: Option<Rate>,
+    /// `None`: the answer is wanted even if the client has gone.
+    client: Option<ClientWatch>,
+    witness: Witness,
+    /// Something was given since the last flush.
+    unflushed: bool,
+    /// The temporary file was reported.
+    told_of_file: bool,
+}
+
+/// What [`Incoming`] starts with.
+pub struct Begin {
+    pub exchange: Box<Exchange>,
+    pub turn: Turn,
+    /// What has come with the head.
+    pub first: Vec<u8>,
+    pub limits: SpoolLimits,
+    pub ahead: bool,
+    pub rate: Option<Rate>,
+    pub client: Option<ClientWatch>,
+    pub witness: Witness,
+}
+
+impl Incoming {
+    pub fn new(begin: Begin) -> Incoming {
+        let mut spool = Spool::new(begin.limits);
+        let mut rate = begin.rate;
+        if let Some(rate) = &mut rate {
+            rate.read += begin.first.len() as u64;
+        }
+        if !begin.first.is_empty() {
+            spool.push(begin.first);
+        }
+        Incoming {
+            from: Some((begin.exchange, begin.turn)),
+            spool,
+            ahead: begin.ahead,
+            error: false,
+            rate,
+            client: begin.client,
+            witness: begin.witness,
+            // The head does not wait for a body that is passed on as it comes.
+            unflushed: true,
+            told_of_file: false,
+        }
+    }
+
+    /// Takes what the back end has sent; ready when something has changed.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((exchange, _)) = &mut self.from else { return Poll::Ready(()) };
+        // The rest of the request goes on its way meanwhile.
+        if let Poll::Ready(Err(fault)) = exchange.poll_send(cx)
+            && let Fault::Body(error) = fault
+        {
+            self.witness.log(LogLevel::Info, format_args!("{error}"));
+            self.give_up();
+            return Poll::Ready(());
+        }
+        exchange.read_max = match &mut self.rate {
+            Some(rate) => ready!(rate.poll_allowance(cx)),
+            None => usize::MAX,
+        };
+        let got = ready!(exchange.poll_event(cx));
+        match got {
+            Ok(Got::Data(bytes)) => {
+                if let Some(rate) = &mut self.rate {
+                    rate.read += bytes.len() as u64;
+                }
+                self.spool.push(bytes);
+            }
+            Ok(Got::Log(level, text)) => {
+                let text = String::from_utf8_lossy(&text);
+                self.witness.log(level, format_args!("{text} while reading upstream"));
+            }
+            Ok(Got::Trailers(fields)) => {
+                if let Some((_, turn)) = &self.from {
+                    turn.state.trailers.replace(fields);
+                }
+            }
+            Ok(Got::Interim(_) | Got::Head(_)) => {}
+            Ok(Got::End) => {
+                if let Some((exchange, turn)) = self.from.take() {
+                    if exchange.has_excess() {
+                        let text = format_args!(
+                            "upstream sent more data than specified in its response while reading upstream"
+                        );
+                        self.witness.log(LogLevel::Warn, text);
+                    }
+                    turn.complete(*exchange);
+                }
+            }
+            Err(fault) => self.fault(&fault),
+        }
+        Poll::Ready(())
+    }
+
+    fn fault(&mut self, fault: &Fault) {
+        fault.log("reading upstream", |level, text| self.witness.log(level, text));
+        self.give_up();
+    }
+
+    /// The body ends here, too early.
+    fn give_up(&mut self) {
+        self.error = true;
+        if let Some((_, mut turn)) = self.from.take() {
+            turn.finish(Outcome::Ok);
+        }
+    }
+
+    fn disk_failed(&mut self, error: &brisk_server::temp_file::TempError) {
+        self.witness.log(LogLevel::Crit, format_args!("{error} while reading upstream"));
+        self.give_up();
+    }
+
+    fn tell_of_file(&mut self) {
+        if !self.told_of_file
+            && let Some(path) = self.spool.path()
+        {
+            self.told_of_file = true;
+            let text = format_args!(
+                "an upstream response is buffered to a temporary file {path} while reading upstream"
+            );
+            self.witness.log(LogLevel::Warn, text);
+        }
+    }
+
+    fn client_has_gone(&self, cx: &mut Context<'_>) -> bool {
+        self.from.is_some() && self.client.as_ref().is_some_and(|client| client.poll_gone(cx).is_ready())
+    }
+}
+
+impl BodyStream for Incoming {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            match self.spool.poll_next(cx) {
+                Poll::Ready(Ok(Next::Bytes(bytes))) => {
+                    self.unflushed = true;
+                    return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
+                }
+                Poll::Ready(Ok(Next::Empty)) if self.error => {
+                    return Poll::Ready(Some(Err(Reported::error())));
+                }
+                Poll::Ready(Ok(Next::Empty)) if self.from.is_none() => return Poll::Ready(None),
+                Poll::Ready(Ok(Next::Empty)) => {}
+                Poll::Ready(Err(error)) => {
+                    self.disk_failed(&error);
+                    return Poll::Ready(Some(Err(Reported::error())));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+            if self.poll_fill(cx).is_ready() {
+                continue;
+            }
+            if self.client_has_gone(cx) {
+                let text = format_args!(
+                    "client prematurely closed connection, so upstream connection is closed too while sending to client"
+                );
+                self.witness.log(LogLevel::Info, text);
+                self.give_up();
+                return Poll::Ready(Some(Err(Reported::error())));
+            }
+            if std::mem::take(&mut self.unflushed) && !self.ahead {
+                return Poll::Ready(Some(Ok(Chunk::Flush)));
+            }
+            return Poll::Pending;
+        }
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if !self.ahead || self.error {
+            return;
+        }
+        loop {
+            let is_idle = match self.spool.poll_disk(cx) {
+                Poll::Ready(Ok(())) => true,
+                Poll::Ready(Err(error)) => return self.disk_failed(&error),
+                Poll::Pending => false,
+            };
+            self.tell_of_file();
+            if self.spool.is_full() && !(is_idle && self.spool.spill()) {
+                return;
+            }
+            if self.from.is_none() || (!self.spool.is_full() && self.poll_fill(cx).is_pending()) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What speaks a back end's protocol: bytes in, events out. No I/O and no clock.
+
+use crate::head::BackendHead;
+use brisk_server::core::LogLevel;
+use std::fmt;
+use std::ops::Range;
+
+/// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for a request and begun anew for each
+/// attempt.
+pub trait Codec {
+    /// Begins an attempt, forgetting an earlier one: appends the request's head to `out`.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// Appends a piece of the request's body in the protocol's framing; at most [`room`](Codec::room) bytes.
+    fn body(&mut self, piece: &[u8], out: &mut Vec<u8>);
+
+    /// The request's body is complete: appends what says so. Called once, also if there is no body.
+    fn end(&mut self, out: &mut Vec<u8>);
+
+    /// Body bytes that may be sent now; less than everything where the back end controls the flow.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Looks at what has come; called again with the rest until it needs more. It may append to `out` what the protocol
+    /// wants to be answered.
+    ///
+    /// Before the head is complete a codec may leave bytes unused: they are shown again with what comes behind them. If
+    /// nothing of a full buffer (`*_buffer_size`) is used, the head is too big. Codecs that take bytes before the head is
+    /// complete bound it themselves.
+    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, CodecError>;
+
+    /// The back end has closed its side: [`Event::End`] if that is an end as good as any, [`Event::NeedMore`] if
+    /// something is missing.
+    fn eof(&mut self) -> Result<Event, CodecError>;
+
+    /// After [`Event::End`]: whether the connection may serve another request.
+    fn persists(&self) -> bool;
+
+    /// The length of the answer's body, if it is known once the head is there.
+    fn length(&self) -> Option<u64>;
+
+    /// After a head with status 101: the connection is a tunnel from here on, and this codec is asked no more.
+    fn is_tunnel(&self) -> bool {
+        false
+    }
+}
+
+/// What [`Codec::read`] has done.
+#[derive(Debug)]
+pub struct Step {
+    /// Bytes from the beginning of the input that will not be shown again.
+    pub used: usize,
+    pub event: Event,
+}
+
+/// What the back end's bytes mean.
+#[derive(Debug)]
+pub enum Event {
+    /// Nothing (more) until further bytes come.
+    NeedMore,
+    /// An interim response (RFC 9110 §15.2) other than 101.
+    Interim(BackendHead),
+    /// The final head; once.
+    Head(BackendHead),
+    /// Body: this part of the input, within what was used.
+    Data(Range<usize>),
+    /// A message of the application for the error log.
+    Log(LogLevel, Vec<u8>),
+    /// Fields behind the body.
+    Trailers(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The answer is complete.
+    End,
+}
+
+/// What a back end must not send. The text is nginx's, where nginx has one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CodecError(pub Box<str>);
+
+impl CodecError {
+    pub fn new(text: impl Into<Box<str>>) -> CodecError {
+        CodecError(text.into())
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CodecError {}

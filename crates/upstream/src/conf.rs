@@ -1,0 +1,240 @@
+//! What all `*_pass` modules can be told: time-outs, buffers, retries, which fields pass. One definition, under each
+//! module's prefix.
+
+mod rows;
+pub use rows::*;
+
+use brisk_conf::{Diag, Span};
+use brisk_server::core::TempPath;
+use brisk_server::module::ModuleConf;
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bits of `*_next_upstream` and `*_cache_use_stale`.
+pub mod next {
+    pub const ERROR: u32 = 1 << 0;
+    pub const TIMEOUT: u32 = 1 << 1;
+    pub const INVALID_HEADER: u32 = 1 << 2;
+    pub const HTTP_500: u32 = 1 << 3;
+    pub const HTTP_502: u32 = 1 << 4;
+    pub const HTTP_503: u32 = 1 << 5;
+    pub const HTTP_504: u32 = 1 << 6;
+    pub const HTTP_403: u32 = 1 << 7;
+    pub const HTTP_404: u32 = 1 << 8;
+    pub const HTTP_429: u32 = 1 << 9;
+    pub const NON_IDEMPOTENT: u32 = 1 << 10;
+
+    /// The bit of a status that may send a request to the next server.
+    pub fn of_status(status: u16) -> Option<u32> {
+        Some(match status {
+            403 => HTTP_403,
+            404 => HTTP_404,
+            429 => HTTP_429,
+            500 => HTTP_500,
+            502 => HTTP_502,
+            503 => HTTP_503,
+            504 => HTTP_504,
+            _ => return None,
+        })
+    }
+}
+
+/// `*_bind`.
+#[derive(Clone)]
+pub struct Bind {
+    pub address: Template,
+    pub transparent: bool,
+}
+
+/// `*_store`.
+#[derive(Clone)]
+pub enum Store {
+    Off,
+    /// Where `root` or `alias` puts the URI.
+    On,
+    Path(Arc<Template>),
+}
+
+/// A module's configuration that has [`Settings`] in it.
+pub trait HasSettings: ModuleConf {
+    fn settings(&mut self) -> &mut Settings;
+}
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct Settings {
+    pub connect_timeout: Duration,
+    pub send_timeout: Duration,
+    pub read_timeout: Duration,
+    /// Bits of [`next`].
+    pub next_upstream: u32,
+    /// 0: as many as there are servers.
+    pub next_upstream_tries: u64,
+    pub next_upstream_timeout: Duration,
+    pub buffering: bool,
+    pub request_buffering: bool,
+    /// For the response head.
+    pub buffer_size: u64,
+    /// Number and size.
+    pub buffers: (u64, u64),
+    pub busy_buffers_size: Option<u64>,
+    pub max_temp_file_size: Option<u64>,
+    pub temp_file_write_size: Option<u64>,
+    /// `None`: below the prefix, see [`Settings::temp_path`].
+    pub temp_path: Option<Arc<TempPath>>,
+    /// Bytes per second.
+    pub limit_rate: Option<Arc<Template>>,
+    /// Bits of [`ignored`](crate::origin::ignored).
+    pub ignore_headers: u32,
+    /// Names in lower case, as written in `*_hide_header` and `*_pass_header`.
+    pub hide: Arc<Vec<Box<[u8]>>>,
+    pub pass: Arc<Vec<Box<[u8]>>>,
+    pub pass_request_headers: bool,
+    pub pass_request_body: bool,
+    pub pass_trailers: bool,
+    pub ignore_client_abort: bool,
+    pub intercept_errors: bool,
+    pub force_ranges: bool,
+    pub bind: Option<Arc<Bind>>,
+    pub socket_keepalive: bool,
+    /// 0: the kernel's choice.
+    pub socket_rcvbuf: u64,
+    pub socket_sndbuf: u64,
+    pub store: Store,
+    pub store_access: u32,
+    /// Fields that are never passed on unless `*_pass_header` says so; the module's own list.
+    pub hidden: &'static [&'static str],
+    /// Where temporary files go if nobody says: below the prefix.
+    pub temp_name: &'static str,
+}
+
+impl Settings {
+    /// nginx's defaults. `hidden` and `temp_name` are the module's.
+    pub fn new(hidden: &'static [&'static str], temp_name: &'static str) -> Settings {
+        let minute = Duration::from_secs(60);
+        Settings {
+            connect_timeout: minute,
+            send_timeout: minute,
+            read_timeout: minute,
+            next_upstream: next::ERROR | next::TIMEOUT,
+            next_upstream_tries: 0,
+            next_upstream_timeout: Duration::ZERO,
+            buffering: true,
+            request_buffering: true,
+            buffer_size: 4096,
+            buffers: (8, 4096),
+            busy_buffers_size: None,
+            max_temp_file_size: None,
+            temp_file_write_size: None,
+            temp_path: None,
+            limit_rate: None,
+            ignore_headers: 0,
+            hide: Arc::default(),
+            pass: Arc::default(),
+            pass_request_headers: true,
+            pass_request_body: true,
+            pass_trailers: false,
+            ignore_client_abort: false,
+            intercept_errors: false,
+            force_ranges: false,
+            bind: None,
+            socket_keepalive: false,
+            socket_rcvbuf: 0,
+            socket_sndbuf: 0,
+            store: Store::Off,
+            store_access: 0o600,
+            hidden,
+            temp_name,
+        }
+    }
+
+    /// The larger of the head's buffer and one of the others.
+    fn largest_buffer(&self) -> u64 {
+        self.buffer_size.max(self.buffers.1)
+    }
+
+    /// Bytes of an answer that may wait in memory.
+    pub fn memory_bytes_max(&self) -> usize {
+        (self.buffers.0.saturating_mul(self.buffers.1)).min(1 << 40) as usize
+    }
+
+    /// Bytes of an answer that may wait in a file; 0: no file.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.max_temp_file_size.unwrap_or(1 << 30)
+    }
+
+    /// Bytes that are written to the file at a time.
+    pub fn file_write_bytes(&self) -> usize {
+        self.temp_file_write_size.unwrap_or(2 * self.largest_buffer()) as usize
+    }
+
+    /// `*_temp_path`, or its default.
+    pub fn temp_path(&self, prefix: &str) -> Arc<TempPath> {
+        self.temp_path.clone().unwrap_or_else(|| {
+            Arc::new(TempPath { path: format!("{prefix}{}", self.temp_name), levels: vec![1, 2] })
+        })
+    }
+
+    /// Whether a field of an answer stays here.
+    pub fn hides(&self, name: &[u8]) -> bool {
+        let is = |have: &[u8]| have.eq_ignore_ascii_case(name);
+        if self.hide.iter().any(|have| is(have)) {
+            return true;
+        }
+        self.hidden.iter().any(|have| is(have.as_bytes())) && !self.pass.iter().any(|have| is(have))
+    }
+
+    /// Whether a field that means something to the engine is to be ignored.
+    pub fn ignores(&self, bit: u32) -> bool {
+        self.ignore_headers & bit != 0
+    }
+
+    /// `*_limit_rate` for a request; 0: no limit.
+    pub fn rate(&self, r: &Request) -> u64 {
+        let Some(template) = &self.limit_rate else { return 0 };
+        let token = brisk_conf::Token {
+            value: template.eval(r).into(),
+            span: Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
+            quoted: false,
+        };
+        brisk_conf::value::size(&token).unwrap_or(0)
+    }
+
+    /// Checks what several directives say together; `prefix` is the module's. For [`Module::finish`].
+    ///
+    /// [`Module::finish`]: brisk_server::module::Module::finish
+    pub fn check(&self, prefix: &str) -> Result<(), Diag> {
+        let (count, size) = self.buffers;
+        let largest = self.largest_buffer();
+        let of = format!(
+            "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
+        );
+        if count < 2 {
+            return Err(Diag::global(format!("there must be at least 2 \"{prefix}_buffers\"")));
+        }
+        let busy = self.busy_buffers_size.unwrap_or(2 * largest);
+        if busy < largest {
+            return Err(Diag::global(format!(
+                "\"{prefix}_busy_buffers_size\" must be equal to or greater than {of}"
+            )));
+        }
+        if busy > (count - 1).saturating_mul(size) {
+            return Err(Diag::global(format!(
+                "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
+            )));
+        }
+        if self.temp_file_write_size.is_some_and(|write| write < largest) {
+            return Err(Diag::global(format!(
+                "\"{prefix}_temp_file_write_size\" must be equal to or greater than {of}"
+            )));
+        }
+        if self.max_temp_file_size.is_some_and(|max| max != 0 && max < largest) {
+            return Err(Diag::global(format!(
+                "\"{prefix}_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {of}"
+            )));
+        }
+        Ok(())
+    }
+}

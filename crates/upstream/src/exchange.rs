@@ -1,0 +1,397 @@
+//! One request on one connection: bytes out, events in. Both directions move by themselves, so that a back end may answer
+//! before it has the whole request.
+
+use crate::codec::{Codec, CodecError, Event};
+use crate::head::BackendHead;
+use crate::link::Link;
+use crate::source::Source;
+use crate::state::State;
+use brisk_server::body::BodyError;
+use brisk_server::core::LogLevel;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Bytes taken from a back end in one read.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+/// Bytes of a request that are put together before they leave.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Reads go here first: nobody who waits holds a buffer.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends out the thread's buffer of [`READ_BYTES`].
+pub(crate) fn scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
+    let mut buf = SCRATCH.take();
+    buf.resize(READ_BYTES, 0);
+    let result = work(&mut buf);
+    SCRATCH.set(buf);
+    result
+}
+
+/// What a back end's bytes meant.
+#[derive(Debug)]
+pub enum Got {
+    Interim(BackendHead),
+    Head(BackendHead),
+    Data(Vec<u8>),
+    Log(LogLevel, Vec<u8>),
+    Trailers(Vec<(Vec<u8>, Vec<u8>)>),
+    End,
+}
+
+/// Why an exchange ended early.
+#[derive(Debug)]
+pub enum Fault {
+    /// The back end closed its side too early.
+    Closed,
+    /// A read failed.
+    Read(io::Error),
+    /// A write failed, and there is no answer to be read.
+    Write(io::Error),
+    ReadTimeout,
+    WriteTimeout,
+    Invalid(CodecError),
+    HeadTooBig,
+    /// The client's body could not be had.
+    Body(BodyError),
+}
+
+/// Time-outs and limits of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub head_bytes_max: usize,
+    pub read_timeout: Duration,
+    pub send_timeout: Duration,
+}
+
+/// See the module's head.
+pub struct Exchange {
+    pub link: Link,
+    pub codec: Box<dyn Codec>,
+    limits: Limits,
+    out: Vec<u8>,
+    out_at: usize,
+    pub source: Source,
+    /// The codec was told that the body is complete.
+    ended: bool,
+    /// The whole request has left.
+    sent: bool,
+    write_error: Option<io::Error>,
+    /// What the codec has left unused.
+    rest: Vec<u8>,
+    queue: VecDeque<Got>,
+    fault: Option<Fault>,
+    has_head: bool,
+    is_over: bool,
+    is_eof: bool,
+    /// The most that is to be read at once.
+    pub read_max: usize,
+    state: Rc<State>,
+}
+
+impl Exchange {
+    /// Begins: the head, and as much of the body as is at hand, are ready to leave.
+    pub fn new(
+        link: Link,
+        codec: Box<dyn Codec>,
+        source: Source,
+        limits: Limits,
+        state: Rc<State>,
+    ) -> Exchange {
+        let mut this = Exchange {
+            link,
+            codec,
+            limits,
+            out: Vec::with_capacity(1024),
+            out_at: 0,
+            source,
+            ended: false,
+            sent: false,
+            write_error: None,
+            rest: Vec::new(),
+            queue: VecDeque::new(),
+            fault: None,
+            has_head: false,
+            is_over: false,
+            is_eof: false,
+            read_max: READ_BYTES,
+            state,
+        };
+        this.link.requests += 1;
+        this.codec.begin(&mut this.out);
+        this
+    }
+
+    /// Sends what can be sent; ready when the whole request has left.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        loop {
+            // What is at hand leaves together.
+            let is_waiting = ready!(self.poll_gather(cx))?;
+            ready!(self.poll_flush(cx))?;
+            if self.ended || self.write_error.is_some() {
+                self.link.write_limit.clear();
+                if !std::mem::replace(&mut self.sent, true) {
+                    self.link.read_limit.set(self.limits.read_timeout);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if is_waiting {
+                self.link.write_limit.clear();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes what there is of the body; true if more is to come, but not now.
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
+        while !self.ended && self.out.len() - self.out_at < GATHERED_BYTES_MAX {
+            let room = self.codec.room();
+            if room == 0 && !self.source.is_done() {
+                return Poll::Ready(Ok(true));
+            }
+            match self.source.poll(cx, room) {
+                Poll::Ready(Ok(Some(piece))) => self.codec.body(piece, &mut self.out),
+                Poll::Ready(Ok(None)) => {
+                    self.codec.end(&mut self.out);
+                    self.ended = true;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Body(error))),
+                Poll::Pending => return Poll::Ready(Ok(true)),
+            }
+        }
+        Poll::Ready(Ok(false))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        while self.out_at < self.out.len() && self.write_error.is_none() {
+            match self.link.stream.try_write(&self.out[self.out_at..]) {
+                Ok(count) => {
+                    self.out_at += count;
+                    self.state.note(|attempt| attempt.sent += count as u64);
+                    self.link.write_limit.clear();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.link.write_limit.is_set() {
+                        self.link.write_limit.set(self.limits.send_timeout);
+                    }
+                    if self.link.write_limit.poll_over(cx) {
+                        return Poll::Ready(Err(Fault::WriteTimeout));
+                    }
+                    ready!(self.link.stream.poll_writable(cx));
+                }
+                // The back end may have answered before it closed: what it said is worth more than this.
+                Err(error) => self.write_error = Some(error),
+            }
+        }
+        self.out.clear();
+        self.out_at = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// The next thing that the back end says. After an error, or [`Got::End`], it is not to be asked again.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Got, Fault>> {
+        loop {
+            if let Some(got) = self.queue.pop_front() {
+                return Poll::Ready(Ok(got));
+            }
+            if let Some(fault) = self.fault.take() {
+                return Poll::Ready(Err(fault));
+            }
+            if self.is_eof || self.is_over {
+                return Poll::Ready(Err(Fault::Closed));
+            }
+            ready!(self.poll_read(cx));
+        }
+    }
+
+    /// What has come already, without asking for more.
+    pub fn ready_event(&mut self) -> Option<Got> {
+        self.queue.pop_front()
+    }
+
+    /// Reads once and puts what it means into the queue, or the fault.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let room = if self.has_head {
+            READ_BYTES.min(self.read_max)
+        } else {
+            self.limits.head_bytes_max.saturating_sub(self.rest.len()).min(READ_BYTES)
+        };
+        if room == 0 && !self.has_head {
+            self.fault = Some(Fault::HeadTooBig);
+            return Poll::Ready(());
+        }
+        scratch(|buf| {
+            self.poll_stream(cx, &mut buf[..room]).map(|result| match result {
+                Ok(0) => self.eof(),
+                Ok(count) => {
+                    self.state.note(|attempt| attempt.received += count as u64);
+                    self.link.read_limit.set(self.limits.read_timeout);
+                    self.digest(&buf[..count]);
+                }
+                Err(fault) => self.fault = Some(fault),
+            })
+        })
+    }
+
+    fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Fault>> {
+        loop {
+            match self.link.stream.try_read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if let Some(error) = self.write_error.take_if(|_| self.link.stream.is_closed()) {
+                        return Poll::Ready(Err(Fault::Write(error)));
+                    }
+                    if self.link.read_limit.poll_over(cx) {
+                        return Poll::Ready(Err(Fault::ReadTimeout));
+                    }
+                    ready!(self.link.stream.poll_readable(cx));
+                }
+                Err(error) => {
+                    let fault = match self.write_error.take() {
+                        Some(error) => Fault::Write(error),
+                        None => Fault::Read(error),
+                    };
+                    return Poll::Ready(Err(fault));
+                }
+                Ok(count) => return Poll::Ready(Ok(count)),
+            }
+        }
+    }
+
+    fn eof(&mut self) {
+        self.is_eof = true;
+        match self.codec.eof() {
+            Ok(Event::End) => {
+                self.is_over = true;
+                self.queue.push_back(Got::End);
+            }
+            Ok(_) => {
+                self.fault = Some(match self.write_error.take() {
+                    Some(error) => Fault::Write(error),
+                    None => Fault::Closed,
+                });
+            }
+            Err(error) => self.fault = Some(Fault::Invalid(error)),
+        }
+    }
+
+    /// Gives `bytes`, behind what was left, to the codec.
+    fn digest(&mut self, bytes: &[u8]) {
+        if self.rest.is_empty() {
+            let used = self.feed(bytes);
+            self.rest.extend_from_slice(&bytes[used..]);
+            return;
+        }
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.extend_from_slice(bytes);
+        let used = self.feed(&rest);
+        rest.drain(..used);
+        self.rest = rest;
+    }
+
+    /// Gives how much was used.
+    fn feed(&mut self, input: &[u8]) -> usize {
+        let mut at = 0;
+        while !self.is_over {
+            let step = match self.codec.read(&input[at..], &mut self.out) {
+                Ok(step) => step,
+                Err(error) => {
+                    self.fault = Some(Fault::Invalid(error));
+                    break;
+                }
+            };
+            let from = at;
+            at += step.used;
+            match step.event {
+                Event::NeedMore => break,
+                Event::Interim(head) => self.queue.push_back(Got::Interim(head)),
+                Event::Head(head) => {
+                    self.has_head = true;
+                    self.queue.push_back(Got::Head(head));
+                    if self.codec.is_tunnel() {
+                        break;
+                    }
+                }
+                Event::Data(range) => self.data(&input[from..][range]),
+                Event::Log(level, text) => self.queue.push_back(Got::Log(level, text)),
+                Event::Trailers(fields) => self.queue.push_back(Got::Trailers(fields)),
+                Event::End => {
+                    self.is_over = true;
+                    self.queue.push_back(Got::End);
+                }
+            }
+        }
+        at
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.state.note(|attempt| attempt.length += bytes.len() as u64);
+        match self.queue.back_mut() {
+            Some(Got::Data(have)) => have.extend_from_slice(bytes),
+            _ => self.queue.push_back(Got::Data(bytes.to_vec())),
+        }
+    }
+
+    /// Whether more came than belongs to the answer.
+    pub fn has_excess(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// What came behind a head that opens a tunnel.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest)
+    }
+
+    /// After [`Got::End`]: whether the connection may be used again.
+    pub fn persists(&self) -> bool {
+        self.is_over
+            && self.sent
+            && !self.is_eof
+            && self.write_error.is_none()
+            && self.rest.is_empty()
+            && self.out_at == self.out.len()
+            && self.codec.persists()
+    }
+}
+
+impl Fault {
+    /// Reports it in nginx's words; `action` is what was being done.
+    pub fn log(&self, action: &str, log: impl FnOnce(LogLevel, std::fmt::Arguments<'_>)) {
+        let os = brisk_conf::os_text;
+        match self {
+            Fault::Closed => {
+                log(LogLevel::Error, format_args!("upstream prematurely closed connection while {action}"));
+            }
+            Fault::Read(error) => {
+                log(LogLevel::Error, format_args!("recv() failed ({}) while {action}", os(error)));
+            }
+            Fault::Write(error) => {
+                let text = format_args!("send() failed ({}) while sending request to upstream", os(error));
+                log(LogLevel::Error, text);
+            }
+            Fault::ReadTimeout => {
+                let text = format_args!("upstream timed out (110: Connection timed out) while {action}");
+                log(LogLevel::Error, text);
+            }
+            Fault::WriteTimeout => {
+                let text = "upstream timed out (110: Connection timed out) while sending request to upstream";
+                log(LogLevel::Error, format_args!("{text}"));
+            }
+            Fault::Invalid(error) if error.0.is_empty() => {}
+            Fault::Invalid(error) => log(LogLevel::Error, format_args!("{error} while {action}")),
+            Fault::HeadTooBig => {
+                log(LogLevel::Error, format_args!("upstream sent too big header while {action}"));
+            }
+            // Whoever ends the request for it says so.
+            Fault::Body(_) => {}
+        }
+    }
+}

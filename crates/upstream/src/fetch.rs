@@ -1,0 +1,577 @@
+//! One request's way to an answer: servers are tried until one gives its response head, or nobody is left.
+
+use crate::backend::Backend;
+use crate::body::{Begin, Incoming, Rate};
+use crate::conf::{Settings, next};
+use crate::connect::{self, NoLink};
+use crate::engine::Engine;
+use crate::exchange::{Exchange, Fault, Got, Limits};
+use crate::head::BackendHead;
+use crate::link::Link;
+use crate::origin::{Ask, FailKind, Failed, Fetched};
+use crate::pool::{self, Key};
+use crate::protocol::{BodyShape, Protocol, Target};
+use crate::source::Source;
+use crate::spool::SpoolLimits;
+use crate::state::State;
+use crate::tunnel::Tunnel;
+use crate::turn::Turn;
+use brisk_balance::{Outcome, Selection};
+use brisk_http::{HeaderId, Method};
+use brisk_net::clock;
+use brisk_server::body::{BodyError, BodySource, Content};
+use brisk_server::flow::Flow;
+use brisk_server::log::Witness;
+use brisk_server::request::Request;
+use brisk_server::response::Body;
+use brisk_server::rlog;
+use brisk_server::text::Text;
+use std::future::{Future as _, poll_fn};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// The request's body, as often as it is needed.
+enum Payload {
+    None,
+    Own(Rc<[u8]>),
+    Content(Rc<Content>),
+    /// Once only; with what has come of it.
+    Client(Option<BodySource>, Vec<u8>),
+}
+
+impl Payload {
+    fn source(&mut self) -> Source {
+        match self {
+            Payload::None => Source::None,
+            Payload::Own(bytes) => Source::own(bytes),
+            Payload::Content(content) => Source::of(content.clone()),
+            Payload::Client(body, first) => {
+                body.take().map_or(Source::None, |body| Source::client(body, std::mem::take(first)))
+            }
+        }
+    }
+
+    fn shape(&self, r: &Request) -> BodyShape {
+        match self {
+            Payload::None => BodyShape::None,
+            Payload::Own(bytes) => BodyShape::Length(bytes.len() as u64),
+            Payload::Content(content) => match &**content {
+                Content::None => BodyShape::None,
+                content => BodyShape::Length(content.len()),
+            },
+            Payload::Client(..) => r.body_len().map_or(BodyShape::Unknown, BodyShape::Length),
+        }
+    }
+
+    fn is_unbuffered(&self) -> bool {
+        matches!(self, Payload::Client(..))
+    }
+}
+
+/// What went wrong with one attempt.
+struct Miss {
+    /// A bit of [`next`].
+    bit: u32,
+    status: u16,
+    kind: FailKind,
+    /// A byte may have reached the server.
+    sent: bool,
+    /// On a connection that had served others before.
+    reused: bool,
+}
+
+/// What an attempt gave.
+enum Attempted {
+    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
+    Missed(Turn, Miss),
+    /// Nobody else is to be asked either.
+    Over(Failed),
+}
+
+/// A request on its way.
+struct Journey<'a, P: Protocol> {
+    engine: &'a Engine<P>,
+    settings: &'a Settings,
+    ask: &'a Ask,
+    way: P::Way,
+    group: Arc<dyn Backend>,
+    state: Rc<State>,
+    payload: Payload,
+    shape: BodyShape,
+    started_ms: u64,
+}
+
+/// See [`Origin::fetch`](crate::origin::Origin::fetch).
+pub(crate) async fn fetch<P: Protocol>(
+    engine: &Engine<P>,
+    r: &mut Request,
+    ask: &Ask,
+) -> Result<Fetched, Failed> {
+    let settings = engine.protocol.settings();
+    let mut payload = payload(engine, r).await?;
+    let shape = payload.shape(r);
+    if let Payload::Client(body, _) = &mut payload {
+        *body = Some(r.lend_body());
+    }
+    let Target { peers, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
+    let state = State::begin(r, scheme, &uri);
+    let group = engine.group(r, peers, &state).await?;
+    let started_ms = clock::mono_ms();
+    let journey = Journey { engine, settings, ask, way, group, state, payload, shape, started_ms };
+    journey.run(r).await
+}
+
+/// What a handler's decision means for a request that was to be asked.
+fn failed(flow: Flow) -> Failed {
+    match flow {
+        Flow::Status(status) => Failed { status, kind: FailKind::Local },
+        _ => Failed { status: 499, kind: FailKind::Close },
+    }
+}
+
+fn body_failed(r: &mut Request, error: &BodyError) -> Failed {
+    match error.end(r) {
+        Flow::Status(status) => Failed { status, kind: FailKind::Client },
+        _ => Failed { status: 400, kind: FailKind::Close },
+    }
+}
+
+/// Reads the body, or leaves it with the client.
+async fn payload<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
+    let settings = engine.protocol.settings();
+    let own = engine.protocol.own_body(r);
+    let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
+    let can_stream = own.is_none()
+        && settings.pass_request_body
+        && !settings.request_buffering
+        && (is_known || engine.protocol.streams_unknown_length());
+    if can_stream && r.body.content().is_none() && !r.has_no_body() {
+        let mut first = Vec::new();
+        match r.read_body_now(&mut first) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Payload::Client(None, first)),
+            Err(error) => return Err(body_failed(r, &error)),
+        }
+    }
+    if let Err(error) = r.read_body().await {
+        return Err(body_failed(r, &error));
+    }
+    Ok(match (own, r.body.content()) {
+        (Some(bytes), _) => Payload::Own(bytes.into()),
+        (None, Some(content)) if settings.pass_request_body => Payload::Content(content.clone()),
+        _ => Payload::None,
+    })
+}
+
+impl<P: Protocol> Journey<'_, P> {
+    async fn run(mut self, r: &mut Request) -> Result<Fetched, Failed> {
+        let mut selection = self.group.selection(r);
+        if self.settings.next_upstream_tries > 0 {
+            selection.limit_tries(self.settings.next_upstream_tries.min(u64::from(u32::MAX)) as u32);
+        }
+        loop {
+            let turn = self.begin_turn(r, selection).await?;
+            match self.attempt(r, turn).await {
+                Attempted::Over(failed) => return Err(failed),
+                Attempted::Answer(exchange, turn, head) => {
+                    let (exchange, mut turn) = match self.wrong_status(r, &head, exchange, turn) {
+                        Ok(answer) => answer,
+                        Err(again) => {
+                            selection = again;
+                            continue;
+                        }
+                    };
+                    if let Some(lease) = turn.lease.take() {
+                        self.group.answered(r, &lease, &head);
+                        turn.lease = Some(lease);
+                    }
+                    return Ok(self.answer(r, exchange, turn, head));
+                }
+                Attempted::Missed(turn, miss) => match self.missed(r, turn, &miss) {
+                    Some(again) => selection = again,
+                    None => return Err(Failed { status: miss.status, kind: miss.kind }),
+                },
+            }
+        }
+    }
+
+    /// Chooses a server.
+    async fn begin_turn(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Failed> {
+        let lease = loop {
+            if let Some(lease) = selection.next(clock::mono_ms()) {
+                break lease;
+            }
+            if let Some(wait) = self.group.wait_for_place(r) {
+                wait.await;
+                selection.restart();
+                continue;
+            }
+            self.state.attempt(self.group.name().into());
+            self.state.note(|attempt| {
+                attempt.status = 502;
+                attempt.response_ms = Some(0);
+            });
+            rlog!(r, Error, "no live upstreams while connecting to upstream");
+            return Err(Failed { status: 502, kind: FailKind::Error });
+        };
+        self.state.attempt(lease.peer.name.clone());
+        self.group.chosen(r, &lease);
+        Ok(Turn {
+            selection: Some(selection),
+            lease: Some(lease),
+            group: self.group.clone(),
+            keepalive: self.group.keepalive(),
+            state: self.state.clone(),
+            started_ms: clock::mono_ms(),
+            header_ms: None,
+        })
+    }
+
+    /// Asks one server.
+    async fn attempt(&mut self, r: &mut Request, mut turn: Turn) -> Attempted {
+        let link = match self.link(r, &turn).await {
+            Ok(link) => link,
+            Err(Ok(miss)) => return Attempted::Missed(turn, miss),
+            Err(Err(failed)) => return Attempted::Over(failed),
+        };
+        let elapsed = turn.elapsed_ms();
+        self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
+        let codec = match self.engine.protocol.codec(r, &self.way, self.ask, self.shape) {
+            Ok(codec) => codec,
+            Err(flow) => return Attempted::Over(failed(flow)),
+        };
+        let limits = Limits {
+            head_bytes_max: self.settings.buffer_size as usize,
+            read_timeout: self.settings.read_timeout,
+            send_timeout: self.settings.send_timeout,
+        };
+        let reused = link.is_reused;
+        let source = self.payload.source();
+        let mut exchange = Box::new(Exchange::new(link, codec, source, limits, self.state.clone()));
+        match self.read_head(r, &mut exchange).await {
+            // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
+            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
+                rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
+                self.state.note(|attempt| attempt.status = head.status);
+                r.resp.status = 502;
+                Attempted::Over(Failed { status: 502, kind: FailKind::Close })
+            }
+            Ok(head) => {
+                let elapsed = turn.elapsed_ms();
+                turn.header_ms = Some(elapsed);
+                if let Some(lease) = &mut turn.lease {
+                    lease.header_received(elapsed, clock::mono_ms());
+                }
+                self.state.note(|attempt| {
+                    attempt.header_ms = Some(elapsed);
+                    attempt.status = head.status;
+                });
+                let head = Arc::new(head);
+                self.state.set_head(head.clone());
+                Attempted::Answer(exchange, turn, head)
+            }
+            Err(None) => {
+                rlog!(
+                    r,
+                    Info,
+                    "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too while reading response header from upstream"
+                );
+                Attempted::Over(Failed { status: 499, kind: FailKind::Client })
+            }
+            Err(Some(Fault::Body(error))) => Attempted::Over(body_failed(r, &error)),
+            Err(Some(fault)) => {
+                fault.log("reading response header from upstream", |level, text| {
+                    if r.logs(level) {
+                        r.log(level, text);
+                    }
+                });
+                let (bit, status, kind) = match fault {
+                    Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
+                    Fault::Invalid(_) | Fault::HeadTooBig => {
+                        (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
+                    }
+                    _ => (next::ERROR, 502, FailKind::Error),
+                };
+                Attempted::Missed(turn, Miss { bit, status, kind, sent: true, reused })
+            }
+        }
+    }
+
+    /// A connection to the chosen server. The error is a miss, or the end of the request.
+    async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Link, Result<Miss, Failed>> {
+        let Some(lease) = &turn.lease else {
+            return Err(Err(Failed { status: 500, kind: FailKind::Local }));
+        };
+        let key = Key {
+            group: self.group.id(),
+            endpoint: lease.peer.endpoint.clone(),
+            location: if turn.keepalive.local { self.engine.id } else { 0 },
+            bind: connect::bind_of(self.settings, r),
+            tls: 0,
+        };
+        if turn.keepalive.idle_max > 0
+            && let Some(mut link) = pool::take(&key)
+        {
+            link.is_reused = true;
+            return Ok(link);
+        }
+        let connecting = connect::connect(self.settings, key);
+        let watches = self.watches_client();
+        let mut connecting = std::pin::pin!(connecting);
+        let connected = poll_fn(|cx| {
+            if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(Some(connected));
+            }
+            if watches && r.poll_gone(cx).is_ready() { Poll::Ready(None) } else { Poll::Pending }
+        });
+        let miss = |bit, status, kind| Miss { bit, status, kind, sent: false, reused: false };
+        match connected.await {
+            Some(Ok(link)) => Ok(link),
+            Some(Err(NoLink::TimedOut)) => {
+                rlog!(
+                    r,
+                    Error,
+                    "upstream timed out (110: Connection timed out) while connecting to upstream"
+                );
+                Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::Failed { error, at_once })) => {
+                self.log_refusal(r, &error, at_once);
+                Err(Ok(miss(next::ERROR, 502, FailKind::Error)))
+            }
+            None => {
+                rlog!(
+                    r,
+                    Info,
+                    "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too while connecting to upstream"
+                );
+                Err(Err(Failed { status: 499, kind: FailKind::Client }))
+            }
+        }
+    }
+
+    fn log_refusal(&self, r: &Request, error: &brisk_net::connect::ConnectError, at_once: bool) {
+        let text = brisk_conf::os_text(&error.error);
+        let call = error.call;
+        match (call, at_once) {
+            ("connect", false) => rlog!(r, Error, "connect() failed ({text}) while connecting to upstream"),
+            ("connect", true) => {
+                let peer = self.state.peer();
+                let refused = [std::io::ErrorKind::ConnectionRefused, std::io::ErrorKind::WouldBlock];
+                if refused.contains(&error.error.kind()) {
+                    rlog!(r, Error, "connect() to {peer} failed ({text}) while connecting to upstream");
+                } else {
+                    rlog!(r, Crit, "connect() to {peer} failed ({text}) while connecting to upstream");
+                }
+            }
+            _ => rlog!(r, Crit, "{call}() failed ({text}) while connecting to upstream"),
+        }
+    }
+
+    fn watches_client(&self) -> bool {
+        !self.ask.cacheable
+            && !self.settings.ignore_client_abort
+            && matches!(self.settings.store, crate::conf::Store::Off)
+    }
+
+    /// Sends the request and waits for the final head. `Err(None)`: the client has gone.
+    async fn read_head(
+        &self,
+        r: &mut Request,
+        exchange: &mut Exchange,
+    ) -> Result<BackendHead, Option<Fault>> {
+        let watches = self.watches_client() && !self.payload.is_unbuffered();
+        let mut hints_bytes = 0;
+        loop {
+            let got = poll_fn(|cx| {
+                if let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                    return Poll::Ready(Err(Some(fault)));
+                }
+                if let Poll::Ready(got) = exchange.poll_event(cx) {
+                    return Poll::Ready(got.map_err(Some));
+                }
+                if watches && r.poll_gone(cx).is_ready() {
+                    return Poll::Ready(Err(None));
+                }
+                Poll::Pending
+            });
+            match got.await? {
+                Got::Head(head) => return Ok(head),
+                Got::Interim(head) => self.pass_hints(r, &head, &mut hints_bytes),
+                Got::Log(level, text) => {
+                    if r.logs(level) {
+                        let text = String::from_utf8_lossy(&text);
+                        r.log(level, format_args!("{text} while reading response header from upstream"));
+                    }
+                }
+                Got::Data(_) | Got::Trailers(_) => {}
+                Got::End => return Err(Some(Fault::Closed)),
+            }
+        }
+    }
+
+    /// Passes a `103` on; other interim answers are between the back end and us.
+    fn pass_hints(&self, r: &mut Request, head: &BackendHead, bytes: &mut u64) {
+        if head.status != 103 {
+            return;
+        }
+        *bytes += head.len() as u64;
+        if *bytes > self.settings.buffer_size {
+            rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
+            return;
+        }
+        let passes = |name: &[u8]| !self.settings.hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
+        let fields: Vec<(Text, Text)> = head
+            .fields()
+            .filter(|field| passes(field.name))
+            .map(|field| (field.name.to_vec().into(), field.value.to_vec().into()))
+            .collect();
+        r.send_early_hints(&fields);
+    }
+
+    /// An attempt without an answer: the next selection, if there is to be another attempt.
+    fn missed(&self, r: &mut Request, mut turn: Turn, miss: &Miss) -> Option<Selection> {
+        self.state.note(|attempt| attempt.status = miss.status);
+        if turn.finish(Outcome::Failed) {
+            rlog!(r, Warn, "upstream server temporarily disabled while connecting to upstream");
+        }
+        let mut selection = turn.selection.take()?;
+        if miss.reused && miss.bit == next::ERROR {
+            selection.add_try();
+        }
+        let again = selection.tries() > 0 && self.may_retry(r, miss.bit, miss.sent);
+        (again && selection.group().may_retry(clock::mono_ms())).then_some(selection)
+    }
+
+    /// An answer whose status sends the request to the next server.
+    fn wrong_status(
+        &self,
+        r: &mut Request,
+        head: &BackendHead,
+        exchange: Box<Exchange>,
+        mut turn: Turn,
+    ) -> Result<(Box<Exchange>, Turn), Selection> {
+        let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
+        let tries = turn.selection.as_ref().map_or(0, Selection::tries);
+        if tries <= 1 || !self.may_retry(r, bit, true) {
+            return Ok((exchange, turn));
+        }
+        let outcome = if matches!(head.status, 403 | 404) { Outcome::Next } else { Outcome::Failed };
+        if turn.finish(outcome) {
+            rlog!(
+                r,
+                Warn,
+                "upstream server temporarily disabled while reading response header from upstream"
+            );
+        }
+        match turn.selection.take() {
+            Some(selection) => Err(selection),
+            None => Ok((exchange, turn)),
+        }
+    }
+
+    /// `*_next_upstream`, without the count of attempts.
+    fn may_retry(&self, r: &Request, bit: u32, sent: bool) -> bool {
+        let is_idempotent = match r.head.method {
+            Method::Post => false,
+            _ => !matches!(r.head.method_name.of(&r.buf), b"LOCK" | b"PATCH"),
+        };
+        let mut wanted = bit;
+        if sent && !is_idempotent {
+            wanted |= next::NON_IDEMPOTENT;
+        }
+        let timeout_ms = self.settings.next_upstream_timeout.as_millis() as u64;
+        self.settings.next_upstream & wanted == wanted
+            && !(sent && self.payload.is_unbuffered())
+            && (timeout_ms == 0 || clock::mono_ms().saturating_sub(self.started_ms) < timeout_ms)
+    }
+
+    /// The answer, with whatever of its body has come already.
+    fn answer(
+        self,
+        r: &mut Request,
+        mut exchange: Box<Exchange>,
+        turn: Turn,
+        head: Arc<BackendHead>,
+    ) -> Fetched {
+        if exchange.codec.is_tunnel() {
+            return self.tunnel(r, *exchange, turn, head);
+        }
+        let length = exchange.codec.length();
+        let unbuffered = self.is_unbuffered(&head);
+        let mut first = Vec::new();
+        while let Some(got) = exchange.ready_event() {
+            match got {
+                Got::Data(bytes) if first.is_empty() => first = bytes,
+                Got::Data(bytes) => first.extend_from_slice(&bytes),
+                Got::Log(level, text) => {
+                    if r.logs(level) {
+                        r.log(
+                            level,
+                            format_args!("{} while reading upstream", String::from_utf8_lossy(&text)),
+                        );
+                    }
+                }
+                Got::Trailers(fields) => drop(self.state.trailers.replace(fields)),
+                Got::Interim(_) | Got::Head(_) => {}
+                Got::End => {
+                    turn.complete(*exchange);
+                    let body = if first.is_empty() { Body::Empty } else { Body::bytes(first) };
+                    return Fetched { head, length, body, unbuffered, tunnel: false };
+                }
+            }
+        }
+        let watches = self.watches_client();
+        let body = Incoming::new(Begin {
+            exchange,
+            turn,
+            first,
+            limits: SpoolLimits {
+                memory_bytes_max: self.settings.memory_bytes_max(),
+                file_bytes_max: self.settings.file_bytes_max(),
+                write_bytes: self.settings.file_write_bytes(),
+                place: self.settings.temp_path(&r.snap().prefix),
+            },
+            ahead: !unbuffered,
+            rate: Rate::new(self.settings.rate(r)),
+            client: watches.then(|| r.watch_client()),
+            witness: Witness::of(r),
+        });
+        Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
+    }
+
+    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
+        let first = exchange.take_rest();
+        let times = (self.settings.read_timeout, self.settings.send_timeout);
+        let client = r.lend_connection();
+        let tunnel = Tunnel::new(exchange.link, turn, client, first, times, Witness::of(r));
+        let body = Body::Stream(Box::new(tunnel));
+        Fetched { head, length: None, body, unbuffered: true, tunnel: true }
+    }
+
+    /// `*_buffering`, which the back end may overrule.
+    fn is_unbuffered(&self, head: &BackendHead) -> bool {
+        let bit = crate::origin::ignored::X_ACCEL_BUFFERING;
+        match head.get(HeaderId::XAccelBuffering).filter(|_| !self.settings.ignores(bit)) {
+            Some(value) if value.eq_ignore_ascii_case(b"no") => true,
+            Some(value) if value.eq_ignore_ascii_case(b"yes") => false,
+            _ => !self.settings.buffering,
+        }
+    }
+}
+
+/// Fields about a single connection (RFC 9110 §7.6.1).
+pub(crate) fn is_hop_by_hop(id: HeaderId) -> bool {
+    matches!(
+        id,
+        HeaderId::Connection
+            | HeaderId::KeepAlive
+            | HeaderId::TransferEncoding
+            | HeaderId::Upgrade
+            | HeaderId::Te
+            | HeaderId::Trailer
+            | HeaderId::ProxyConnection
+            | HeaderId::ContentLength
+    )
+}

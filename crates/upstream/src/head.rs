@@ -1,0 +1,127 @@
+//! A back end's response head, as it was sent.
+
+use brisk_http::head::{Header, HeaderId, Span, Version};
+use brisk_http::response::ResponseHead;
+
+/// The head of a back end's answer: all fields in their order and spelling, hop-by-hop ones too. One buffer holds the
+/// bytes.
+#[derive(Clone, Debug, Default)]
+pub struct BackendHead {
+    /// Three digits.
+    pub status: u16,
+    /// HTTP/1.x: the version of the status line; other protocols leave 1.1.
+    pub version: Version,
+    buf: Vec<u8>,
+    /// Code and reason phrase: `200 OK`; empty if the protocol has none.
+    status_text: Span,
+    fields: Vec<Header>,
+    present: u64,
+}
+
+/// One field of a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    pub id: HeaderId,
+}
+
+impl BackendHead {
+    pub fn new(status: u16) -> BackendHead {
+        BackendHead { status, ..BackendHead::default() }
+    }
+
+    /// Takes over a parsed head; `bytes` is what it was parsed from.
+    pub fn from_response(bytes: &[u8], head: ResponseHead) -> BackendHead {
+        BackendHead {
+            status: head.status,
+            version: head.version,
+            buf: bytes[..head.len].to_vec(),
+            status_text: head.status_text,
+            fields: head.headers,
+            present: head.present,
+        }
+    }
+
+    /// Sets code and reason phrase as they were sent (`404 Nothing here`).
+    pub fn set_status_text(&mut self, text: &[u8]) {
+        self.status_text = self.keep(text);
+    }
+
+    /// Adds a field. The name must not be empty.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let id = HeaderId::from_name(name);
+        let (name, value) = (self.keep(name), self.keep(value));
+        self.present |= id.bit();
+        self.fields.push(Header { name, value, id });
+    }
+
+    fn keep(&mut self, text: &[u8]) -> Span {
+        let start = self.buf.len();
+        self.buf.extend_from_slice(text);
+        Span::new(start, self.buf.len())
+    }
+
+    /// `200 OK`, if the back end sent such a thing.
+    pub fn status_text(&self) -> &[u8] {
+        self.status_text.of(&self.buf)
+    }
+
+    pub fn fields(&self) -> impl Iterator<Item = Field<'_>> {
+        self.fields.iter().map(|field| self.field(field))
+    }
+
+    fn field(&self, field: &Header) -> Field<'_> {
+        Field { name: field.name.of(&self.buf), value: field.value.of(&self.buf), id: field.id }
+    }
+
+    pub fn has(&self, id: HeaderId) -> bool {
+        self.present & id.bit() != 0
+    }
+
+    /// The value of the first field with this id.
+    pub fn get(&self, id: HeaderId) -> Option<&[u8]> {
+        if !self.has(id) {
+            return None;
+        }
+        self.fields().find(|field| field.id == id).map(|field| field.value)
+    }
+
+    /// The values of all fields with this id.
+    pub fn all(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
+        self.fields().filter(move |field| field.id == id).map(|field| field.value)
+    }
+
+    /// The values of all fields with this name, in any case.
+    pub fn named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.fields().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    /// Bytes it takes.
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_keep_their_order_and_spelling() {
+        let mut head = BackendHead::new(200);
+        head.set_status_text(b"200 Fine");
+        head.push(b"X-a", b"1");
+        head.push(b"content-type", b"text/plain");
+        head.push(b"x-A", b"");
+        assert_eq!(head.status_text(), b"200 Fine");
+        assert_eq!(head.get(HeaderId::ContentType), Some(&b"text/plain"[..]));
+        assert_eq!(head.get(HeaderId::ETag), None);
+        assert_eq!(head.named(b"X-A").collect::<Vec<_>>(), [&b"1"[..], b""]);
+        assert_eq!(head.fields().map(|f| f.name.len()).collect::<Vec<_>>(), [3, 12, 3]);
+    }
+}

@@ -1,0 +1,30 @@
+//! The back-end engine: one request to a back end, whatever protocol it speaks.
+//!
+//! A request's bytes are made by a [`Codec`](codec::Codec), a server is chosen by a group of servers
+//! ([`Backend`](backend::Backend)), a connection is taken from the thread's [`pool`] or made ([`connect`]), and the answer is
+//! pulled through the codec by whoever sends it on ([`body`]). The engine names no module: a `*_pass` module implements
+//! [`Protocol`](protocol::Protocol) and hands its requests over.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod body;
+pub mod codec;
+pub mod conf;
+pub mod connect;
+pub mod engine;
+mod exchange;
+mod fetch;
+pub mod head;
+pub mod http1;
+mod link;
+pub mod origin;
+mod pool;
+pub mod protocol;
+mod respond;
+mod source;
+mod spool;
+pub mod state;
+mod store;
+mod tunnel;
+mod turn;
+pub mod vars;

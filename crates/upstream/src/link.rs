@@ -1,0 +1,51 @@
+//! One connection to a back end.
+
+use crate::pool::{Alarm, Key};
+use brisk_net::{Deadline, clock};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+pub use brisk_net::Stream;
+
+/// A connection with what has to be known of it.
+pub struct Link {
+    pub stream: Stream,
+    pub key: Key,
+    /// Requests so far.
+    pub requests: u64,
+    pub started_ms: u64,
+    /// It has served a request before the present one.
+    pub is_reused: bool,
+    /// Between two reads, and between two writes.
+    pub read_limit: Deadline,
+    pub write_limit: Deadline,
+    pub(crate) alarm: Option<Arc<Alarm>>,
+}
+
+impl Link {
+    pub fn new(stream: Stream, key: Key) -> Link {
+        Link {
+            stream,
+            key,
+            requests: 0,
+            started_ms: clock::mono_ms(),
+            is_reused: false,
+            read_limit: Deadline::default(),
+            write_limit: Deadline::default(),
+            alarm: None,
+        }
+    }
+
+    /// Whether it is open and nothing has come that nobody asked for.
+    pub fn is_quiet(&mut self) -> bool {
+        if self.stream.is_closed() {
+            return false;
+        }
+        if self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_pending() {
+            return true;
+        }
+        let mut probe = [0];
+        matches!(self.stream.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}

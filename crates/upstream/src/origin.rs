@@ -1,0 +1,103 @@
+//! Asking a back end, as a cache sees it: a question, a whole answer or a reason why there is none.
+
+use crate::head::BackendHead;
+use brisk_http::Method;
+use brisk_server::flow::Flow;
+use brisk_server::in_memory::InMemory;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What a `*_pass` location asks, and how its answers are passed on.
+pub trait Origin: Send + Sync {
+    /// Asks the back end, further attempts included. Nothing of the request's response is touched.
+    fn fetch<'a>(&'a self, r: &'a mut Request, ask: &'a Ask) -> FetchFuture<'a>;
+
+    /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors
+    /// intercepted. For fresh answers and for stored ones.
+    fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow;
+
+    /// Fields of answers that are not to be obeyed (`*_ignore_headers`), see [`ignored`].
+    fn ignored(&self) -> u32;
+
+    /// Appends what tells answers apart where no key is configured.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>);
+}
+
+/// See [`Origin::fetch`].
+pub type FetchFuture<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Failed>> + 'a>>;
+
+/// Bits of `*_ignore_headers`.
+pub mod ignored {
+    pub const X_ACCEL_REDIRECT: u32 = 1 << 0;
+    pub const X_ACCEL_EXPIRES: u32 = 1 << 1;
+    pub const EXPIRES: u32 = 1 << 2;
+    pub const CACHE_CONTROL: u32 = 1 << 3;
+    pub const SET_COOKIE: u32 = 1 << 4;
+    pub const X_ACCEL_LIMIT_RATE: u32 = 1 << 5;
+    pub const X_ACCEL_BUFFERING: u32 = 1 << 6;
+    pub const X_ACCEL_CHARSET: u32 = 1 << 7;
+    pub const VARY: u32 = 1 << 8;
+}
+
+/// How a request is to be changed before it is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    /// The answer may be stored: conditions and ranges of the client are left out, so that the answer is a whole one, and
+    /// there is no upgrade.
+    pub cacheable: bool,
+    /// Another method than the request's.
+    pub method: Option<Method>,
+    /// Fields to send, in place of what was left out.
+    pub fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// A back end's answer.
+pub struct Fetched {
+    pub head: Arc<BackendHead>,
+    /// The body's length, if it is known. A body that is shorter ends with an error.
+    pub length: Option<u64>,
+    /// Owns its connection and may outlive the request; dropping it early closes the connection.
+    pub body: Body,
+    /// Passed on as it comes (`*_buffering off`, `X-Accel-Buffering: no`).
+    pub unbuffered: bool,
+    /// A tunnel: the body is one direction of it and drives the other.
+    pub tunnel: bool,
+}
+
+impl Fetched {
+    /// The body as a stream, whatever it is.
+    pub fn into_stream(self) -> Box<dyn BodyStream> {
+        match self.body {
+            Body::Stream(stream) => stream,
+            body => Box::new(InMemory::new(body)),
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// What the client is told.
+    pub status: u16,
+    pub kind: FailKind,
+}
+
+/// What went wrong, as `*_next_upstream` and `*_cache_use_stale` name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailKind {
+    /// Connecting, sending or reading failed, or no server is there to be asked.
+    Error,
+    Timeout,
+    InvalidHeader,
+    /// The back end answered with a status that sends the request to the next server, and there is none.
+    Status(u16),
+    /// The client has gone.
+    Client,
+    /// Something of our own.
+    Local,
+    /// The connection is to be closed without an answer.
+    Close,
+}

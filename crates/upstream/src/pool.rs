@@ -1,0 +1,181 @@
+//! Idle connections to back ends. Each thread keeps its own; how many there are is counted over all threads.
+
+use crate::backend::{Backend, Keepalive};
+use crate::link::Link;
+use brisk_balance::Endpoint;
+use brisk_net::{Sleep, clock, sleep_until};
+use std::cell::{Cell, RefCell};
+use std::future::{Future as _, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What a connection is good for: only requests with the same key may use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// [`Backend::id`].
+    pub group: u64,
+    pub endpoint: Endpoint,
+    /// The location, where connections are not shared (`keepalive … local`); else 0.
+    pub location: usize,
+    /// `*_bind`.
+    pub bind: Option<SocketAddr>,
+    /// Who we are to each other over TLS; 0: plain.
+    pub tls: u64,
+}
+
+struct Idle {
+    /// Taken by whoever uses it next.
+    link: Option<Link>,
+    group: Arc<dyn Backend>,
+    until_ms: u64,
+}
+
+impl Idle {
+    fn has_ended(&self) -> bool {
+        let alarm = self.link.as_ref().and_then(|link| link.alarm.as_ref());
+        alarm.is_none_or(|alarm| alarm.rung.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.group.idle().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Told when anything happens on an idle connection: it can only be its end.
+pub(crate) struct Alarm {
+    rung: AtomicBool,
+    keeper: Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Relaxed);
+        self.keeper.wake_by_ref();
+    }
+}
+
+#[derive(Default)]
+struct Pool {
+    /// The last one was used last.
+    idle: RefCell<Vec<Idle>>,
+    keeper: RefCell<Option<Waker>>,
+    /// When the keeper wakes by itself.
+    wakes_ms: Cell<u64>,
+}
+
+thread_local! {
+    static POOL: Pool = Pool::default();
+}
+
+/// Takes the connection that was used last, if there is one that is still open.
+pub fn take(key: &Key) -> Option<Link> {
+    POOL.with(|pool| {
+        loop {
+            let mut idle = pool.idle.borrow_mut();
+            let fits = |have: &Idle| have.link.as_ref().is_some_and(|link| link.key == *key);
+            let at = idle.iter().rposition(fits)?;
+            let mut found = idle.remove(at);
+            drop(idle);
+            if let Some(mut link) = found.link.take()
+                && link.is_quiet()
+            {
+                return Some(link);
+            }
+        }
+    })
+}
+
+/// Keeps a connection that has done its work, if it may be kept.
+pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
+    let now = clock::mono_ms();
+    if keepalive.idle_max == 0
+        || link.requests >= keepalive.requests_max
+        || now.saturating_sub(link.started_ms) > keepalive.time_ms
+        || brisk_server::thread::Thread::current().is_none_or(|thread| thread.is_draining())
+        || !link.is_quiet()
+    {
+        return;
+    }
+    POOL.with(|pool| {
+        if group.idle().fetch_add(1, Ordering::Relaxed) >= keepalive.idle_max {
+            // The oldest of ours makes room; if there is none, others keep theirs.
+            let mut idle = pool.idle.borrow_mut();
+            let oldest = idle.iter().position(|have| have.group.id() == group.id());
+            let removed = oldest.map(|at| idle.remove(at));
+            drop(idle);
+            if removed.is_none() {
+                group.idle().fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+        }
+        let until_ms = now + keepalive.timeout_ms;
+        let keeper = pool.keeper(until_ms);
+        let alarm =
+            link.alarm.get_or_insert_with(|| Arc::new(Alarm { rung: AtomicBool::new(false), keeper }));
+        alarm.rung.store(false, Ordering::Relaxed);
+        let waker = Waker::from(alarm.clone());
+        let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
+        pool.idle.borrow_mut().push(Idle { link: Some(link), group: group.clone(), until_ms });
+    });
+}
+
+impl Pool {
+    /// The task that closes what has ended or has been idle for too long; it is told of a new end.
+    fn keeper(&self, until_ms: u64) -> Waker {
+        if self.keeper.borrow().is_none() {
+            brisk_net::spawn(keep());
+        }
+        let keeper = self.keeper.borrow().clone().unwrap_or_else(|| Waker::noop().clone());
+        if self.wakes_ms.get() > until_ms {
+            keeper.wake_by_ref();
+        }
+        keeper
+    }
+
+    /// Closes what has ended; gives the time of the next end.
+    fn sweep(&self) -> u64 {
+        let now = clock::mono_ms();
+        let mut gone = Vec::new();
+        let mut idle = self.idle.borrow_mut();
+        let mut at = 0;
+        while at < idle.len() {
+            let one = &idle[at];
+            if one.has_ended() || one.until_ms <= now {
+                gone.push(idle.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        idle.iter().map(|one| one.until_ms).min().unwrap_or(u64::MAX)
+    }
+}
+
+async fn keep() {
+    let mut sleep: Option<(u64, Sleep)> = None;
+    poll_fn(move |cx| {
+        POOL.with(|pool| {
+            *pool.keeper.borrow_mut() = Some(cx.waker().clone());
+            let next = pool.sweep();
+            pool.wakes_ms.set(next);
+            if next == u64::MAX {
+                sleep = None;
+                return Poll::<()>::Pending;
+            }
+            if sleep.as_ref().is_none_or(|(at, _)| *at != next) {
+                sleep = Some((next, sleep_until(next)));
+            }
+            if let Some((_, sleep)) = &mut sleep
+                && Pin::new(sleep).poll(cx).is_ready()
+            {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+    })
+    .await;
+}

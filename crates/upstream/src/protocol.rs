@@ -1,0 +1,80 @@
+//! What a `*_pass` module adds to the engine.
+
+use crate::backend::Backend;
+use crate::codec::Codec;
+use crate::conf::Settings;
+use crate::origin::Ask;
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use std::sync::Arc;
+
+/// Where a request goes.
+pub struct Target<W> {
+    pub peers: Peers,
+    /// `http://`, and what is asked for: how messages name the back end, between them its address.
+    pub scheme: &'static str,
+    pub uri: Vec<u8>,
+    /// What the module has worked out for its codec.
+    pub way: W,
+}
+
+/// Servers to choose from.
+pub enum Peers {
+    Group(Arc<dyn Backend>),
+    /// A name or address that is known only now; names are resolved.
+    Host {
+        host: String,
+        port: u16,
+    },
+}
+
+/// The body that follows a request's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyShape {
+    None,
+    Length(u64),
+    /// As long as it turns out to be.
+    Unknown,
+}
+
+/// One `*_pass` location.
+pub trait Protocol: Send + Sync + 'static {
+    type Way;
+
+    fn settings(&self) -> &Settings;
+
+    /// Which servers are asked. The error is what the request ends with.
+    fn target(&self, r: &mut Request, ask: &Ask) -> Result<Target<Self::Way>, Flow>;
+
+    /// A codec with the request's head in it.
+    fn codec(&self, r: &Request, way: &Self::Way, ask: &Ask, body: BodyShape)
+    -> Result<Box<dyn Codec>, Flow>;
+
+    /// A body in place of the client's.
+    fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
+        let _ = r;
+        None
+    }
+
+    /// Whether a body of unknown length can be sent as it comes.
+    fn streams_unknown_length(&self) -> bool {
+        true
+    }
+
+    /// The key of a cache where none is configured; protocols without one add nothing.
+    fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
+        let _ = (r, out);
+    }
+
+    /// Another value for a `Location`, or for the URL of a `Refresh`.
+    fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        let _ = (r, value);
+        None
+    }
+
+    /// Another value for a `Set-Cookie`.
+    fn rewrite_cookie(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        let _ = (r, value);
+        None
+    }
+}

@@ -1,0 +1,243 @@
+//! A back end's head becomes the response's: what is hidden, renamed, rewritten and obeyed.
+
+use crate::conf::Settings;
+use crate::fetch::is_hop_by_hop;
+use crate::head::{BackendHead, Field};
+use crate::origin::ignored;
+use crate::protocol::Protocol;
+use crate::state::State;
+use brisk_http::uri::unsafe_uri;
+use brisk_http::{HeaderId, Method, date, status};
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, Trailers};
+use brisk_server::rlog;
+use brisk_server::text::Text;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// See [`Origin::respond`](crate::origin::Origin::respond).
+pub(crate) fn respond<P: Protocol>(
+    protocol: &P,
+    r: &mut Request,
+    head: &Arc<BackendHead>,
+    length: Option<u64>,
+    body: Body,
+) -> Flow {
+    let settings = protocol.settings();
+    if let Some(flow) = intercept(settings, r, head) {
+        return flow;
+    }
+    obey(settings, r, head);
+    if let Some(to) =
+        head.get(HeaderId::XAccelRedirect).filter(|_| !settings.ignores(ignored::X_ACCEL_REDIRECT))
+    {
+        return redirect(protocol, r, head, to);
+    }
+    let mut seen = 0;
+    for field in head.fields() {
+        let bit = field.id.bit() & SINGLE;
+        let before = seen;
+        seen |= bit;
+        if before & bit != 0 {
+            duplicate(r, head, field);
+        } else if !settings.hides(field.name) {
+            copy(protocol, r, field);
+        }
+    }
+    r.resp.status = head.status;
+    let text = head.status_text();
+    if text.len() > 4 && text != b"200 OK" {
+        r.resp.reason = Some(text[4..].to_vec().into());
+    }
+    if !status::is_bodiless(head.status) || head.status == 304 {
+        r.resp.content_length = length;
+    }
+    if settings.force_ranges {
+        r.resp.allow_ranges = true;
+    }
+    r.resp.body = body;
+    if settings.pass_trailers && length.is_none() {
+        r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone() }));
+    }
+    Flow::Done
+}
+
+/// Fields that can be there once; what comes later is ignored.
+const SINGLE: u64 = HeaderId::Status.bit()
+    | HeaderId::ContentType.bit()
+    | HeaderId::Date.bit()
+    | HeaderId::LastModified.bit()
+    | HeaderId::ETag.bit()
+    | HeaderId::Server.bit()
+    | HeaderId::Location.bit()
+    | HeaderId::Refresh.bit()
+    | HeaderId::Expires.bit()
+    | HeaderId::XAccelExpires.bit()
+    | HeaderId::XAccelRedirect.bit()
+    | HeaderId::XAccelLimitRate.bit();
+
+#[cold]
+fn duplicate(r: &Request, head: &BackendHead, field: Field<'_>) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let Some(first) = head.fields().find(|first| first.id == field.id) else { return };
+    rlog!(
+        r,
+        Warn,
+        "upstream sent duplicate header line: \"{}: {}\", previous value: \"{}: {}\", ignored while reading response header from upstream",
+        text(field.name),
+        text(field.value),
+        text(first.name),
+        text(first.value)
+    );
+}
+
+/// `*_intercept_errors`: an error page in place of what the back end says.
+fn intercept(settings: &Settings, r: &mut Request, head: &BackendHead) -> Option<Flow> {
+    let status = head.status;
+    if status < 300 || !settings.intercept_errors {
+        return None;
+    }
+    if !r.core().error_pages.iter().any(|page| page.codes.contains(&status)) {
+        return None;
+    }
+    if status == 401 {
+        for challenge in head.all(HeaderId::WwwAuthenticate) {
+            r.resp.add("WWW-Authenticate", challenge.to_vec());
+        }
+    }
+    Some(Flow::Status(status))
+}
+
+/// Fields that change how the response is sent.
+fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
+    if let Some(value) =
+        head.get(HeaderId::XAccelLimitRate).filter(|_| !settings.ignores(ignored::X_ACCEL_LIMIT_RATE))
+        && let Some(rate) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
+    {
+        r.limit_rate = Some(rate);
+    }
+}
+
+/// `X-Accel-Redirect`: another location answers, with some of the back end's fields.
+fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: &[u8]) -> Flow {
+    for field in head.fields() {
+        let kept = matches!(
+            field.id,
+            HeaderId::ContentType
+                | HeaderId::SetCookie
+                | HeaderId::CacheControl
+                | HeaderId::Expires
+                | HeaderId::AcceptRanges
+        ) || field.name.eq_ignore_ascii_case(b"Content-Disposition");
+        if kept {
+            copy(protocol, r, field);
+        }
+    }
+    if to.starts_with(b"@") {
+        return Flow::Named(to.to_vec());
+    }
+    let Ok(safe) = unsafe_uri(to) else {
+        rlog!(r, Error, "unsafe URI \"{}\" was detected", String::from_utf8_lossy(to));
+        return Flow::Status(404);
+    };
+    if r.method != Method::Head {
+        r.method = Method::Get;
+    }
+    Flow::Redirect { uri: safe.path.into_owned(), args: Some(safe.args.unwrap_or_default().to_vec()) }
+}
+
+/// Copies a field to where the response has it.
+fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
+    let settings = protocol.settings();
+    let value = || Text::Owned(field.value.to_vec());
+    match field.id {
+        id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
+        HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
+        HeaderId::Upgrade => {}
+        HeaderId::ContentType if r.resp.content_type.is_some() => {}
+        HeaderId::ContentType => content_type(r, field.value),
+        HeaderId::Date => r.resp.date = Some(value()),
+        HeaderId::Server => r.resp.server = Some(value()),
+        HeaderId::LastModified if r.resp.last_modified.is_none() => {
+            match date::parse_http_date(field.value) {
+                Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
+                _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+            }
+        }
+        HeaderId::LastModified => {}
+        HeaderId::ETag if r.resp.etag.is_none() => r.resp.etag = Some(value()),
+        HeaderId::ETag => {}
+        HeaderId::Location => {
+            let rewritten = protocol.rewrite_location(r, field.value);
+            // Without a rewrite nothing is added to a path: it is the back end's word.
+            match rewritten {
+                Some(text) => r.resp.location = Some(text.into()),
+                None => r.resp.headers.push((field.name.to_vec().into(), value())),
+            }
+        }
+        HeaderId::Refresh => {
+            let text = refresh(protocol, r, field.value).unwrap_or_else(|| field.value.to_vec());
+            r.resp.headers.push((field.name.to_vec().into(), text.into()));
+        }
+        HeaderId::SetCookie => {
+            let text = protocol.rewrite_cookie(r, field.value).unwrap_or_else(|| field.value.to_vec());
+            r.resp.headers.push((field.name.to_vec().into(), text.into()));
+        }
+        HeaderId::AcceptRanges if settings.force_ranges => {}
+        HeaderId::ContentEncoding if r.resp.content_encoding.is_none() => {
+            r.resp.content_encoding = Some(value());
+        }
+        HeaderId::XAccelCharset if !settings.ignores(ignored::X_ACCEL_CHARSET) => {
+            r.resp.charset = Some(value());
+            r.resp.headers.push((field.name.to_vec().into(), value()));
+        }
+        _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+    }
+}
+
+fn head_may_upgrade(r: &Request) -> bool {
+    r.version() <= brisk_http::Version::Http11
+}
+
+/// `text/html; charset=utf-8` is kept in two parts, so that a recoding filter finds the charset.
+fn content_type(r: &mut Request, value: &[u8]) {
+    let mut at = 0;
+    while let Some(semicolon) = memchr::memchr(b';', &value[at..]) {
+        let end = at + semicolon;
+        let rest = value[end + 1..].trim_ascii_start();
+        if rest.len() > 8 && rest[..8].eq_ignore_ascii_case(b"charset=") {
+            let charset = &rest[8..];
+            let charset = charset.strip_prefix(b"\"").unwrap_or(charset);
+            let charset = charset.strip_suffix(b"\"").unwrap_or(charset);
+            r.resp.content_type = Some(value[..end].to_vec().into());
+            r.resp.charset = Some(charset.to_vec().into());
+            return;
+        }
+        at = end + 1;
+    }
+    r.resp.content_type = Some(value.to_vec().into());
+}
+
+/// `5; url=http://…`
+fn refresh<P: Protocol>(protocol: &P, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+    let at = value.windows(4).position(|part| part.eq_ignore_ascii_case(b"url="))? + 4;
+    let url = protocol.rewrite_location(r, &value[at..])?;
+    Some([&value[..at], &url].concat())
+}
+
+/// `*_pass_trailers`.
+struct Passed {
+    hidden: Settings,
+}
+
+impl Trailers for Passed {
+    fn append(&self, r: &Request) {
+        let Some(state) = r.finding_ref::<State>() else { return };
+        let mut sent = r.resp.sent_trailers.borrow_mut();
+        let passes = |name: &[u8]| !self.hidden.hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
+        for (name, value) in state.trailers.borrow().iter().filter(|(name, _)| passes(name)) {
+            sent.push((name.clone().into(), value.clone().into()));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A request's body on its way to a back end.
+
+use brisk_server::body::{BodyError, BodySource, Content};
+use brisk_server::limits::BODY_PIECE_BYTES;
+use brisk_server::temp_file::TempError;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
+
+/// Where the body comes from.
+pub enum Source {
+    None,
+    /// Read from the client before, into memory.
+    Memory {
+        content: Rc<Content>,
+        at: usize,
+    },
+    /// Made here.
+    Own {
+        bytes: Rc<[u8]>,
+        at: usize,
+    },
+    /// Read from the client before, into a file.
+    File {
+        content: Rc<Content>,
+        read: u64,
+        reading: Option<Reading>,
+        piece: Piece,
+    },
+    /// Still with the client.
+    Client {
+        body: BodySource,
+        piece: Piece,
+        is_over: bool,
+    },
+}
+
+/// Bytes that are being given out.
+#[derive(Default)]
+pub struct Piece {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Piece {
+    fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    fn take(&mut self, room: usize) -> &[u8] {
+        let from = self.at;
+        self.at += room.min(self.bytes.len() - from);
+        &self.bytes[from..self.at]
+    }
+}
+
+impl Source {
+    /// What was read of a body.
+    pub fn of(content: Rc<Content>) -> Source {
+        match &*content {
+            _ if content.is_empty() => Source::None,
+            Content::None => Source::None,
+            Content::Memory(_) => Source::Memory { content, at: 0 },
+            Content::File(_) => Source::File { content, read: 0, reading: None, piece: Piece::default() },
+        }
+    }
+
+    pub fn own(bytes: &Rc<[u8]>) -> Source {
+        if bytes.is_empty() { Source::None } else { Source::Own { bytes: bytes.clone(), at: 0 } }
+    }
+
+    /// `first` has come already.
+    pub fn client(body: BodySource, first: Vec<u8>) -> Source {
+        Source::Client { body, piece: Piece { bytes: first, at: 0 }, is_over: false }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_done(&self) -> bool {
+        match self {
+            Source::None => true,
+            Source::Memory { content, at } => *at as u64 == content.len(),
+            Source::Own { bytes, at } => *at == bytes.len(),
+            Source::File { content, read, piece, .. } => *read == content.len() && piece.is_empty(),
+            Source::Client { is_over, piece, .. } => *is_over && piece.is_empty(),
+        }
+    }
+
+    /// The next bytes, at most `room`, if they are in memory.
+    fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
+        let (bytes, at): (&[u8], _) = match self {
+            Source::Memory { content, at } => match &**content {
+                Content::Memory(bytes) => (bytes, at),
+                _ => return None,
+            },
+            Source::Own { bytes, at } => (bytes, at),
+            _ => return None,
+        };
+        let from = *at;
+        *at += room.min(bytes.len() - from);
+        (*at > from).then(|| &bytes[from..*at])
+    }
+
+    /// The next bytes, at most `room` (which is not 0); `None` at the end.
+    pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, BodyError>> {
+        let room = room.min(BODY_PIECE_BYTES);
+        let piece = match self {
+            Source::None => return Poll::Ready(Ok(None)),
+            Source::Memory { .. } | Source::Own { .. } => return Poll::Ready(Ok(self.at_hand(room))),
+            Source::File { content, read, reading, piece } => {
+                if piece.is_empty() {
+                    if *read == content.len() {
+                        return Poll::Ready(Ok(None));
+                    }
+                    *piece = Piece { bytes: ready!(read_file(content, *read, reading, cx))?, at: 0 };
+                    *read += piece.bytes.len() as u64;
+                }
+                piece
+            }
+            Source::Client { body, piece, is_over } => {
+                if piece.is_empty() && !*is_over {
+                    piece.bytes.clear();
+                    piece.at = 0;
+                    *is_over = !ready!(body.poll_piece(cx, &mut piece.bytes))?;
+                }
+                if piece.is_empty() {
+                    return Poll::Ready(Ok(None));
+                }
+                piece
+            }
+        };
+        Poll::Ready(Ok(Some(piece.take(room))))
+    }
+}
+
+fn read_file(
+    content: &Rc<Content>,
+    at: u64,
+    reading: &mut Option<Reading>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Vec<u8>, BodyError>> {
+    let Content::File(file) = &**content else { return Poll::Ready(Ok(Vec::new())) };
+    let job = reading.get_or_insert_with(|| {
+        let content = content.clone();
+        Box::pin(async move {
+            match &*content {
+                Content::File(file) => file.read(at, BODY_PIECE_BYTES).await,
+                _ => Ok(Vec::new()),
+            }
+        })
+    });
+    let read = ready!(job.as_mut().poll(cx));
+    *reading = None;
+    let read =
+        read.and_then(
+            |bytes| {
+                if bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+            },
+        );
+    Poll::Ready(read.map_err(|error| BodyError::File(TempError::reading(file)(error))))
+}

@@ -1,0 +1,192 @@
+//! An answer that waits for its client: in memory, then in a temporary file.
+
+use brisk_server::core::TempPath;
+use brisk_server::temp_file::{Fate, TempError, TempFile};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Bytes read back from the file at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How much may wait where.
+#[derive(Clone)]
+pub struct SpoolLimits {
+    pub memory_bytes_max: usize,
+    /// 0: no file.
+    pub file_bytes_max: u64,
+    pub write_bytes: usize,
+    pub place: Arc<TempPath>,
+}
+
+type Written = (Option<TempFile>, Result<(), TempError>);
+type ReadBack = (TempFile, Result<Vec<u8>, TempError>);
+
+enum Disk {
+    /// There is no file.
+    None,
+    Idle(TempFile),
+    Writing(Pin<Box<dyn Future<Output = Written>>>),
+    Reading(Pin<Box<dyn Future<Output = ReadBack>>>),
+    Failed,
+}
+
+/// Bytes in the order they came: `front`, then what is in the file, then `tail`.
+pub struct Spool {
+    limits: SpoolLimits,
+    front: VecDeque<Vec<u8>>,
+    front_bytes: usize,
+    disk: Disk,
+    /// Bytes in the file, and how many of them were read back.
+    written: u64,
+    read: u64,
+    tail: Vec<u8>,
+}
+
+/// What [`Spool::poll_next`] gives.
+pub enum Next {
+    Bytes(Vec<u8>),
+    /// There is nothing.
+    Empty,
+}
+
+impl Spool {
+    pub fn new(limits: SpoolLimits) -> Spool {
+        Spool {
+            limits,
+            front: VecDeque::new(),
+            front_bytes: 0,
+            disk: Disk::None,
+            written: 0,
+            read: 0,
+            tail: Vec::new(),
+        }
+    }
+
+    fn is_on_disk(&self) -> bool {
+        self.read < self.written || matches!(self.disk, Disk::Writing(_) | Disk::Reading(_))
+    }
+
+    /// Takes bytes that have come.
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        if self.is_on_disk() || !self.tail.is_empty() {
+            self.tail.extend_from_slice(&bytes);
+        } else {
+            self.front_bytes += bytes.len();
+            self.front.push_back(bytes);
+        }
+    }
+
+    /// Whether no more should be taken now.
+    pub fn is_full(&self) -> bool {
+        self.front_bytes + self.tail.len() >= self.limits.memory_bytes_max
+    }
+
+    /// Makes room by writing to the file; true if something has been begun. `opened` is told of a new file.
+    pub fn spill(&mut self) -> bool {
+        let waiting = if self.is_on_disk() { self.tail.len() } else { self.front_bytes };
+        let fits = self.written + waiting as u64 <= self.limits.file_bytes_max;
+        if waiting == 0 || !fits || waiting < self.limits.write_bytes.min(self.limits.memory_bytes_max) {
+            return false;
+        }
+        let file = match std::mem::replace(&mut self.disk, Disk::None) {
+            Disk::None => None,
+            Disk::Idle(file) => Some(file),
+            busy => {
+                self.disk = busy;
+                return false;
+            }
+        };
+        let bytes = if self.read < self.written {
+            std::mem::take(&mut self.tail)
+        } else {
+            // The front leaves first, so all of it goes; what is being sent at this moment is with the sender.
+            self.front_bytes = 0;
+            let mut all = Vec::with_capacity(waiting);
+            self.front.drain(..).for_each(|part| all.extend_from_slice(&part));
+            all.append(&mut self.tail);
+            all
+        };
+        self.written += bytes.len() as u64;
+        let place = self.limits.place.clone();
+        self.disk = Disk::Writing(Box::pin(write(file, place, bytes)));
+        true
+    }
+
+    /// Drives what was begun. Ready when nothing is being done.
+    pub fn poll_disk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TempError>> {
+        match &mut self.disk {
+            Disk::Writing(work) => {
+                let (file, result) = ready!(work.as_mut().poll(cx));
+                self.disk = match (file, &result) {
+                    (Some(file), Ok(())) => Disk::Idle(file),
+                    _ => Disk::Failed,
+                };
+                Poll::Ready(result)
+            }
+            Disk::Reading(work) => {
+                let (file, result) = ready!(work.as_mut().poll(cx));
+                self.disk = Disk::Idle(file);
+                let bytes = result?;
+                self.read += bytes.len() as u64;
+                self.front_bytes += bytes.len();
+                self.front.push_back(bytes);
+                Poll::Ready(Ok(()))
+            }
+            Disk::None | Disk::Idle(_) | Disk::Failed => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The oldest bytes.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, TempError>> {
+        loop {
+            if let Some(bytes) = self.front.pop_front() {
+                self.front_bytes -= bytes.len();
+                return Poll::Ready(Ok(Next::Bytes(bytes)));
+            }
+            ready!(self.poll_disk(cx))?;
+            if !self.front.is_empty() {
+                continue;
+            }
+            if self.read == self.written {
+                let tail = std::mem::take(&mut self.tail);
+                return Poll::Ready(Ok(if tail.is_empty() { Next::Empty } else { Next::Bytes(tail) }));
+            }
+            match std::mem::replace(&mut self.disk, Disk::Failed) {
+                Disk::Idle(file) => self.disk = Disk::Reading(Box::pin(read_back(file, self.read))),
+                _ => return Poll::Ready(Ok(Next::Empty)),
+            }
+        }
+    }
+
+    /// The path of the file, once it was written.
+    pub fn path(&self) -> Option<String> {
+        match &self.disk {
+            Disk::Idle(file) => Some(file.path().display().to_string()),
+            _ => None,
+        }
+    }
+}
+
+async fn write(file: Option<TempFile>, place: Arc<TempPath>, bytes: Vec<u8>) -> Written {
+    let mut file = match file {
+        Some(file) => file,
+        None => match TempFile::create(&place, Fate::Unlinked).await {
+            Ok(file) => file,
+            Err(error) => return (None, Err(error)),
+        },
+    };
+    let result = file.append(bytes).await.map(drop);
+    (Some(file), result)
+}
+
+async fn read_back(file: TempFile, at: u64) -> ReadBack {
+    let result = match file.read(at, READ_BYTES).await {
+        Ok(bytes) if bytes.is_empty() => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        result => result,
+    };
+    let result = result.map_err(TempError::reading(&file));
+    (file, result)
+}

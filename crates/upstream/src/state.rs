@@ -1,0 +1,135 @@
+//! What is known of a request's attempts at back ends: `$upstream_…`, and the back end in messages.
+
+use crate::head::BackendHead;
+use brisk_server::request::Request;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One attempt, as variables show it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub peer: Arc<str>,
+    /// 0: nothing is known yet.
+    pub status: u16,
+    pub connect_ms: Option<u64>,
+    pub header_ms: Option<u64>,
+    pub response_ms: Option<u64>,
+    /// Bytes of the answer's body.
+    pub length: u64,
+    pub received: u64,
+    pub sent: u64,
+    /// The first attempt after an internal redirect.
+    pub begins: bool,
+}
+
+/// All attempts of a request, internal redirects included. Streams that outlive the request go on filling it.
+#[derive(Default)]
+pub struct State {
+    attempts: RefCell<Vec<Attempt>>,
+    begins: Cell<bool>,
+    /// `http://`, for messages.
+    scheme: Cell<&'static str>,
+    /// What is asked for, for messages.
+    uri: RefCell<Vec<u8>>,
+    head: RefCell<Option<Arc<BackendHead>>>,
+    pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+impl State {
+    /// The request's state; from now on attempts belong to another location's work.
+    pub fn begin(r: &mut Request, scheme: &'static str, uri: &[u8]) -> Rc<State> {
+        let state = r.finding(State::default);
+        state.begins.set(true);
+        state.scheme.set(scheme);
+        uri.clone_into(&mut state.uri.borrow_mut());
+        state.head.take();
+        r.upstream = Some(state.clone());
+        state
+    }
+
+    /// Adds an attempt.
+    pub fn attempt(&self, peer: Arc<str>) {
+        self.attempts.borrow_mut().push(Attempt {
+            peer,
+            status: 0,
+            connect_ms: None,
+            header_ms: None,
+            response_ms: None,
+            length: 0,
+            received: 0,
+            sent: 0,
+            begins: self.begins.take(),
+        });
+    }
+
+    /// Changes the present attempt.
+    pub fn note(&self, change: impl FnOnce(&mut Attempt)) {
+        if let Some(last) = self.attempts.borrow_mut().last_mut() {
+            change(last);
+        }
+    }
+
+    /// The address that is being asked.
+    pub fn peer(&self) -> Arc<str> {
+        self.attempts.borrow().last().map_or_else(|| "".into(), |attempt| attempt.peer.clone())
+    }
+
+    pub fn set_head(&self, head: Arc<BackendHead>) {
+        self.head.replace(Some(head));
+    }
+
+    pub fn head(&self) -> Option<Arc<BackendHead>> {
+        self.head.borrow().clone()
+    }
+
+    /// Appends a value of each attempt as nginx joins them; false if there is none.
+    pub fn join(&self, out: &mut Vec<u8>, each: impl Fn(&Attempt, &mut Vec<u8>)) -> bool {
+        let attempts = self.attempts.borrow();
+        for (at, attempt) in attempts.iter().enumerate() {
+            if at > 0 {
+                out.extend_from_slice(if attempt.begins { b" : " } else { b", " });
+            }
+            each(attempt, out);
+        }
+        !attempts.is_empty()
+    }
+}
+
+/// `http://127.0.0.1:8080/uri`
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attempts = self.attempts.borrow();
+        let peer = attempts.last().map_or("", |attempt| &attempt.peer);
+        let colon = if peer.starts_with("unix:") { ":" } else { "" };
+        write!(f, "{}{peer}{colon}{}", self.scheme.get(), String::from_utf8_lossy(&self.uri.borrow()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_joined_as_nginx_joins_them() {
+        let state = State::default();
+        let peers = |state: &State| {
+            let mut out = Vec::new();
+            state.join(&mut out, |attempt, out| out.extend_from_slice(attempt.peer.as_bytes()));
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(peers(&state), "");
+        state.begins.set(true);
+        state.attempt("a".into());
+        state.attempt("b".into());
+        state.begins.set(true);
+        state.attempt("c".into());
+        assert_eq!(peers(&state), "a, b : c");
+        state.scheme.set("http://");
+        state.uri.replace(b"/x".to_vec());
+        assert_eq!(state.to_string(), "http://c/x");
+        state.attempt("unix:/s".into());
+        assert_eq!(state.to_string(), "http://unix:/s:/x");
+    }
+}

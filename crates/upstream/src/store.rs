@@ -1,0 +1,239 @@
+//! `*_store`: an answer becomes a file while it is passed on.
+
+use crate::conf::{Settings, Store};
+use crate::origin::Fetched;
+use brisk_http::{HeaderId, date};
+use brisk_net::blocking;
+use brisk_server::core::LogLevel;
+use brisk_server::in_memory::InMemory;
+use brisk_server::log::Witness;
+use brisk_server::path;
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream, Chunk};
+use brisk_server::temp_file::{Fate, TempError, TempFile};
+use std::ffi::OsStr;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+/// Where a file goes and what it gets.
+struct Place {
+    path: PathBuf,
+    access: u32,
+    /// Seconds since 1970.
+    modified: Option<i64>,
+}
+
+/// The same answer, with a body that also goes into a file, if it is to be stored.
+pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fetched {
+    if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
+        return fetched;
+    }
+    let path = match &settings.store {
+        Store::Off => return fetched,
+        Store::On => match path::map(r, 0) {
+            Some(mapped) => mapped.path().to_path_buf(),
+            None => return fetched,
+        },
+        Store::Path(template) => PathBuf::from(OsStr::from_bytes(&template.eval(r))),
+    };
+    if path.as_os_str().is_empty() {
+        return fetched;
+    }
+    let path = Path::new(&*r.snap().prefix).join(path);
+    let modified = fetched.head.get(HeaderId::LastModified).and_then(date::parse_http_date);
+    let place = Place { path, access: settings.store_access, modified };
+    let temp = settings.temp_path(&r.snap().prefix);
+    let body = std::mem::take(&mut fetched.body);
+    let storing = Storing {
+        inner: InMemory::new(body),
+        work: Some(Work::Make(Box::pin(async move { TempFile::create(&temp, Fate::Removed).await }))),
+        place: Some(place),
+        witness: Some(Witness::of(r)),
+        given: None,
+        over: false,
+    };
+    fetched.body = Body::Stream(Box::new(storing));
+    fetched
+}
+
+type Job<T> = Pin<Box<dyn Future<Output = T>>>;
+
+enum Work {
+    Make(Job<Result<TempFile, TempError>>),
+    Idle(TempFile),
+    Write(Job<(TempFile, Result<(), TempError>)>),
+    /// The file gets its name.
+    Finish(Job<io::Result<()>>),
+}
+
+/// A body that is stored while it is pulled. If it is not pulled to its end, it pulls itself.
+struct Storing {
+    inner: InMemory,
+    /// `None`: nothing is stored (any more).
+    work: Option<Work>,
+    place: Option<Place>,
+    witness: Option<Witness>,
+    /// Given to the file, not yet to the client.
+    given: Option<Chunk>,
+    over: bool,
+}
+
+impl Storing {
+    fn fail(&mut self, text: &dyn std::fmt::Display) {
+        self.work = None;
+        if let Some(witness) = &self.witness {
+            witness.log(LogLevel::Crit, format_args!("{text} while reading upstream"));
+        }
+    }
+
+    /// Drives what is being done with the file.
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.work {
+            None | Some(Work::Idle(_)) => {}
+            Some(Work::Make(job)) => match ready!(job.as_mut().poll(cx)) {
+                Ok(file) => self.work = Some(Work::Idle(file)),
+                Err(error) => self.fail(&error),
+            },
+            Some(Work::Write(job)) => {
+                let (file, result) = ready!(job.as_mut().poll(cx));
+                match result {
+                    Ok(()) => self.work = Some(Work::Idle(file)),
+                    Err(error) => self.fail(&error),
+                }
+            }
+            Some(Work::Finish(job)) => {
+                let result = ready!(job.as_mut().poll(cx));
+                self.work = None;
+                if let Err(error) = result {
+                    self.fail(&error);
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The file's content is complete: it gets its name.
+    fn finish(&mut self) {
+        let (Some(Work::Idle(file)), Some(place)) = (self.work.take(), self.place.take()) else { return };
+        self.work = Some(Work::Finish(Box::pin(async move {
+            let from = file.path().to_path_buf();
+            let job = blocking::run(move || give_name(&from, &place));
+            let result = match job {
+                Ok(done) => done.await,
+                Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
+            };
+            drop(file);
+            result
+        })));
+    }
+}
+
+/// Moves a file to its place; folders are made as needed.
+fn give_name(from: &Path, place: &Place) -> io::Result<()> {
+    let named = |call: &str, path: &Path, error: &io::Error| {
+        io::Error::other(format!("{call}() \"{}\" failed ({})", path.display(), brisk_conf::os_text(error)))
+    };
+    let rights = std::fs::Permissions::from_mode(place.access);
+    std::fs::set_permissions(from, rights).map_err(|error| named("chmod", from, &error))?;
+    if let Some(secs) = place.modified.and_then(|secs| u64::try_from(secs).ok()) {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
+        let file = std::fs::File::options().write(true).open(from);
+        let _ = file.and_then(|file| file.set_modified(time));
+    }
+    match std::fs::rename(from, &place.path) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(folder) = place.path.parent() {
+                std::fs::create_dir_all(folder).map_err(|error| named("mkdir", folder, &error))?;
+            }
+            match std::fs::rename(from, &place.path) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::CrossesDevices => {
+                    return Err(named("rename", &place.path, &error));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        Err(error) => return Err(named("rename", &place.path, &error)),
+    }
+    // Another disk: the copy gets its name in one step too.
+    let mut copy = place.path.clone().into_os_string();
+    copy.push(".brisk-store");
+    let copy = PathBuf::from(copy);
+    std::fs::copy(from, &copy).map_err(|error| named("copy", &copy, &error))?;
+    std::fs::rename(&copy, &place.path).map_err(|error| named("rename", &place.path, &error))
+}
+
+async fn write(mut file: TempFile, bytes: Vec<u8>) -> (TempFile, Result<(), TempError>) {
+    let result = file.append(bytes).await.map(drop);
+    (file, result)
+}
+
+impl BodyStream for Storing {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            ready!(self.poll_work(cx));
+            if let Some(chunk) = self.given.take() {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+            if self.over {
+                return Poll::Ready(None);
+            }
+            match ready!(self.inner.poll_chunk(cx)) {
+                Some(Ok(chunk)) => {
+                    let bytes = match &chunk {
+                        Chunk::Piece(piece) => piece.in_memory().map(<[u8]>::to_vec),
+                        Chunk::Flush => None,
+                    };
+                    self.given = Some(chunk);
+                    self.work = match (self.work.take(), bytes) {
+                        (Some(Work::Idle(file)), Some(bytes)) => {
+                            Some(Work::Write(Box::pin(write(file, bytes))))
+                        }
+                        (work, _) => work,
+                    };
+                }
+                Some(Err(error)) => {
+                    (self.work, self.over) = (None, true);
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.over = true;
+                    self.finish();
+                }
+            }
+        }
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.inner.poll_ahead(cx);
+    }
+}
+
+impl Drop for Storing {
+    fn drop(&mut self) {
+        // Nothing to be done for a file that is complete, or will never be.
+        if self.work.is_none() || self.over && !matches!(self.work, Some(Work::Finish(_))) {
+            return;
+        }
+        if brisk_net::Loop::try_current().is_none() {
+            return;
+        }
+        let mut rest = Storing {
+            inner: std::mem::replace(&mut self.inner, InMemory::new(Body::Empty)),
+            work: self.work.take(),
+            place: self.place.take(),
+            witness: self.witness.take(),
+            given: None,
+            over: self.over,
+        };
+        brisk_net::spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| rest.poll_chunk(cx)).await {} });
+    }
+}

@@ -1,0 +1,181 @@
+//! A connection that has become a tunnel: bytes both ways, until both sides have closed theirs.
+
+use crate::exchange::scratch;
+use crate::link::Link;
+use crate::turn::Turn;
+use brisk_balance::Outcome;
+use brisk_net::Deadline;
+use brisk_server::body::BodySource;
+use brisk_server::core::LogLevel;
+use brisk_server::log::Witness;
+use brisk_server::response::{BodyStream, Chunk, Piece, Reported};
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// One direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// The reader has seen the end.
+    Closed,
+}
+
+/// The back end's bytes for the client. While it is pulled, or waited for, it passes on what the client sends.
+pub struct Tunnel {
+    link: Link,
+    turn: Turn,
+    client: BodySource,
+    /// From the back end, to be given.
+    first: Vec<u8>,
+    /// From the client, on its way.
+    up: Vec<u8>,
+    up_at: usize,
+    up_way: Way,
+    down_way: Way,
+    read_timeout: Duration,
+    send_timeout: Duration,
+    /// Nothing has moved for too long.
+    idle: Deadline,
+    witness: Witness,
+    /// The head was sent on its way.
+    has_begun: bool,
+}
+
+impl Tunnel {
+    pub fn new(
+        link: Link,
+        turn: Turn,
+        client: BodySource,
+        first: Vec<u8>,
+        (read_timeout, send_timeout): (Duration, Duration),
+        witness: Witness,
+    ) -> Tunnel {
+        let mut idle = Deadline::default();
+        idle.set(read_timeout);
+        Tunnel {
+            link,
+            turn,
+            client,
+            first,
+            up: Vec::new(),
+            up_at: 0,
+            up_way: Way::Open,
+            down_way: Way::Open,
+            read_timeout,
+            send_timeout,
+            idle,
+            witness,
+            has_begun: false,
+        }
+    }
+
+    /// Client to back end, as far as it goes now.
+    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while self.up_at < self.up.len() {
+                match self.link.stream.try_write(&self.up[self.up_at..]) {
+                    Ok(count) => {
+                        self.up_at += count;
+                        self.turn.state.note(|attempt| attempt.sent += count as u64);
+                        self.link.write_limit.clear();
+                        self.idle.set(self.read_timeout);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        if !self.link.write_limit.is_set() {
+                            self.link.write_limit.set(self.send_timeout);
+                        }
+                        if self.link.write_limit.poll_over(cx) {
+                            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                        }
+                        ready!(self.link.stream.poll_writable(cx));
+                    }
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            self.up.clear();
+            self.up_at = 0;
+            if self.up_way == Way::Closed {
+                return Poll::Ready(Ok(()));
+            }
+            if !ready!(self.client.poll_raw(cx, &mut self.up))? {
+                self.up_way = Way::Closed;
+                // The back end may still have something to say.
+                let _ = self.link.stream.shutdown_write();
+            }
+        }
+    }
+
+    /// Back end to client: the next bytes; none at the end.
+    fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Ok(std::mem::take(&mut self.first)));
+        }
+        let read = scratch(|buf| {
+            loop {
+                match self.link.stream.try_read(buf) {
+                    Ok(count) => return Poll::Ready(Ok(buf[..count].to_vec())),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        ready!(self.link.stream.poll_readable(cx));
+                    }
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        });
+        let bytes: Vec<u8> = ready!(read)?;
+        self.turn.state.note(|attempt| {
+            attempt.received += bytes.len() as u64;
+            attempt.length += bytes.len() as u64;
+        });
+        self.idle.set(self.read_timeout);
+        Poll::Ready(Ok(bytes))
+    }
+
+    fn fail(&mut self, what: &str, error: &io::Error) -> Poll<Option<io::Result<Chunk>>> {
+        let text = brisk_conf::os_text(error);
+        self.witness
+            .log(LogLevel::Info, format_args!("{what}() failed ({text}) while proxying upgraded connection"));
+        self.end()
+    }
+
+    fn end(&mut self) -> Poll<Option<io::Result<Chunk>>> {
+        self.turn.finish(Outcome::Ok);
+        Poll::Ready(Some(Err(Reported::error())))
+    }
+}
+
+impl BodyStream for Tunnel {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Poll::Ready(Some(Ok(Chunk::Flush)));
+        }
+        if let Poll::Ready(Err(error)) = self.poll_up(cx) {
+            return self.fail("send", &error);
+        }
+        if self.down_way == Way::Open {
+            match self.poll_down(cx) {
+                Poll::Ready(Ok(bytes)) if !bytes.is_empty() => {
+                    return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
+                }
+                Poll::Ready(Ok(_)) => {
+                    self.down_way = Way::Closed;
+                    self.turn.finish(Outcome::Ok);
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Err(error)) => return self.fail("recv", &error),
+                Poll::Pending => {}
+            }
+        }
+        if self.idle.poll_over(cx) {
+            let text = "upstream timed out (110: Connection timed out) while proxying upgraded connection";
+            self.witness.log(LogLevel::Error, format_args!("{text}"));
+            return self.end();
+        }
+        Poll::Pending
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        // What fails here fails again when the client can be told.
+        let _ = self.poll_up(cx);
+    }
+}
