@@ -258,7 +258,8 @@ impl Known {
             for (rank, set) in sets.iter().enumerate() {
                 for peer in set.peers.iter().filter(|peer| peer.parent == *id) {
                     let weight = (peer.weight / crate::peer::SCALE) as u32;
-                    let service = spec.service.as_ref().map(|_| (peer.info.server.clone(), weight, rank as u16));
+                    let service =
+                        spec.service.as_ref().map(|_| (peer.info.server.clone(), weight, rank as u16));
                     let endpoint = peer.info.endpoint.clone();
                     known.push((host.clone(), spec.service.clone(), Resolved { endpoint, service }));
                 }
@@ -269,9 +270,10 @@ impl Known {
 
     /// The addresses of a server's name, with its own port.
     fn of(&self, spec: &ServerSpec) -> Vec<Resolved> {
-        let same = self.0.iter().filter(|(host, service, _)| {
-            Some(host) == spec.host.as_ref() && *service == spec.service
-        });
+        let same = self
+            .0
+            .iter()
+            .filter(|(host, service, _)| Some(host) == spec.host.as_ref() && *service == spec.service);
         let mut found: Vec<Resolved> = Vec::new();
         for (_, _, resolved) in same {
             let mut resolved = resolved.clone();

@@ -32,28 +32,28 @@ pub(crate) fn choose(
             _ => (best, many) = (Some((at, its_load, weight)), false),
         }
     }
-    let (mut best_at, least, best_weight) = best?;
-    if many {
-        let mut total = 0;
-        for at in best_at..set.peers.len() {
-            let Some((its_load, weight)) = loads[at] else { continue };
-            if its_load * best_weight != least * weight {
-                continue;
-            }
-            total += set.peers[at].step(now);
-            if set.peers[at].current > set.peers[best_at].current {
-                best_at = at;
-            }
-        }
-        set.peers[best_at].current -= total;
+    let (first, least, best_weight) = best?;
+    if !many {
+        return Some(first);
     }
-    Some(best_at)
+    let (mut chosen, mut total) = (first, 0);
+    for (at, load) in loads.iter().enumerate().skip(first) {
+        if load.is_none_or(|(its_load, weight)| its_load * best_weight != least * weight) {
+            continue;
+        }
+        total += set.peers[at].step(now);
+        if set.peers[at].current > set.peers[chosen].current {
+            chosen = at;
+        }
+    }
+    set.peers[chosen].current -= total;
+    Some(chosen)
 }
 
 /// How long a peer would need for one more request, by its averages.
 pub(crate) fn expected_ms(peer: &mut Peer, which: LeastTime, now: Clock) -> u64 {
-    if peer.inflight > 0 {
-        let waiting = peer.inflight_last / peer.inflight + now.ms.saturating_sub(peer.inflight_changed);
+    if let Some(each) = peer.inflight_last.checked_div(peer.inflight) {
+        let waiting = each + now.ms.saturating_sub(peer.inflight_changed);
         average(&mut peer.inflight_time, waiting);
     }
     estimate(peer, which, now)

@@ -22,6 +22,8 @@ pub enum Message {
     /// To the worker: serve this configuration. `payload` is the bundle; then come as many descriptors as the
     /// configuration has new sockets and logs, in its order.
     Configure { generation: u64, payload: Vec<u8>, fds: Vec<OwnedFd> },
+    /// To the worker: these files have changed (a bundle), with certificates and keys in them.
+    Certificates { payload: Vec<u8> },
     /// To the worker: write to these from now on; `which` are their places in the worker's list of logs.
     Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
     /// To the worker: accept nothing more (it answers when that is so), finish what runs, then end.
@@ -52,6 +54,7 @@ impl Channel {
                 places = which.iter().flat_map(|place| place.to_le_bytes()).collect();
                 (b'r', 0, &places, fds)
             }
+            Message::Certificates { payload } => (b't', 0, payload, &[]),
             Message::Quit => (b'q', 0, b"", &[]),
             Message::Stop => (b's', 0, b"", &[]),
             Message::Done { generation } => (b'd', *generation, b"", &[]),
@@ -137,6 +140,7 @@ impl Channel {
                     fds,
                 }
             }
+            b't' => Message::Certificates { payload },
             b'q' => Message::Quit,
             b's' => Message::Stop,
             b'd' => Message::Done { generation: value },

@@ -58,6 +58,7 @@ const HELP: &str = "\
 Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
+       brisk bench [options] URL...
        brisk directives [NAME]
        brisk variables [NAME]
        brisk coverage

@@ -3,6 +3,7 @@
 
 mod alone;
 mod bundle;
+mod certificates;
 mod channel;
 mod cli;
 mod config;
@@ -26,6 +27,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
+        Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),

@@ -2,6 +2,7 @@
 //! that die; obeys signals and the control socket. It has one thread and serves nobody itself.
 
 use crate::bundle::Bundle;
+use crate::certificates::{self, Certificates};
 use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
 use crate::control::{Call, Control, Order};
@@ -88,6 +89,7 @@ struct Master {
     current: Current,
     sockets: Sockets,
     workers: Vec<WorkerProcess>,
+    certificates: Certificates,
     generation: u64,
     pid_path: String,
     control: Option<Control>,
@@ -129,6 +131,7 @@ pub fn run(
         current,
         sockets,
         workers: Vec::new(),
+        certificates: Certificates::new(Vec::new()),
         generation: 1,
         control: None,
         call: None,
@@ -142,6 +145,7 @@ pub fn run(
         predecessor: upgrade::predecessor(),
     };
     let logs = master.current.logs.clone();
+    let sources = certificates::sources(&snap);
     let sockets = master.sockets.all().map_err(|e| format!("dup() failed ({e})"))?;
     master.start_worker(Some(Fresh { snap, logs, sockets, generation: 1 }))?;
     sys::release_free_memory();
@@ -152,6 +156,7 @@ pub fn run(
         write_pid(&master.pid_path)?;
     }
     upgrade::announce();
+    master.certificates = Certificates::new(sources);
     systemd::ready(master.generation);
     Ok(master.supervise())
 }
@@ -188,6 +193,7 @@ impl Master {
         self.control = None;
         self.call = None;
         self.workers.clear();
+        self.certificates = Certificates::new(Vec::new());
         let fresh = match fresh {
             Some(fresh) => fresh,
             None => {
@@ -233,6 +239,9 @@ impl Master {
             if control {
                 self.serve_control();
             }
+            if self.certificates.due().is_some_and(|at| Instant::now() >= at) {
+                self.replace_certificates();
+            }
             if self.restart_at.is_some_and(|at| Instant::now() >= at) {
                 self.restart_at = None;
                 self.restart();
@@ -244,19 +253,50 @@ impl Master {
         }
     }
 
-    fn wait(&self) -> (bool, bool) {
+    fn wait(&mut self) -> (bool, bool) {
         let mut waits = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        if let Some(control) = &self.control {
+        let control = self.control.as_ref().map(|control| {
             waits.push(PollFd::new(control, PollFlags::IN));
-        }
-        let timeout = self.restart_at.into_iter().chain(self.kill_at).min().map(|at| {
+            waits.len() - 1
+        });
+        let changes = self.certificates.fd().map(|fd| {
+            waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            waits.len() - 1
+        });
+        let times = self.restart_at.into_iter().chain(self.kill_at).chain(self.certificates.due());
+        let timeout = times.min().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
         if poll(&mut waits, timeout.as_ref()).is_err() {
             return (false, false);
         }
-        (!waits[0].revents().is_empty(), waits.get(1).is_some_and(|w| !w.revents().is_empty()))
+        let told = |index: usize| !waits[index].revents().is_empty();
+        let (signal, control, changed) = (told(0), control.is_some_and(told), changes.is_some_and(told));
+        if changed {
+            self.certificates.notice();
+        }
+        (signal, control)
+    }
+
+    /// Certificates may have been replaced on disk: those that have are handed to the workers.
+    fn replace_certificates(&mut self) {
+        let mut complaints = Vec::new();
+        let fresh =
+            self.certificates.changed(&mut self.current.bundle, |why| complaints.push(why.to_string()));
+        complaints.iter().for_each(|why| self.log(LogLevel::Error, why));
+        if fresh.files.is_empty() {
+            return;
+        }
+        for path in fresh.files.keys() {
+            self.log(LogLevel::Notice, &format!("\"{path}\" has changed and is used from now on"));
+        }
+        let payload = fresh.encode();
+        for worker in self.workers.iter().filter(|worker| !worker.draining) {
+            if worker.channel.send(&Message::Certificates { payload: payload.clone() }).is_ok() {
+                wait_reply(&worker.channel);
+            }
+        }
     }
 
     fn signal(&mut self, signal: i32) {
@@ -416,6 +456,7 @@ impl Master {
             addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
             bundle,
         };
+        let sources = certificates::sources(&snap);
         if same_process(&self.current.main, &next.main) && self.workers.iter().any(|w| !w.draining) {
             // The worker builds its own: two at a time are enough.
             drop(snap);
@@ -425,6 +466,7 @@ impl Master {
             self.replace_worker(snap, &next, &fresh)?;
         }
         self.adopt(next, fresh);
+        self.certificates = Certificates::new(sources);
         Ok(())
     }
 

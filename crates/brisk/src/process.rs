@@ -1,6 +1,7 @@
 //! The worker process: its control thread obeys the master, its other threads serve.
 
 use crate::bundle::Bundle;
+use crate::certificates;
 use crate::channel::{Channel, Message};
 use crate::config::{self, Paths};
 use crate::host;
@@ -161,6 +162,12 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                     Ok(()) => Message::Done { generation },
                     Err(reason) => Message::Failed { reason },
                 }
+            }
+            Some(Ok(Some(Message::Certificates { payload }))) => {
+                if let Some(files) = Bundle::decode(&payload) {
+                    certificates::replace(worker.snapshot(), &files);
+                }
+                Message::Done { generation: worker.generation() }
             }
             Some(Ok(Some(Message::Reopen { which, fds }))) => {
                 reopen(&worker, &which, &fds);

@@ -69,10 +69,11 @@ const OPTIONAL: &[&str] = &[
 
 pub fn long() -> String {
     // Balancing methods are one module here.
-    let is = |module: &str, name: &str| module == name || module == "upstream" && name.starts_with("upstream_");
+    let is =
+        |module: &str, name: &str| module == name || module == "upstream" && name.starts_with("upstream_");
     let has = |name: &str| MODULES.iter().any(|m| is(m.name, name));
     let mut out = short();
-    out.push_str("built with AWS-LC (rustls)\nTLS SNI support enabled\nconfigure arguments:");
+    out.push_str("built with OpenSSL 1.1.1 (compatible; AWS-LC) under rustls\nTLS SNI support enabled\nconfigure arguments:");
     for name in OPTIONAL.iter().filter(|name| has(name)) {
         let _ = write!(out, " --with-http_{name}_module");
     }

@@ -72,7 +72,7 @@ fn help_and_versions() {
         0,
         &[
             "^nginx version: nginx/1\\.31\\.\\d",
-            "^built with AWS-LC",
+            "^built with OpenSSL [0-9.]+ \\(compatible; AWS-LC\\)",
             "^TLS SNI support enabled$",
             "^configure arguments: .*--with",
         ],

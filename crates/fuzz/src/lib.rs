@@ -136,6 +136,13 @@ pub static TARGETS: &[Target] = &[
         dictionary: &[b"\n", b"a", b"A", b"ab", b"aab", b"abc", b"ABAB", b"aaa"],
         bytes_max: 120,
     },
+    Target {
+        name: "jwt",
+        run: brisk_modules::auth_jwt::fuzz,
+        seeds: &["crates/modules/corpus/jwt"],
+        dictionary: JWT,
+        bytes_max: 600,
+    },
 ];
 
 const PAGES: &[&[u8]] = &[
@@ -357,6 +364,38 @@ const CACHE: &[&[u8]] = &[
     b"99999999999999999999",
     b"http://h/x",
     b"Location: ",
+];
+
+const JWT: &[&[u8]] = &[
+    b".",
+    b"..",
+    b"=",
+    b"-_",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b":",
+    b",",
+    b"\\u0061",
+    b"1e400",
+    b"-1",
+    b"null",
+    b"eyJhbGciOiJIUzI1NiJ9",
+    b"eyJhbGciOiJub25lIn0",
+    b"e30",
+    b"\"keys\"",
+    b"\"kty\"",
+    b"\"oct\"",
+    b"\"RSA\"",
+    b"\"EC\"",
+    b"\"P-256\"",
+    b"\"k\"",
+    b"\"n\"",
+    b"\"x\"",
+    b"\"exp\"",
+    b"\"nbf\"",
 ];
 
 impl Target {

@@ -3,9 +3,11 @@
 //! | module | owns |
 //! |---|---|
 //! | [`plan`] | what to send where, how much of it and how: pure data |
+//! | [`arrivals`] | when requests of an open loop are due |
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
 //! | [`stats`], [`histogram`] | what was seen |
+//! | [`cli`] | `brisk bench` |
 //! | [`report`] | the same for people and programs |
 //!
 //! The generator is cheap on purpose: one read and one write per request, one read buffer per
@@ -13,6 +15,8 @@
 //! target is compared, not parsed. It must never be what a benchmark measures.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
+pub mod cli;
 pub mod engine;
 pub mod histogram;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! What a run does: targets and their request bytes, connections, limits. Pure data.
 
+use crate::arrivals::Rate;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -68,6 +69,9 @@ pub struct Plan {
     pub cpus: Vec<usize>,
     /// Requests in flight per connection; 1 waits for each response.
     pub pipeline: usize,
+    /// An open loop: requests are due at this rate whatever becomes of those before them, and wait for a connection if
+    /// all are busy. `None` is a closed loop, in which every connection asks again when it was answered.
+    pub rate: Option<Rate>,
     /// Order of the targets.
     pub order: Order,
     /// End of the run.
@@ -91,6 +95,7 @@ impl Plan {
             threads: 1,
             cpus: Vec::new(),
             pipeline: 1,
+            rate: None,
             order: Order::RoundRobin,
             stop,
             hold: false,

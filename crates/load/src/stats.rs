@@ -50,8 +50,15 @@ impl ErrorKind {
 /// What was seen while a plan ran.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// From the request's last write to the response's last byte, in nanoseconds.
+    /// What a user waits, in nanoseconds: from when the request was due (in a closed loop: was sent) to the response's
+    /// last byte.
     pub latency: Histogram,
+    /// In an open loop, what the server took, in nanoseconds: from sending to the response's last byte.
+    pub service: Histogram,
+    /// In an open loop, how long after it was due a request was noticed by the generator, in nanoseconds: its own lateness.
+    pub lateness: Histogram,
+    /// In an open loop, requests that were due and found no connection until the end.
+    pub unsent: u64,
     /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
     pub by_class: [u64; 6],
     /// Bytes read, heads and bodies.
@@ -66,6 +73,12 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Counts a whole response of an open loop: since it was due, and since it was sent.
+    pub fn open_response(&mut self, status: u16, latency_ns: u64, service_ns: u64) {
+        self.response(status, latency_ns);
+        self.service.record(service_ns);
+    }
+
     /// Counts a whole response.
     #[inline]
     pub fn response(&mut self, status: u16, latency_ns: u64) {
@@ -102,6 +115,9 @@ impl Stats {
     /// Adds another thread's counters.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        self.lateness.merge(&other.lateness);
+        self.unsent += other.unsent;
         for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
             *count += more;
         }

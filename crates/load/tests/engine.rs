@@ -6,8 +6,9 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use brisk_load::arrivals::Rate;
 use brisk_load::engine::{self, Outcome};
 use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
 use brisk_load::stats::ErrorKind;
@@ -195,4 +196,86 @@ fn unix_sockets() {
     let outcome = outcome.unwrap();
     assert_eq!(outcome.stats.responses(), 200);
     assert_eq!(errors(&outcome), []);
+}
+
+/// Answers at once for the first part of each period, and nobody for the rest.
+fn stalling(period: Duration, quick: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let began = Instant::now();
+    let wait = move || {
+        let at = Duration::from_nanos((began.elapsed().as_nanos() % period.as_nanos()) as u64);
+        if at >= quick {
+            thread::sleep(period.saturating_sub(at));
+        }
+    };
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            socket.set_nodelay(true).unwrap();
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while socket.read(&mut buffer).is_ok_and(|count| count > 0) {
+                    wait();
+                    if socket.write_all(OK.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// What coordinated omission hides: in a tenth of the time the server answers nobody, and a tenth of the users wait,
+/// however many connections there are.
+#[test]
+fn an_open_loop_tells_the_truth_about_stalls() {
+    for connections in [1, 8] {
+        let address = stalling(Duration::from_secs(2), Duration::from_millis(1800));
+        let mut plan = plan(address, &["/"], connections, Stop::After(Duration::from_secs(6)));
+        plan.rate = Some(Rate::constant(500.0));
+        let outcome = engine::run(plan).unwrap();
+        let stats = &outcome.stats;
+        assert!(stats.responses().abs_diff(3000) <= 1, "{}", stats.responses());
+        assert_eq!((stats.errors(), stats.unsent), (0, 0));
+        let ms = |share| stats.latency.quantile(share) as f64 / 1e6;
+        let near = |have: f64, want: f64| (have - want).abs() <= want * 0.1 + 2.0;
+        // Whoever comes in a stall waits for half of it in the mean.
+        assert!(near(stats.latency.mean() / 1e6, 10.0), "mean {} ms", stats.latency.mean() / 1e6);
+        assert!(ms(0.5) < 2.0, "p50 {} ms", ms(0.5));
+        assert!(near(ms(0.95), 100.0) && near(ms(0.99), 180.0), "p95 {} p99 {} ms", ms(0.95), ms(0.99));
+    }
+}
+
+#[test]
+fn an_open_loop_sends_as_many_as_are_due() {
+    let (address, _) = server();
+    let mut all = plan(address, &["/ok", "/chunked"], 4, Stop::Requests(300));
+    all.threads = 2;
+    all.rate = Some(Rate::constant(2000.0));
+    let outcome = engine::run(all).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (300, 0));
+
+    // A server that closes after each answer, and one that cannot be reached.
+    let mut closing = plan(address, &["/last"], 4, Stop::Requests(100));
+    closing.rate = Some(Rate::constant(500.0));
+    let outcome = engine::run(closing).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (100, 0));
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut refused = plan(nobody, &["/"], 4, Stop::Requests(50));
+    refused.rate = Some(Rate::constant(500.0));
+    let outcome = engine::run(refused).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors_of(ErrorKind::Connect)), (0, 50));
+}
+
+/// What is still waited for at the end counts as well.
+#[test]
+fn an_open_loop_does_not_forget_the_slow_ones() {
+    let (address, _) = server();
+    let mut slow = plan(address, &["/slow"], 2, Stop::Requests(10));
+    slow.rate = Some(Rate::constant(1000.0));
+    slow.timeout = Duration::from_millis(300);
+    let outcome = engine::run(slow).unwrap();
+    assert_eq!(outcome.stats.responses(), 0);
+    assert_eq!(outcome.stats.errors_of(ErrorKind::Timeout) + outcome.stats.unsent, 10);
 }

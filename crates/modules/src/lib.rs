@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod api;
 mod addition;
+pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
 mod auth_request;

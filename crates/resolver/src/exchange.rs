@@ -84,7 +84,13 @@ impl Exchange {
     }
 
     /// Puts the queries that are not answered to one server.
-    async fn ask(&self, server: SocketAddr, parts: &mut [Part], last: &mut Last, until: u64) -> io::Result<()> {
+    async fn ask(
+        &self,
+        server: SocketAddr,
+        parts: &mut [Part],
+        last: &mut Last,
+        until: u64,
+    ) -> io::Result<()> {
         let open = |part: &&mut Part| part.answer.is_none();
         let io = if parts.iter().any(|part| part.answer.is_none() && !part.over_tcp) {
             Some(Io::new(socket(server, SocketType::DGRAM)?)?)

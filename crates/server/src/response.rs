@@ -147,7 +147,7 @@ pub struct Response {
     /// `Server` from a back end that is passed on.
     pub server: Option<Text>,
     pub date: Option<Text>,
-    /// Everything else, in the order of sending. An empty value means: do not send.
+    /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.
     pub headers: Vec<(Text, Text)>,
     pub trailers: Vec<Rc<dyn Trailers>>,
     /// What the trailers came to, for the client and for variables.

@@ -8,6 +8,7 @@ use brisk_gateway::fastcgi::{
 use brisk_gateway::{scgi, uwsgi};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -144,6 +145,9 @@ impl Application {
         answer: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static,
     ) -> Application {
         let listener = UnixListener::bind(path).expect("a path of our own");
+        // Servers that are started by root connect as somebody else.
+        let everybody = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(path, everybody).expect("a socket of our own");
         let application = Application { port: None, counts: Arc::default() };
         let process = Process { speaks, answer: Arc::new(answer), counts: application.counts.clone() };
         std::thread::spawn(move || {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod backend;
 pub mod client;
 pub mod h2;
 pub mod load;
@@ -18,6 +19,7 @@ pub mod temp;
 pub mod wait;
 
 pub use application::Application;
+pub use backend::Backend;
 pub use client::Client;
 pub use h2::H2Client;
 pub use response::Response;

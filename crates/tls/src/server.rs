@@ -60,7 +60,7 @@ impl Certified {
 
 /// Where a context gets its certificates from, at each handshake.
 pub trait Certificates: fmt::Debug + Send + Sync {
-    /// The certificates to choose from; the first that the client's signature schemes allow is presented.
+    /// The certificates to choose from; the one whose key the client's signature schemes prefer is presented.
     fn get(&self) -> Arc<[Certified]>;
 }
 
@@ -244,7 +244,8 @@ impl ResolvesServerCert for Resolver {
             |scheme: &&SignatureScheme| self.schemes.as_ref().is_none_or(|ours| ours.contains(scheme));
         for scheme in hello.signature_schemes().iter().filter(is_ours) {
             let fits = |one: &&Certified| one.0.key.choose_scheme(&[*scheme]).is_some();
-            if let Some(found) = all.iter().find(fits) {
+            // Of several with keys of one kind the last one counts, as in nginx.
+            if let Some(found) = all.iter().rev().find(fits) {
                 return Some(self.limited(&found.0));
             }
         }

@@ -11,6 +11,8 @@ use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const NAME_BYTES: usize = 16;
+/// What is sealed is filled up to a multiple of this: the length tells nothing about names and certificates.
+const PADDED_BYTES: usize = 128;
 
 /// One key.
 struct Key {
@@ -118,9 +120,12 @@ impl ProducesTickets for Ticketer {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let key = self.keys.current()?;
-        let mut sealed = Vec::with_capacity(8 + plain.len() + 16);
+        let length = u16::try_from(plain.len()).ok()?;
+        let mut sealed = Vec::with_capacity(10 + plain.len() + PADDED_BYTES + 16);
         sealed.extend_from_slice(&now().to_be_bytes());
+        sealed.extend_from_slice(&length.to_be_bytes());
         sealed.extend_from_slice(plain);
+        sealed.resize(sealed.len().next_multiple_of(PADDED_BYTES), 0);
         let nonce = key.sealing.seal_in_place_append_tag(Aad::from(self.context), &mut sealed).ok()?;
         Some([&key.name[..], nonce.as_ref(), &sealed].concat())
     }
@@ -132,7 +137,9 @@ impl ProducesTickets for Ticketer {
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut sealed = sealed.to_vec();
         let plain = key.sealing.open_in_place(nonce, Aad::from(self.context), &mut sealed).ok()?;
-        let (time, session) = plain.split_first_chunk::<8>()?;
+        let (time, rest) = plain.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk::<2>()?;
+        let session = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
         let age = now().checked_sub(u64::from_be_bytes(*time))?;
         (age <= u64::from(self.lifetime)).then(|| session.to_vec())
     }

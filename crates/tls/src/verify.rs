@@ -144,7 +144,13 @@ impl Trust {
         let leaf = parse(leaf).ok_or(Refusal::MALFORMED)?;
         let sent: Vec<_> = extra.iter().take(EXTRA_MAX).filter_map(|der| parse(der.as_ref())).collect();
         let trusted: Vec<_> = self.anchors().filter_map(parse).collect();
-        let chain = build(leaf, &sent, &trusted, depth as usize)?;
+        let chain = match build(leaf.clone(), &sent, &trusted, depth as usize) {
+            // Who lets unknown authorities pass does not mean certificates that are out of date.
+            Err(refusal) if refusal.is_unknown_authority() => {
+                return Err(in_time(&leaf, now).err().unwrap_or(refusal));
+            }
+            built => built?,
+        };
         check(&chain, purpose, now)?;
         if let Some(crls) = &self.crls {
             revocation(&chain, crls, now)?;
@@ -274,14 +280,16 @@ fn check(chain: &[Certificate<'_>], purpose: Purpose, now: i64) -> Result<(), Re
         }
     }
     for cert in chain.iter().rev() {
-        if now < cert.not_before {
-            return Err(Refusal::NOT_YET_VALID);
-        }
-        if now > cert.not_after {
-            return Err(Refusal::EXPIRED);
-        }
+        in_time(cert, now)?;
     }
     Ok(())
+}
+
+fn in_time(cert: &Certificate<'_>, now: i64) -> Result<(), Refusal> {
+    if now < cert.not_before {
+        return Err(Refusal::NOT_YET_VALID);
+    }
+    if now > cert.not_after { Err(Refusal::EXPIRED) } else { Ok(()) }
 }
 
 /// Whether its key may be used for the handshake.
@@ -295,6 +303,8 @@ fn may_present(leaf: &Certificate<'_>, purpose: Purpose) -> bool {
 
 /// Every certificate, the root included, needs a list of its issuer that does not name it (RFC 5280 §6.3).
 fn revocation(chain: &[Certificate<'_>], crls: &[Crl], now: i64) -> Result<(), Refusal> {
+    // The verdict is the last one, as nginx has it by letting OpenSSL go on.
+    let mut last = Ok(());
     for (index, cert) in chain.iter().enumerate() {
         let issuer = chain.get(index + 1).unwrap_or(cert);
         let mut refusal = Refusal::NO_CRL;
@@ -302,15 +312,20 @@ fn revocation(chain: &[Certificate<'_>], crls: &[Crl], now: i64) -> Result<(), R
         for crl in crls.iter().filter(|crl| crl.issuer() == cert.issuer) {
             match crl.check(cert, issuer, now) {
                 Ok(()) => is_good = true,
-                Err(Refusal::REVOKED) => return Err(Refusal::REVOKED),
-                Err(other) => refusal = other,
+                Err(other) => {
+                    refusal = other;
+                    is_good &= other != Refusal::REVOKED;
+                    if other == Refusal::REVOKED {
+                        break;
+                    }
+                }
             }
         }
         if !is_good {
-            return Err(refusal);
+            last = Err(refusal);
         }
     }
-    Ok(())
+    last
 }
 
 /// Whether a certificate is for this host, as OpenSSL's `X509_check_host` sees it: the common name counts only where

@@ -62,6 +62,9 @@ pub trait HasSettings: ModuleConf {
     fn settings(&mut self) -> &mut Settings;
 }
 
+/// Names of fields, in lower case.
+pub type Names = Arc<Vec<Box<[u8]>>>;
+
 /// See the module's head.
 #[derive(Clone)]
 pub struct Settings {
@@ -88,9 +91,9 @@ pub struct Settings {
     pub limit_rate: Option<Arc<Template>>,
     /// Bits of [`ignored`](crate::origin::ignored).
     pub ignore_headers: u32,
-    /// Names in lower case, as written in `*_hide_header` and `*_pass_header`.
-    pub hide: Arc<Vec<Box<[u8]>>>,
-    pub pass: Arc<Vec<Box<[u8]>>>,
+    /// `*_hide_header` and `*_pass_header`.
+    pub hide: Names,
+    pub pass: Names,
     pub pass_request_headers: bool,
     pub pass_request_body: bool,
     pub pass_trailers: bool,
@@ -113,7 +116,7 @@ pub struct Settings {
 impl Settings {
     /// nginx's defaults. `hidden` and `temp_name` are the module's.
     pub fn new(hidden: &'static [&'static str], temp_name: &'static str) -> Settings {
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         Settings {
             connect_timeout: minute,
             send_timeout: minute,

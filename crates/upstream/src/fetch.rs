@@ -178,7 +178,7 @@ impl<P: Protocol> Journey<'_, P> {
                     let (exchange, mut turn) = match self.wrong_status(r, &head, exchange, turn) {
                         Ok(answer) => answer,
                         Err(again) => {
-                            selection = again;
+                            selection = *again;
                             continue;
                         }
                     };
@@ -451,7 +451,7 @@ impl<P: Protocol> Journey<'_, P> {
         head: &BackendHead,
         exchange: Box<Exchange>,
         mut turn: Turn,
-    ) -> Result<(Box<Exchange>, Turn), Selection> {
+    ) -> Result<(Box<Exchange>, Turn), Box<Selection>> {
         let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
         let tries = turn.selection.as_ref().map_or(0, Selection::tries);
         if tries <= 1 || !self.may_retry(r, bit, true) {
@@ -466,7 +466,7 @@ impl<P: Protocol> Journey<'_, P> {
             );
         }
         match turn.selection.take() {
-            Some(selection) => Err(selection),
+            Some(selection) => Err(Box::new(selection)),
             None => Ok((exchange, turn)),
         }
     }

@@ -56,6 +56,14 @@ pub(crate) fn respond<P: Protocol>(
     if settings.force_ranges {
         r.resp.allow_ranges = true;
     }
+    // No body at all, and no word of it: the client must not wait for one.
+    if matches!(body, Body::Empty)
+        && !r.is_head()
+        && !status::is_bodiless(head.status)
+        && !settings.pass_trailers
+    {
+        r.resp.content_length = Some(0);
+    }
     r.resp.body = body;
     if settings.pass_trailers && length.is_none() {
         r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone() }));

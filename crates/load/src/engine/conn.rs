@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::worker::Context;
 use crate::response::{ResponseError, ResponseReader};
-use crate::stats::ErrorKind;
+use crate::stats::{ErrorKind, Stats};
 
 /// Full reads in one turn before others get theirs.
 const READS_PER_TURN_MAX: usize = 16;
@@ -19,7 +19,21 @@ const READS_PER_TURN_MAX: usize = 16;
 struct InFlight {
     /// Index into the plan's flat list of targets.
     target: usize,
+    /// When it was to be sent; in a closed loop that is when it was.
+    due: Instant,
     sent: Instant,
+}
+
+impl InFlight {
+    #[inline]
+    fn answered(&self, status: u16, now: Instant, is_open_loop: bool, stats: &mut Stats) {
+        let latency = (now - self.due).as_nanos() as u64;
+        if is_open_loop {
+            stats.open_response(status, latency, (now - self.sent).as_nanos() as u64);
+        } else {
+            stats.response(status, latency);
+        }
+    }
 }
 
 /// An open connection.
@@ -47,6 +61,8 @@ pub enum Turn {
     More,
     /// Nothing in flight and nothing left to send.
     Settled,
+    /// Nothing in flight; in an open loop, ready for the next request that is due.
+    Free,
     /// The connection is over; `early` says that it never answered.
     Over { early: bool },
 }
@@ -108,8 +124,28 @@ impl Open {
 
     /// Sends the first requests.
     pub fn begin(&mut self, ctx: &mut Context<'_>) -> Turn {
+        if ctx.is_open_loop() {
+            // It may be long until it is needed.
+            self.opened(ctx);
+        }
         let sent = self.fill(Instant::now(), ctx);
         self.conclude(sent, ctx)
+    }
+
+    /// In an open loop: sends what waits, on a connection that is free.
+    pub fn serve(&mut self, now: Instant, ctx: &mut Context<'_>) -> Turn {
+        let sent = self.fill(now, ctx);
+        self.conclude(sent, ctx)
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_free(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Requests that still wait for a response.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.len() as u64
     }
 
     /// Takes a turn after an event; `hung_up` says that the peer's end is in sight.
@@ -144,6 +180,7 @@ impl Open {
         let now = Instant::now();
         ctx.stats.bytes += count as u64;
         ctx.bytes += count as u64;
+        let is_open_loop = ctx.is_open_loop();
         let mut input = &ctx.buffer[..count];
         let mut answered = false;
         while !input.is_empty() {
@@ -155,7 +192,7 @@ impl Open {
             let Some(head) = self.reader.read(&mut input, is_head, &mut ctx.caches[waiting.target])? else {
                 break;
             };
-            ctx.stats.response(head.status, (now - waiting.sent).as_nanos() as u64);
+            waiting.answered(head.status, now, is_open_loop, &mut ctx.stats);
             ctx.responses += 1;
             self.in_flight.pop_front();
             answered = true;
@@ -173,6 +210,9 @@ impl Open {
     /// Sends as many requests as the pipeline depth and the allowances leave room for.
     #[inline]
     fn fill(&mut self, now: Instant, ctx: &mut Context<'_>) -> Result<(), End> {
+        if ctx.is_open_loop() {
+            return self.fill_open(now, ctx);
+        }
         let room = (ctx.pipeline - self.in_flight.len()) as u64;
         let count = room.min(self.allowance).min(ctx.allowance);
         if count == 0 {
@@ -182,19 +222,30 @@ impl Open {
         ctx.allowance -= count;
         if count == 1 {
             let target = ctx.next_target(self.site);
-            self.in_flight.push_back(InFlight { target, sent: now });
+            self.in_flight.push_back(InFlight { target, due: now, sent: now });
             return self.send(&ctx.targets[target].request);
         }
         let mut batch = std::mem::take(&mut ctx.batch);
         batch.clear();
         for _ in 0..count {
             let target = ctx.next_target(self.site);
-            self.in_flight.push_back(InFlight { target, sent: now });
+            self.in_flight.push_back(InFlight { target, due: now, sent: now });
             batch.extend_from_slice(&ctx.targets[target].request);
         }
         let sent = self.send(&batch);
         ctx.batch = batch;
         sent
+    }
+
+    /// Sends the request that has waited longest, if this connection is free and there is one.
+    fn fill_open(&mut self, now: Instant, ctx: &mut Context<'_>) -> Result<(), End> {
+        if !self.in_flight.is_empty() {
+            return Ok(());
+        }
+        let Some(due) = ctx.waiting.pop_front() else { return Ok(()) };
+        let target = ctx.next_target(self.site);
+        self.in_flight.push_back(InFlight { target, due, sent: now });
+        self.send(&ctx.targets[target].request)
     }
 
     /// Sends bytes, or keeps what the socket does not take.
@@ -217,7 +268,7 @@ impl Open {
         match std::mem::take(&mut self.reader).end() {
             Ok(Some(head)) => {
                 if let Some(waiting) = self.in_flight.pop_front() {
-                    ctx.stats.response(head.status, waiting.sent.elapsed().as_nanos() as u64);
+                    waiting.answered(head.status, Instant::now(), ctx.is_open_loop(), &mut ctx.stats);
                     ctx.responses += 1;
                 }
                 End::Closed
@@ -231,6 +282,7 @@ impl Open {
     fn conclude(&mut self, result: Result<(), End>, ctx: &mut Context<'_>) -> Turn {
         match result {
             Err(end) => self.finish(end, ctx),
+            Ok(()) if self.in_flight.is_empty() && ctx.is_open_loop() => Turn::Free,
             Ok(()) if self.in_flight.is_empty() => Turn::Settled,
             Ok(()) => Turn::Wait,
         }
@@ -243,6 +295,7 @@ impl Open {
         // A connection that was answered once and closed was not refused: the next is opened at once.
         let early = self.opening && matches!(end, End::Lost(_));
         match end {
+            End::Closed if ctx.is_open_loop() => ctx.stats.closes += 1,
             End::Closed => {
                 ctx.stats.closes += 1;
                 self.allowance += lost;

@@ -1,5 +1,6 @@
 //! One thread's loop: its slots, their events, its share of the plan.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use rustix::net::sockopt;
 use super::Shared;
 use super::conn::{Open, Turn};
 use super::dial::{Dialled, dial};
+use crate::arrivals::Arrivals;
 use crate::plan::{Order, Plan, Stop, Target};
 use crate::response::HeadCache;
 use crate::rng::Rng;
@@ -27,6 +29,8 @@ const BUFFER_BYTES: usize = 128 * 1024;
 const TICK: Duration = Duration::from_millis(20);
 /// How often connections are checked for overdue responses.
 const OVERDUE_TICK: Duration = Duration::from_millis(250);
+/// Requests of an open loop that wait for a connection, per thread; beyond it they count as not sent at once.
+const WAITING_MAX: usize = 1 << 20;
 /// How long to wait after a connection could not be made.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
 
@@ -70,6 +74,9 @@ pub struct Context<'a> {
     pub allowance: u64,
     /// Requests in flight per connection.
     pub pipeline: usize,
+    /// In an open loop, when the requests were due that wait for a connection; the first has waited longest.
+    pub waiting: VecDeque<Instant>,
+    arrivals: Option<Arrivals>,
     order: Order,
     picks: Vec<Pick>,
     rng: Rng,
@@ -107,10 +114,18 @@ impl<'a> Context<'a> {
                 _ => u64::MAX,
             },
             pipeline: plan.pipeline,
+            waiting: VecDeque::new(),
+            arrivals: plan.rate.map(|rate| Arrivals::new(rate, share.index, share.of)),
             order: plan.order,
             picks,
             rng: Rng::new(share.index as u64),
         }
+    }
+
+    /// Whether requests come when they are due, and not when others were answered.
+    #[inline]
+    pub fn is_open_loop(&self) -> bool {
+        self.arrivals.is_some()
     }
 
     /// The next target of a site, as an index into [`Self::targets`].
@@ -143,6 +158,15 @@ enum Slot {
     Settled(Option<Open>),
 }
 
+impl Slot {
+    fn in_flight(&self) -> u64 {
+        match self {
+            Slot::Open(open) => open.in_flight(),
+            _ => 0,
+        }
+    }
+}
+
 /// One thread of a run.
 pub struct Worker<'a> {
     shared: &'a Shared,
@@ -153,6 +177,8 @@ pub struct Worker<'a> {
     down: Vec<usize>,
     /// Slots that had more to read than one turn allows.
     again: Vec<usize>,
+    /// In an open loop, slots whose connection had nothing in flight when they were put here; the last one first.
+    free: Vec<usize>,
     retry_at: Option<Instant>,
     settled: u64,
     ctx: Context<'a>,
@@ -177,6 +203,7 @@ impl<'a> Worker<'a> {
             slots: (0..slots).map(|_| Slot::Down(allowance)).collect(),
             down: (0..slots).rev().collect(),
             again: Vec::new(),
+            free: Vec::new(),
             retry_at: None,
             settled: 0,
             ctx: Context::new(plan, share),
@@ -206,22 +233,96 @@ impl<'a> Worker<'a> {
             if end.is_some_and(|end| now >= end) || self.shared.stop.load(Ordering::Relaxed) || self.done() {
                 break;
             }
+            let mut wait = TICK;
+            if self.ctx.is_open_loop() {
+                let next = self.arrive(started, now);
+                self.dispatch(now);
+                wait = wait.min(next.saturating_duration_since(Instant::now()));
+            }
             if now >= overdue_at {
                 overdue_at = now + OVERDUE_TICK;
                 self.drop_overdue(now);
             }
             self.connect_some(now);
-            let wait = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            if !self.again.is_empty() {
+                wait = Duration::ZERO;
+            }
             self.turns(&mut events, wait)?;
             self.publish();
+        }
+        if self.ctx.is_open_loop() {
+            self.drain(&mut events)?;
         }
         self.ctx.stats.generator_cpu_ns = system::thread_cpu_ns().saturating_sub(cpu_before);
         self.publish();
         Ok(self.ctx.stats)
     }
 
+    /// Puts every request that is due into the line; gives when the next one is.
+    fn arrive(&mut self, started: Instant, now: Instant) -> Instant {
+        let Some(arrivals) = &mut self.ctx.arrivals else { return now };
+        while self.ctx.allowance > 0 {
+            let Some(due) = started.checked_add(arrivals.next_due()) else { break };
+            if due > now {
+                return due;
+            }
+            arrivals.advance();
+            self.ctx.stats.lateness.record((now - due).as_nanos() as u64);
+            if self.ctx.waiting.len() < WAITING_MAX {
+                self.ctx.waiting.push_back(due);
+            } else {
+                self.ctx.stats.unsent += 1;
+            }
+            if self.ctx.allowance != u64::MAX {
+                self.ctx.allowance -= 1;
+            }
+        }
+        now + TICK
+    }
+
+    /// Gives the requests that wait to connections that are free.
+    fn dispatch(&mut self, now: Instant) {
+        while !self.ctx.waiting.is_empty() {
+            let Some(slot) = self.free.pop() else { return };
+            // It may have been closed or used since.
+            let Slot::Open(open) = &mut self.slots[slot] else { continue };
+            if open.is_free() {
+                let turn = open.serve(now, &mut self.ctx);
+                self.after(slot, turn);
+            }
+        }
+    }
+
+    /// The end of an open loop: what is under way is waited for, because leaving out the slow ones would flatter the
+    /// server. What waits for a connection is still sent.
+    fn drain(&mut self, events: &mut [MaybeUninit<epoll::Event>]) -> io::Result<()> {
+        let until = Instant::now() + self.shared.plan.timeout;
+        loop {
+            let now = Instant::now();
+            let in_flight: u64 = self.slots.iter().map(Slot::in_flight).sum();
+            if in_flight == 0 && self.ctx.waiting.is_empty() {
+                return Ok(());
+            }
+            if now >= until || self.shared.stop.load(Ordering::Relaxed) {
+                self.ctx.stats.unsent += self.ctx.waiting.len() as u64;
+                self.ctx.stats.error(ErrorKind::Timeout, in_flight);
+                self.ctx.errors += in_flight;
+                return Ok(());
+            }
+            self.dispatch(now);
+            self.drop_overdue(now);
+            self.connect_some(now);
+            let wait = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            self.turns(events, wait)?;
+            self.publish();
+        }
+    }
+
     /// Nothing left to do, and nobody asked to keep connections.
     fn done(&self) -> bool {
+        if self.ctx.is_open_loop() {
+            return self.ctx.allowance == 0;
+        }
         self.settled == self.slots.len() as u64 && !self.shared.plan.hold
     }
 
@@ -271,6 +372,7 @@ impl<'a> Worker<'a> {
     fn after(&mut self, slot: usize, turn: Turn) {
         match turn {
             Turn::Wait => {}
+            Turn::Free => self.free.push(slot),
             Turn::More => self.again.push(slot),
             Turn::Settled => {
                 let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
@@ -295,7 +397,7 @@ impl<'a> Worker<'a> {
 
     /// A slot has lost its connection: connect again if there is more to send.
     fn reopen(&mut self, slot: usize, allowance: u64, at_once: bool) {
-        if allowance == 0 || self.ctx.allowance == 0 {
+        if !self.ctx.is_open_loop() && (allowance == 0 || self.ctx.allowance == 0) {
             self.settled += 1;
             return;
         }
@@ -378,12 +480,16 @@ impl<'a> Worker<'a> {
     }
 
     fn not_connected(&mut self, slot: usize, allowance: u64) {
-        self.ctx.stats.error(ErrorKind::Connect, 1);
-        self.ctx.errors += 1;
         self.ctx.opening -= 1;
+        // In an open loop a connection that nobody needs yet costs no request; one that waits for it fails with it: a
+        // line that nobody serves must not grow until the end.
+        if !self.ctx.is_open_loop() || self.ctx.waiting.pop_front().is_some() {
+            self.ctx.stats.error(ErrorKind::Connect, 1);
+            self.ctx.errors += 1;
+        }
         // With a bounded number of requests, one that cannot be sent is one that failed.
         let allowance = if allowance == u64::MAX { allowance } else { allowance - 1 };
-        if self.ctx.allowance != u64::MAX {
+        if !self.ctx.is_open_loop() && self.ctx.allowance != u64::MAX {
             self.ctx.allowance = self.ctx.allowance.saturating_sub(1);
         }
         self.slots[slot] = Slot::Settled(None);

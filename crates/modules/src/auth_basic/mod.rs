@@ -1,5 +1,6 @@
 //! `ngx_http_auth_basic_module`: names and passwords (RFC 7617).
 
+mod des;
 mod password;
 
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, os_text};

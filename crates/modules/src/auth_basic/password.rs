@@ -1,10 +1,15 @@
 //! Passwords as `htpasswd` files keep them.
 
+use super::des;
 use crate::secret::is_same;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use md5::{Digest as _, Md5};
+use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sha1::Sha1;
+
+/// Longer passwords are refused: the work for some of these schemes grows with the square of the length.
+const PASSWORD_BYTES_MAX: usize = 1024;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
@@ -31,31 +36,56 @@ pub fn verify(password: &[u8], kept: &[u8]) -> bool {
     if let Some(coded) = kept.strip_prefix(b"{SHA}") {
         return BASE64.decode(coded).is_ok_and(|hash| is_same(&Sha1::digest(password), &hash));
     }
-    if let Some(rest) = kept.strip_prefix(b"$apr1$") {
-        let end = rest.iter().position(|&b| b == b'$').unwrap_or(rest.len());
-        let (salt, hash) = rest.split_at(end);
-        return hash.strip_prefix(b"$").is_some_and(|hash| is_same(&apr1(password, salt), hash));
-    }
-    // crypt(3): traditional DES, $1$, $2a$ and its kin, $5$, $6$.
-    match std::str::from_utf8(kept) {
-        Ok(kept) if is_crypt(kept) => pwhash::unix::verify(password, kept),
+    password.len() <= PASSWORD_BYTES_MAX && verify_crypt(password, kept)
+}
+
+/// Apache's `$apr1$`, and crypt(3): traditional DES, `$1$`, `$2a$` and its kin, `$5$`, `$6$`.
+fn verify_crypt(password: &[u8], kept: &[u8]) -> bool {
+    let Some(rest) = kept.strip_prefix(b"$") else {
+        let Some((salt, hash)) = kept.split_first_chunk().filter(|_| kept.len() == 13) else { return false };
+        return des::crypt(password, *salt).is_some_and(|own| is_same(&own, hash));
+    };
+    let Some((scheme, rest)) = split(rest) else { return false };
+    let with_salt = |rest, own: &dyn Fn(&[u8]) -> Vec<u8>| {
+        split(rest).is_some_and(|(salt, hash)| is_same(&own(salt), hash))
+    };
+    match scheme {
+        b"apr1" => with_salt(rest, &|salt| md5_crypt(password, b"$apr1$", salt)),
+        b"1" => with_salt(rest, &|salt| md5_crypt(password, b"$1$", salt)),
+        b"2a" | b"2b" | b"2x" | b"2y" => {
+            std::str::from_utf8(kept).is_ok_and(|kept| bcrypt::verify(password, kept).unwrap_or(false))
+        }
+        b"5" | b"6" => {
+            let Some((params, rest)) = sha_rounds(rest) else { return false };
+            with_salt(rest, &|salt| match scheme {
+                b"5" => encode(&sha256_crypt(password, salt, params), &SHA256_ORDER),
+                _ => encode(&sha512_crypt(password, salt, params), &SHA512_ORDER),
+            })
+        }
         _ => false,
     }
 }
 
-/// Whether it looks like something that crypt(3) makes.
-fn is_crypt(kept: &str) -> bool {
-    const SCHEMES: [&str; 7] = ["$1$", "$2a$", "$2b$", "$2x$", "$2y$", "$5$", "$6$"];
-    let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'/'));
-    SCHEMES.iter().any(|scheme| kept.starts_with(scheme)) || kept.len() == 13 && is_word(kept)
+/// What comes before and after the next `$`.
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b'$', text)?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
-/// Apache's variant of the MD5-based crypt, without its head.
-fn apr1(password: &[u8], salt: &[u8]) -> [u8; 22] {
+/// Reads `rounds=N$`, if it is there. As crypt does, what is too little or too much is made as much as may be.
+fn sha_rounds(text: &[u8]) -> Option<(Params, &[u8])> {
+    let Some(rest) = text.strip_prefix(b"rounds=") else { return Some((Params::default(), text)) };
+    let (number, rest) = split(rest)?;
+    let rounds: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
+    Some((Params::new(rounds.clamp(Params::ROUNDS_MIN, Params::ROUNDS_MAX)).ok()?, rest))
+}
+
+/// The MD5-based crypt, without its head.
+fn md5_crypt(password: &[u8], magic: &[u8], salt: &[u8]) -> Vec<u8> {
     let salt = &salt[..salt.len().min(8)];
     let inner: [u8; 16] =
         Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize().into();
-    let mut outer = Md5::new().chain_update(password).chain_update(b"$apr1$").chain_update(salt);
+    let mut outer = Md5::new().chain_update(password).chain_update(magic).chain_update(salt);
     for at in (0..password.len()).step_by(16) {
         outer.update(&inner[..(password.len() - at).min(16)]);
     }
@@ -77,22 +107,62 @@ fn apr1(password: &[u8], salt: &[u8]) -> [u8; 22] {
         md5.update(if round & 1 == 1 { &hash } else { password });
         hash = md5.finalize().into();
     }
-    encode(&hash)
+    encode(&hash, &MD5_ORDER)
 }
 
-/// The order of bytes and the alphabet that crypt has for MD5.
-fn encode(hash: &[u8; 16]) -> [u8; 22] {
+/// Which bytes make up each four characters, highest first.
+const MD5_ORDER: [[usize; 3]; 5] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5]];
+const SHA256_ORDER: [[usize; 3]; 10] = [
+    [0, 10, 20],
+    [21, 1, 11],
+    [12, 22, 2],
+    [3, 13, 23],
+    [24, 4, 14],
+    [15, 25, 5],
+    [6, 16, 26],
+    [27, 7, 17],
+    [18, 28, 8],
+    [9, 19, 29],
+];
+const SHA512_ORDER: [[usize; 3]; 21] = [
+    [0, 21, 42],
+    [22, 43, 1],
+    [44, 2, 23],
+    [3, 24, 45],
+    [25, 46, 4],
+    [47, 5, 26],
+    [6, 27, 48],
+    [28, 49, 7],
+    [50, 8, 29],
+    [9, 30, 51],
+    [31, 52, 10],
+    [53, 11, 32],
+    [12, 33, 54],
+    [34, 55, 13],
+    [56, 14, 35],
+    [15, 36, 57],
+    [37, 58, 16],
+    [59, 17, 38],
+    [18, 39, 60],
+    [40, 61, 19],
+    [62, 20, 41],
+];
+
+/// In crypt's alphabet, and in its order of bytes; those that are left over come last.
+fn encode(hash: &[u8], order: &[[usize; 3]]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    const TRIPLES: [[usize; 3]; 5] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5]];
-    let mut out = [0; 22];
-    for (chunk, triple) in out.chunks_mut(4).zip(TRIPLES) {
-        let bits = triple.iter().fold(0u32, |bits, &at| bits << 8 | u32::from(hash[at]));
-        for (at, digit) in chunk.iter_mut().enumerate() {
-            *digit = DIGITS[(bits >> (6 * at) & 63) as usize];
-        }
+    let mut out = Vec::with_capacity(hash.len() * 4 / 3 + 2);
+    let mut put = |bits: u32, digits: usize| {
+        out.extend((0..digits).map(|at| DIGITS[(bits >> (6 * at) & 63) as usize]));
+    };
+    for triple in order {
+        put(triple.iter().fold(0, |bits, &at| bits << 8 | u32::from(hash[at])), 4);
     }
-    out[20] = DIGITS[usize::from(hash[11] & 63)];
-    out[21] = DIGITS[usize::from(hash[11] >> 6)];
+    match hash.len() {
+        16 => put(u32::from(hash[11]), 2),
+        32 => put(u32::from(hash[31]) << 8 | u32::from(hash[30]), 3),
+        _ => put(u32::from(hash[63]), 2),
+    }
     out
 }
 
@@ -112,6 +182,8 @@ mod tests {
             "$2y$05$abcdefghijklmnopqrstuuWG29KuyeAicPCJODk1zjyGvyQUU2awu",
             "$5$saltstring$OH4IDuTlsuTYPdED1gsuiRMyTAwNlRWyA6Xr3I4/dQ5",
             "$6$saltstring$adDbXsJjcDlq2662QPgd.tkSOVmnG9Tt3oXl4HR60SusC3AGjirnDenVZp3DGwLwqy6iYKCzannhaX9DR72nN1",
+            "$5$rounds=1500$saltstring$4tp2bnMNOd7W6pp8Enu3hooDcx0aYbWBYW93Np4E/k5",
+            "$6$rounds=1500$saltstring$nXwm0RLUhOhqefv/A5QKRBuClPyZD5TILD.W/VDd..PGVAINRy10jEUzdAyRq07oiEEEAOigj4KZmiaTGj6Ht/",
         ] {
             assert!(verify(b"password", kept.as_bytes()), "{kept}");
             for wrong in ["", "Password", "password1", "passwor"] {

@@ -279,4 +279,54 @@ mod tests {
             assert_eq!(Algorithm::parse(name), None, "{name}");
         }
     }
+
+    /// A key set and signatures made with the secret halves of its keys.
+    #[test]
+    fn every_family_of_algorithms() {
+        use aws_lc_rs::rand::SystemRandom;
+        use aws_lc_rs::signature::{
+            ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
+            ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA512,
+            RSA_PSS_SHA256, RsaKeyPair,
+        };
+        let b64 = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let random = SystemRandom::new();
+        let message = b"message";
+        let mut cases: Vec<(&str, String, Vec<u8>)> = Vec::new();
+        for (name, curve, how) in [
+            ("ES256", "P-256", &ECDSA_P256_SHA256_FIXED_SIGNING),
+            ("ES384", "P-384", &ECDSA_P384_SHA384_FIXED_SIGNING),
+            ("ES512", "P-521", &ECDSA_P521_SHA512_FIXED_SIGNING),
+        ] {
+            let pair = EcdsaKeyPair::generate(how).unwrap();
+            let point = &pair.public_key().as_ref()[1..];
+            let (x, y) = point.split_at(point.len() / 2);
+            let key = format!(r#"{{"kty":"EC","crv":"{curve}","x":"{}","y":"{}"}}"#, b64(x), b64(y));
+            cases.push((name, key, pair.sign(&random, message).unwrap().as_ref().to_vec()));
+        }
+        let pair = Ed25519KeyPair::generate().unwrap();
+        let key = format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{}"}}"#, b64(pair.public_key().as_ref()));
+        cases.push(("EdDSA", key, pair.sign(message).as_ref().to_vec()));
+        let pair = RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+        // RFC 8017 §A.1.1: the modulus is behind two heads and a zero, the exponent 65537 at the end.
+        let der = pair.public_key().as_ref();
+        let key =
+            format!(r#"{{"kty":"RSA","n":"{}","e":"{}"}}"#, b64(&der[9..265]), b64(&der[der.len() - 3..]));
+        let mut sign = vec![0; pair.public_modulus_len()];
+        pair.sign(&RSA_PKCS1_SHA512, &random, message, &mut sign).unwrap();
+        cases.push(("RS512", key.clone(), sign.clone()));
+        pair.sign(&RSA_PSS_SHA256, &random, message, &mut sign).unwrap();
+        cases.push(("PS256", key, sign));
+
+        for (name, key, sign) in cases {
+            let set = KeySet::parse(format!("{{\"keys\":[{key}]}}").as_bytes()).unwrap();
+            let algorithm = Algorithm::parse(name).unwrap();
+            let key = &set.0[0];
+            assert!(key.is_for(algorithm, name, None) && key.verifies(algorithm, message, &sign), "{name}");
+            assert!(!key.verifies(algorithm, b"massage", &sign), "{name}");
+            assert!(!key.verifies(algorithm, message, &sign[..sign.len() - 1]), "{name}");
+            // The trick with the public key as a secret (RFC 8725 §2.1).
+            assert!(!key.is_for(Algorithm::Hs(Bits::B256), "HS256", None), "{name}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Stored answers become responses.
 
 use super::conf::Rules;
-use super::note::Note;
+use super::note::{Note, Status};
 use brisk_cache::{Body as Stored, Digest, Object};
 use brisk_cachepolicy::fields::{Field, Fields};
 use brisk_cachepolicy::partial::{self, Serve};
@@ -14,6 +14,7 @@ use brisk_net::file;
 use brisk_net::watch::Watch;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
+use brisk_server::in_memory::InMemory;
 use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
@@ -108,6 +109,16 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
             return Flow::Status(500);
         }
     };
+    // Only what is fresh becomes a prepared answer; anything else is coded while it is sent.
+    let is_fresh = matches!(note.status.get(), Some(Status::Hit | Status::Revalidated));
+    let body = match body {
+        Body::Empty if !is_fresh && length == 0 => Body::Stream(Box::new(InMemory::new(Body::Empty))),
+        body if is_fresh => body,
+        body => Body::Stream(Box::new(InMemory::new(body))),
+    };
+    // The answer to a HEAD was stored without its body.
+    let said = head.get(HeaderId::ContentLength).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+    let length = if r.is_head() && length == 0 { said.unwrap_or(0) } else { length };
     let flow = origin.respond(r, &head, Some(length), body);
     if !matches!(flow, Flow::Done) {
         return flow;

@@ -302,7 +302,8 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
         }
     };
     let terms = meta.terms.clone();
-    let body_length = if r.is_head() && length == Some(0) { None } else { length };
+    let has_body = r.method != Method::Head || lookup.caching.converts_head && rules.convert_head;
+    let body_length = length.filter(|_| has_body);
     let (fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
     let flow = lookup.origin.respond(r, &head, length, Body::Stream(Box::new(Passing::new(reader))));
     if let Flow::Status(status) = flow
@@ -372,8 +373,8 @@ fn storing(
     if key::holds(&rules.no_cache, r) {
         return Err("no-cache-rule");
     }
-    // The answer to a HEAD has no body, and must not be given to a GET.
-    if r.method == Method::Head && !rules.convert_head && !key::tells_methods(rules, r) {
+    // The answer to a HEAD has no body, and must not be given to a GET. Who turns convert_head off has been told so.
+    if r.method == Method::Head && !lookup.caching.converts_head && !key::tells_methods(rules, r) {
         return Err(Refusal::Method.word());
     }
     let part = part_of(rules, head, fetched.length)?;

@@ -22,11 +22,13 @@ use std::sync::Arc;
 pub struct Caching {
     pub(super) rules: Rules,
     pub(super) zones: Zones,
+    /// A GET can be sent for a HEAD; the other protocols leave the method to the configuration.
+    pub(super) converts_head: bool,
 }
 
 impl Caching {
-    pub(super) fn new(rules: Rules, zones: Zones) -> Caching {
-        Caching { rules, zones }
+    pub(super) fn new(rules: Rules, zones: Zones, converts_head: bool) -> Caching {
+        Caching { rules, zones, converts_head }
     }
 
     /// The content handler of a location with a cache. What is in memory and fresh is answered at once.

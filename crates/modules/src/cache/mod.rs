@@ -71,5 +71,5 @@ pub static UWSGI_MODULE: Module = Module {
 pub fn caching<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
     let rules = &cx.conf_of::<Conf<P>>().rules;
     let zones = rules.zone.resolve(cx)?;
-    Some(Arc::new(Caching::new(rules.clone(), zones)))
+    Some(Arc::new(Caching::new(rules.clone(), zones, P == PROXY)))
 }

@@ -133,11 +133,7 @@ impl Codec for FastCgi {
                         return Ok(Step { used, event });
                     }
                 }
-                Record::StdoutEnd => {
-                    if let Some(event) = answer.stdout_end(question)? {
-                        return Ok(Step { used, event });
-                    }
-                }
+                Record::StdoutEnd => answer.stdout_end()?,
                 Record::End(_) => return Ok(Step { used, event: answer.end(question)? }),
             }
         }
@@ -256,16 +252,14 @@ impl Answer {
         Some(Event::Log(LogLevel::Error, line))
     }
 
-    fn stdout_end(&mut self, question: &Question) -> Result<Option<Event>, CodecError> {
+    fn stdout_end(&mut self) -> Result<(), CodecError> {
         let is_head = matches!(self.stage, Stage::Head { .. });
         if is_head || self.is_short() {
             return Err(CodecError::new("upstream prematurely closed FastCGI stdout"));
         }
-        if question.keep_conn {
-            self.stage = Stage::StreamEnded;
-            return self.check_body().map(|()| None);
-        }
-        self.finish(false).map(Some)
+        // The end of the request follows: an application is not cut off while it says so.
+        self.stage = Stage::StreamEnded;
+        self.check_body()
     }
 
     fn end(&mut self, question: &Question) -> Result<Event, CodecError> {

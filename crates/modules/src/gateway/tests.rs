@@ -116,7 +116,9 @@ fn fastcgi_answers() {
         &["out:Sta", "out:tus: 404\r", "out:\n\r\nx", "out:y", "end"],
         &["head 404 Status=404", "data xy", "end"],
     );
-    check(&["out:\n\n", "outend"], &["head 200 ", "data \n", "end"]);
+    check(&["out:\n\n", "outend"], &["head 200 ", "data \n", "more"]);
+    check_records(plain, &["out:\n\n", "outend"], true, &["head 200 ", "data \n", "end"]);
+    check(&["out:\nx", "outend", "end"], &["head 200 ", "data x", "end"]);
     check(&["out:A: b\n", "end"], &["error upstream sent unexpected FastCGI record: 3"]);
     check(&["out:A: b\n", "outend"], &["error upstream prematurely closed FastCGI stdout"]);
     check(&["end"], &["error upstream sent unexpected FastCGI record: 3"]);

@@ -27,7 +27,8 @@ pub(super) struct CookieFlags {
 struct Edit {
     secure: Option<bool>,
     http_only: Option<bool>,
-    same_site: Option<Option<&'static str>>,
+    /// Empty: removed.
+    same_site: Option<&'static str>,
 }
 
 const FLAGS: &[&str] = &[
@@ -51,10 +52,10 @@ impl Edit {
             "nosecure" => self.secure = Some(false),
             "httponly" => self.http_only = Some(true),
             "nohttponly" => self.http_only = Some(false),
-            "samesite=strict" => self.same_site = Some(Some("Strict")),
-            "samesite=lax" => self.same_site = Some(Some("Lax")),
-            "samesite=none" => self.same_site = Some(Some("None")),
-            _ => self.same_site = Some(None),
+            "samesite=strict" => self.same_site = Some("Strict"),
+            "samesite=lax" => self.same_site = Some("Lax"),
+            "samesite=none" => self.same_site = Some("None"),
+            _ => self.same_site = Some(""),
         }
     }
 }
@@ -139,7 +140,7 @@ fn apply(edit: Edit, attributes: &mut Vec<Attribute>) {
     if edit.http_only == Some(true) {
         add("HttpOnly", None);
     }
-    if let Some(Some(value)) = edit.same_site {
+    if let Some(value) = edit.same_site.filter(|value| !value.is_empty()) {
         add("SameSite", Some(value));
     }
 }

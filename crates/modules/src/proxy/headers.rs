@@ -39,6 +39,15 @@ struct Line {
     value: Template,
 }
 
+/// Whom a request is for.
+pub(super) struct To<'a> {
+    /// The host of `proxy_pass`.
+    pub host: &'a [u8],
+    pub is_http10: bool,
+    /// `proxy_pass_request_headers`.
+    pub passes_client: bool,
+}
+
 /// `proxy_set_header` with its defaults.
 pub(super) struct Headers {
     /// `None`: the host of `proxy_pass`.
@@ -83,22 +92,13 @@ impl Headers {
     }
 
     /// Appends all fields and the blank line.
-    pub fn write(
-        &self,
-        r: &Request,
-        host: &[u8],
-        http10: bool,
-        passes_client: bool,
-        ask: &Ask,
-        body: BodyShape,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write(&self, r: &Request, to: &To<'_>, ask: &Ask, body: BodyShape, out: &mut Vec<u8>) {
         let own = self.host.as_ref().map(|host| host.eval(r));
         match own {
             Some(own) if !own.is_empty() => write_field(b"Host", &own, out),
             // HTTP/1.1 needs one; 1.0 can do without.
-            Some(_) if http10 => {}
-            _ => write_field(b"Host", host, out),
+            Some(_) if to.is_http10 => {}
+            _ => write_field(b"Host", to.host, out),
         }
         let mut value = Vec::new();
         for line in &self.lines {
@@ -124,7 +124,7 @@ impl Headers {
                 write_field(name.as_bytes(), value, out);
             }
         }
-        if passes_client {
+        if to.passes_client {
             self.write_clients(r, out);
         }
         out.extend_from_slice(b"\r\n");

@@ -1,6 +1,6 @@
 //! A request as it is sent to a back end.
 
-use super::headers::Headers;
+use super::headers::{Headers, To};
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, HttpVersion, cookie, redirect};
@@ -108,7 +108,8 @@ impl Protocol for Http {
         }
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
-        headers.write(r, &way.host, http10, passes_client, ask, body, &mut head);
+        let to = To { host: &way.host, is_http10: http10, passes_client };
+        headers.write(r, &to, ask, body, &mut head);
         let kind =
             if way.method.eq_ignore_ascii_case(b"HEAD") { RequestKind::Head } else { RequestKind::Other };
         let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);

@@ -68,17 +68,26 @@ fn shared<T: Send + Sync + 'static>(
 
 /// Whom clients' certificates are verified by.
 fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
-    if conf.verify == Verify::Off {
+    if conf.verify == Verify::Off || conf.certificates.is_empty() {
         return Ok(None);
     }
-    let files = [&conf.client_certificate, &conf.trusted];
-    if conf.verify != Verify::OptionalNoCa && files.iter().all(|file| file.is_none()) {
+    let files = [conf.client_certificate.clone(), conf.trusted.clone()];
+    if conf.verify != Verify::OptionalNoCa && files.iter().all(Option::is_none) {
         let text = "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client";
         return Err(Diag::global(text.to_string())
             .help("name a file of the authorities that clients' certificates have"));
     }
-    let key = format!("{:?}", [files[0], files[1], &conf.crl].map(|file| file.as_ref().map(Token::str)));
-    let (authorities, crl) = ([conf.client_certificate.clone(), conf.trusted.clone()], conf.crl.clone());
+    trust_of(cx, &files, conf.crl.as_ref()).map(Some)
+}
+
+/// The certificates of some files, and the revocation lists of another.
+pub fn trust_of(
+    cx: &mut Cx<'_, '_>,
+    authorities: &[Option<Token>],
+    crl: Option<&Token>,
+) -> Result<Arc<Trust>, Diag> {
+    let names: Vec<_> = authorities.iter().map(|file| file.as_ref().map(Token::str)).collect();
+    let key = format!("{:?}", (names, crl.map(Token::str)));
     shared(cx, "ssl trust", key, |cx| {
         let mut trust = Trust::default();
         for token in authorities.iter().flatten() {
@@ -87,7 +96,7 @@ fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
                 emerg(token, format!("SSL_CTX_load_verify_locations(\"{path}\") failed (SSL: error:{why})"))
             })?;
         }
-        if let Some(token) = &crl {
+        if let Some(token) = crl {
             let (text, path) = (cx.read_file(token)?, rows::path(cx, token));
             trust.add_crls(&text).map_err(|why| {
                 emerg(token, format!("X509_LOOKUP_load_file(\"{path}\") failed (SSL: error:{why})"))
@@ -95,7 +104,6 @@ fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
         }
         Ok(trust)
     })
-    .map(Some)
 }
 
 fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
@@ -200,11 +208,14 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         let tokens = conf.certificates.iter().zip(&conf.keys);
         let mut list = Vec::new();
         for (certificate, key) in tokens {
-            list.push(source(cx, conf, certificate, key)?);
+            list.push(source(cx, certificate, key, &conf.passwords)?);
         }
         return Ok(Certs::Fixed(Arc::new(Sources { list })));
     }
-    let cache = conf.certificate_cache.map(|c| Arc::new(CertificateCache::new(c.max, c.inactive, c.valid)));
+    // nginx counts certificates and keys.
+    let cache = conf
+        .certificate_cache
+        .map(|c| Arc::new(CertificateCache::new(c.max.div_ceil(2), c.inactive, c.valid)));
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
 }
@@ -217,7 +228,13 @@ fn template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     cx.template(token)
 }
 
-fn source(cx: &mut Cx<'_, '_>, conf: &Conf, certificate: &Token, key: &Token) -> Result<Arc<Source>, Diag> {
+/// A certificate and its key, read now.
+pub fn source(
+    cx: &mut Cx<'_, '_>,
+    certificate: &Token,
+    key: &Token,
+    passwords: &Arc<Vec<Vec<u8>>>,
+) -> Result<Arc<Source>, Diag> {
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
     let id = format!("{pair:?}");
     if let Some(have) =
@@ -226,9 +243,9 @@ fn source(cx: &mut Cx<'_, '_>, conf: &Conf, certificate: &Token, key: &Token) ->
         return Ok(have.clone());
     }
     let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
-    let parsed = Parsed::new(&pair, &texts.0, &texts.1, &conf.passwords)
+    let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
         .map_err(|why| Diag::emerg(certificate.span, why))?;
-    let source = Arc::new(Source::new(pair, parsed, conf.passwords.clone()));
+    let source = Arc::new(Source::new(pair, parsed, passwords.clone()));
     cx.global.named.insert(("ssl source", id), Box::new(source.clone()));
     Ok(source)
 }

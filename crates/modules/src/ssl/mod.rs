@@ -3,9 +3,9 @@
 //! The directives are gathered per block; when a `server` is complete, [`build`] makes of them what the server crate shakes
 //! hands by. Without `ssl_certificate` nothing is made.
 
-mod build;
+pub(crate) mod build;
 mod conf;
-mod rows;
+pub(crate) mod rows;
 mod variables;
 
 use brisk_server::module::Module;

@@ -7,7 +7,7 @@ use brisk_server::module::{Row, Set};
 use brisk_server::tls::{SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};
-use brisk_tls::{Groups, ListError, SessionCache, Versions};
+use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -131,9 +131,7 @@ pub static ROWS: &[Row] = &[
         false,
         "Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.",
         Set::Simple(|cx, d| {
-            let mut suites = cx.conf::<Conf>().suites.clone();
-            let missing = suites.set_list(d.arg(0).str()).map_err(|_| no_cipher(d))?;
-            warn_missing(cx, d.span, "cipher", &missing);
+            let suites = suites(cx, d)?;
             cx.conf::<Conf>().suites = suites;
             Ok(())
         })
@@ -472,7 +470,15 @@ pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Versions, Diag> {
     Ok(versions)
 }
 
-pub fn no_cipher(d: &Directive) -> Diag {
+/// The suites of a list, and a warning of those that are not offered.
+pub fn suites(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Suites, Diag> {
+    let mut suites = Suites::default();
+    let missing = suites.set_list(d.arg(0).str()).map_err(|_| no_cipher(d))?;
+    warn_missing(cx, d.span, "cipher", &missing);
+    Ok(suites)
+}
+
+fn no_cipher(d: &Directive) -> Diag {
     let text = format!(
         "SSL_CTX_set_cipher_list(\"{}\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
         d.arg(d.args.len() - 1).text()
@@ -481,7 +487,7 @@ pub fn no_cipher(d: &Directive) -> Diag {
         .help("offered are ECDHE-ECDSA and ECDHE-RSA with AES256-GCM-SHA384, AES128-GCM-SHA256 and CHACHA20-POLY1305")
 }
 
-pub fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
+fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
     if !missing.is_empty() {
         let text = format!("{what} {} cannot be offered", missing.join(", "));
         cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));

@@ -210,7 +210,7 @@ fn tabbed(pem: &str) -> String {
 
 fn escaped(pem: &str) -> String {
     let mut text = String::with_capacity(pem.len() * 2);
-    for byte in pem.bytes().chain([b'\n']) {
+    for byte in pem.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 text.push(char::from(byte))

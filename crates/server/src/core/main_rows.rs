@@ -261,6 +261,13 @@ pub static ROWS: &[Row] = &[
         "What to do on an internal inconsistency.",
         "those end the connection concerned and are logged as [alert]"
     ),
+    ignored!(
+        "ssl_object_cache_inheritable",
+        MAIN,
+        Arity::ONE,
+        "Keeps certificates over a reload.",
+        "certificates are read again when their files change, at once"
+    ),
     ignored!("ssl_engine", MAIN, Arity::ONE, "An OpenSSL engine.", "TLS is done without OpenSSL"),
     row!(
         "load_module",

@@ -131,9 +131,7 @@ fn rest(r: &Request, out: &mut Vec<u8>) {
         write_field(b"ETag", etag, out);
     }
     for (name, value) in &resp.headers {
-        if !value.is_empty() {
-            write_field(name, value, out);
-        }
+        write_field(name, value, out);
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Sender {
     rate_after: u64,
     started_ms: u64,
     sent: u64,
+    /// Bytes of a head that was sent at the limited rate.
+    head_sent: u64,
     /// Bytes of chunked framing and trailers: `$body_bytes_sent` counts them, a rate limit does not.
     framing: u64,
     /// The body that is being sent, if it is made while it is sent.
@@ -81,6 +83,7 @@ impl Sender {
             rate_after: rate(&core.limit_rate_after),
             started_ms: clock::mono_ms(),
             sent: 0,
+            head_sent: 0,
             framing: 0,
             stream: None,
             deadline: Deadline::default(),
@@ -129,10 +132,11 @@ impl Sender {
         loop {
             let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
             let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
-            if allowed > self.sent {
-                return Ok(allowed - self.sent);
+            let sent = self.sent + self.head_sent;
+            if allowed > sent {
+                return Ok(allowed - sent);
             }
-            let wait_ms = (self.sent - allowed) * 1000 / self.rate + 1;
+            let wait_ms = (sent - allowed) * 1000 / self.rate + 1;
             let Sender { conn, stream, .. } = self;
             let mut pause = sleep(Duration::from_millis(wait_ms));
             let pause = poll_fn(|cx| {
@@ -147,6 +151,27 @@ impl Sender {
         }
     }
 
+    /// Sends the head on its own if the rate is limited, as part of what is limited; else leaves it to whoever writes next.
+    async fn paced<'h>(&mut self, head: &'h [u8]) -> Result<&'h [u8], SendError> {
+        if self.rate == 0 {
+            return Ok(head);
+        }
+        let mut rest = head;
+        while !rest.is_empty() {
+            let count = usize::try_from(self.allowance().await?).unwrap_or(usize::MAX).min(rest.len());
+            self.raw(&rest[..count]).await?;
+            self.head_sent += count as u64;
+            rest = &rest[count..];
+        }
+        Ok(rest)
+    }
+
+    /// Writes a head that nothing comes behind for now.
+    async fn head(&mut self, head: &[u8]) -> Result<(), SendError> {
+        let rest = self.paced(head).await?;
+        self.raw(rest).await
+    }
+
     /// Sends `head` and the body behind it.
     pub async fn response(
         &mut self,
@@ -158,13 +183,13 @@ impl Sender {
         let chunked = delimiting == Delimiting::Chunked;
         let is_bodiless = r.is_head() || brisk_http::status::is_bodiless(r.resp.status);
         match body {
-            _ if is_bodiless && !r.resp.tunnel => self.raw(head).await?,
-            Body::Empty => self.raw(head).await?,
+            _ if is_bodiless && !r.resp.tunnel => self.head(head).await?,
+            Body::Empty => self.head(head).await?,
             Body::One(piece) => {
                 self.piece_with_head(head, &piece, chunked).await?;
             }
             Body::Many(pieces) => {
-                self.raw(head).await?;
+                self.head(head).await?;
                 for piece in &pieces {
                     self.piece_with_head(b"", piece, chunked).await?;
                 }
@@ -204,9 +229,9 @@ impl Sender {
                 None => Poll::Ready(None),
             });
             match next.await {
-                None => return self.raw(head).await,
+                None => return self.head(head).await,
                 Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Chunk::Flush)) => self.raw(std::mem::take(&mut head)).await?,
+                Some(Ok(Chunk::Flush)) => self.head(std::mem::take(&mut head)).await?,
                 Some(Ok(Chunk::Piece(piece))) => {
                     self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
                 }
@@ -216,8 +241,9 @@ impl Sender {
 
     async fn piece_with_head(&mut self, head: &[u8], piece: &Piece, chunked: bool) -> Result<(), SendError> {
         if piece.is_empty() {
-            return self.raw(head).await;
+            return self.head(head).await;
         }
+        let head = self.paced(head).await?;
         let framed;
         let mut lead = head;
         let mut tail: &[u8] = b"";

@@ -14,6 +14,7 @@ use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, sleep_until, timeout};
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -461,7 +462,8 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
         // Whoever made the body has told why it ended.
-        send::SendError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Reported>()) => {}
+        send::SendError::Io(error)
+            if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Reported>) => {}
         send::SendError::Io(error)
             if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
         {

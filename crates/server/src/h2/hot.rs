@@ -41,8 +41,11 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
     (count == TELLING).then_some(true)
 }
 
-/// Whether the default server of the socket speaks HTTP/2.
+/// Whether the default server of the socket speaks HTTP/2; with TLS, whether that was agreed on (RFC 9113 §3.2).
 fn is_allowed(live: &Live, conn: &Connection) -> bool {
+    if let Some(tls) = conn.io.tls() {
+        return tls.session(|session| session.alpn() == Some(b"h2"));
+    }
     let Some(listen) = conn.listener.id.get().map(|id| live.snap.listen(id)) else { return false };
     let (prefix, server) = match listen.local(|| conn.local()) {
         Some(local) => (local.prefix, local.default_server),

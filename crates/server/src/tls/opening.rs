@@ -140,9 +140,9 @@ fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
 fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Request) -> Begun {
     let Some(id) = conn.listener.id.get() else { return Begun::Refused };
     let listen = live.snap.listen(id);
-    let (names, default) = match listen.local(|| conn.local()) {
-        Some(local) => (&local.names, local.default_server),
-        None => (&listen.names, listen.default_server),
+    let (names, default, prefix) = match listen.local(|| conn.local()) {
+        Some(local) => (&local.names, local.default_server, local.prefix),
+        None => (&listen.names, listen.default_server, listen.prefix),
     };
     r.conn = Some(conn.clone());
     (r.server, r.loc) = (default, live.snap.server(default).root);
@@ -173,7 +173,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         refuse(live, conn, &UNRECOGNIZED_NAME, "callback failed");
         return Begun::Refused;
     };
-    let http2 = false;
+    let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(_) => start(live, conn, &context, http2, received, None),

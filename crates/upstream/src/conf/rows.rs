@@ -178,10 +178,8 @@ pub fn send_lowat<C: HasSettings>(_: &mut Cx<'_, '_>, d: &Directive) -> Done {
 /// `*_limit_rate`.
 pub fn limit_rate<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let template = cx.template(d.arg(0))?;
-    let rate = match template.is_literal() {
-        true if value::size(d.arg(0))? == 0 => None,
-        _ => Some(Arc::new(template)),
-    };
+    let is_off = template.is_literal() && value::size(d.arg(0))? == 0;
+    let rate = (!is_off).then(|| Arc::new(template));
     cx.conf::<C>().settings().limit_rate = rate;
     Ok(())
 }
@@ -189,7 +187,7 @@ pub fn limit_rate<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 fn name_in<C: HasSettings>(
     cx: &mut Cx<'_, '_>,
     token: &Token,
-    list: fn(&mut super::Settings) -> &mut Arc<Vec<Box<[u8]>>>,
+    list: fn(&mut super::Settings) -> &mut super::Names,
 ) {
     let first = cx.first;
     let list = Arc::make_mut(list(cx.conf::<C>().settings()));

@@ -1,0 +1,142 @@
+//! Certificates that are replaced on disk: the master sees it, reads them — workers need not be allowed to — and hands
+//! them over. Nothing else of the configuration is read again.
+//!
+//! Certificate and key are two files and are replaced one after the other: they are taken when they belong together, and
+//! until then the old ones stay.
+
+use crate::bundle::Bundle;
+use brisk_net::watch::{Watch, Watcher};
+use brisk_server::conf::Snapshot;
+use brisk_server::tls::Source;
+use rustix::fd::BorrowedFd;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Waited after a change, so that what belongs to it has been written too.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// Files of which the kernel does not report changes are looked at this often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The certificates of the live configuration.
+pub struct Certificates {
+    watcher: Option<Watcher>,
+    list: Vec<Watched>,
+    /// When to look next.
+    due: Option<Instant>,
+}
+
+struct Watched {
+    source: Arc<Source>,
+    /// `None`: its changes are not reported.
+    watches: Option<[Watch; 2]>,
+}
+
+impl Watched {
+    fn new(source: Arc<Source>, watcher: Option<&Watcher>) -> Watched {
+        let watch = |path: &str| watcher?.watch(Path::new(path)).ok();
+        let watches = [watch(&source.pair.certificate), watch(&source.pair.key)];
+        let watches =
+            if let [Some(certificate), Some(key)] = watches { Some([certificate, key]) } else { None };
+        Watched { source, watches }
+    }
+
+    fn may_have_changed(&self) -> bool {
+        self.watches.as_ref().is_none_or(|watches| !watches.iter().all(Watch::is_up))
+    }
+}
+
+/// The certificates that are read with a configuration, each once.
+pub fn sources(snap: &Snapshot) -> Vec<Arc<Source>> {
+    let mut seen = HashSet::new();
+    let contexts = snap.servers.iter().filter_map(|server| server.tls.as_ref()?.context.as_ref());
+    let all = contexts.flat_map(|context| context.sources());
+    all.filter(|source| !source.pair.certificate.starts_with("data:") && seen.insert(Arc::as_ptr(source)))
+        .cloned()
+        .collect()
+}
+
+impl Certificates {
+    /// Watches the certificates of `sources`.
+    pub fn new(sources: Vec<Arc<Source>>) -> Certificates {
+        let watcher = if sources.is_empty() { None } else { Watcher::new().ok() };
+        let list: Vec<_> = sources.into_iter().map(|source| Watched::new(source, watcher.as_ref())).collect();
+        let mut certificates = Certificates { watcher, list, due: None };
+        certificates.plan();
+        certificates
+    }
+
+    /// Readable when something has changed near them.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.watcher.as_ref().map(Watcher::fd)
+    }
+
+    /// When to call [`Certificates::changed`] at the latest.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes note of what the kernel reports.
+    pub fn notice(&mut self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.sync();
+        }
+        if self.list.iter().any(|watched| watched.watches.is_some() && watched.may_have_changed()) {
+            self.due = Some(Instant::now() + SETTLE_TIME);
+        }
+    }
+
+    fn plan(&mut self) {
+        let is_blind = self.list.iter().any(|watched| watched.watches.is_none());
+        self.due = is_blind.then(|| Instant::now() + LOOK_INTERVAL);
+    }
+
+    /// Reads what may have changed. Gives the files that have, as they are now, and takes them into `bundle`; pairs that
+    /// do not work stay as they were, and are told to `complain`.
+    pub fn changed(&mut self, bundle: &mut Bundle, mut complain: impl FnMut(&str)) -> Bundle {
+        let mut fresh = Bundle::default();
+        for watched in &mut self.list {
+            if !watched.may_have_changed() {
+                continue;
+            }
+            // Watched anew before it is read: what changes from now on is seen.
+            let source = watched.source.clone();
+            *watched = Watched::new(source.clone(), self.watcher.as_ref());
+            let pair = &source.pair;
+            let read = |path: &str| std::fs::read(path).map(Arc::<[u8]>::from);
+            let (Ok(certificate), Ok(key)) = (read(&pair.certificate), read(&pair.key)) else {
+                continue;
+            };
+            let is_same =
+                |path: &str, text: &Arc<[u8]>| bundle.files.get(path).is_some_and(|have| have == text);
+            if is_same(&pair.certificate, &certificate) && is_same(&pair.key, &key) {
+                continue;
+            }
+            match source.replace(&certificate, &key) {
+                Ok(()) => {
+                    for (path, text) in [(&pair.certificate, certificate), (&pair.key, key)] {
+                        bundle.files.insert(path.clone(), text.clone());
+                        fresh.files.insert(path.clone(), text);
+                    }
+                }
+                Err(why) => complain(&format!("{why}; the certificate in use stays")),
+            }
+        }
+        self.plan();
+        fresh
+    }
+}
+
+/// Takes changed files into a configuration that is being served.
+pub fn replace(snap: &Snapshot, files: &Bundle) {
+    for source in sources(snap) {
+        let pair = &source.pair;
+        if let (Some(certificate), Some(key)) =
+            (files.files.get(&pair.certificate), files.files.get(&pair.key))
+        {
+            // The master has tried it.
+            let _ = source.replace(certificate, key);
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! Requests that are passed on to HTTP back ends, and back ends that misbehave.
+
+use brisk_testkit::backend::Peer;
+use brisk_testkit::client::Failure;
+use brisk_testkit::{Backend, Builder, Server, process, wait};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+/// A server whose locations pass on to `port`.
+fn proxy(port: u16, http: &str, directives: &str) -> Server {
+    let text = format!(
+        "log_format up \"$uri $status $upstream_addr $upstream_status\"; {http}
+        upstream u {{ server 127.0.0.1:{port}; }}
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            access_log {{{{DIR}}}}/up.log up;
+            error_log {{{{DIR}}}}/error.log info;
+            location / {{ proxy_pass http://u; {directives} }}
+        }}"
+    );
+    Builder::new(BIN).http(&text).start()
+}
+
+/// Whether a connection ended without a whole answer.
+fn is_cut(result: Result<brisk_testkit::Response, Failure>) -> bool {
+    !matches!(result, Ok(_) | Err(Failure::TimedOut))
+}
+
+#[test]
+fn a_connection_is_used_again_and_the_request_is_written_anew() {
+    let (heads, seen) = mpsc::channel();
+    let heads = Mutex::new(heads);
+    let backend = Backend::start(move |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let _ = heads.lock().unwrap().send(head);
+            peer.answer("hello");
+        }
+    });
+    let server = proxy(backend.port(), "", "proxy_set_header X-Real-IP $remote_addr;");
+    let mut client = server.client();
+    for _ in 0..3 {
+        let request = "GET /a%20b?c HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Drop\r\nX-Drop: 1\r\nX-Keep: 2\r\nTE: trailers\r\n\r\n";
+        assert_eq!(client.request(request).text(), "hello");
+        let head = seen.recv().unwrap();
+        assert_eq!(head, "GET /a%20b?c HTTP/1.1\r\nHost: u\r\nX-Real-IP: 127.0.0.1\r\nX-Keep: 2\r\n\r\n");
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn a_connection_that_the_back_end_closes_is_replaced() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        peer.answer("once");
+    });
+    let server = proxy(backend.port(), "", "");
+    for count in 1..=3 {
+        assert_eq!(server.get("/").text(), "once");
+        assert_eq!(backend.connections(), count);
+    }
+}
+
+#[test]
+fn the_first_byte_leaves_when_it_came() {
+    for directives in ["", "proxy_buffering off;"] {
+        let (go, wait_to_go) = mpsc::channel::<()>();
+        let wait_to_go = Mutex::new(wait_to_go);
+        let backend = Backend::start(move |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+            let _ = wait_to_go.lock().unwrap().recv();
+            peer.send("4\r\nlast\r\n0\r\n\r\n");
+        });
+        let server = proxy(backend.port(), "", directives);
+        let mut client = server.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.wait_for("first");
+        go.send(()).unwrap();
+        client.wait_for("last");
+    }
+}
+
+/// A back end that sends `total` bytes as fast as they are taken, and counts them.
+fn firehose(total: usize) -> (Backend, Arc<AtomicUsize>) {
+    let sent = Arc::<AtomicUsize>::default();
+    let count = sent.clone();
+    let backend = Backend::start(move |mut peer| {
+        while peer.head().is_some() {
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {total}\r\n\r\n"));
+            let piece = vec![b'x'; 64 << 10];
+            let mut left = total;
+            while left > 0 {
+                let some = left.min(piece.len());
+                if !peer.send(&piece[..some]) {
+                    return;
+                }
+                left -= some;
+                count.fetch_add(some, Ordering::SeqCst);
+            }
+        }
+    });
+    (backend, sent)
+}
+
+/// Waits until nothing moves any more.
+fn settled(sent: &AtomicUsize) -> usize {
+    let mut last = (0, Instant::now());
+    wait::until("the back end to be held up", || {
+        let now = sent.load(Ordering::SeqCst);
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        (now > 0 && last.1.elapsed() > Duration::from_millis(400)).then_some(now)
+    })
+}
+
+#[test]
+fn a_slow_client_slows_the_back_end() {
+    const TOTAL: usize = 256 << 20;
+    for directives in ["proxy_buffering off;", "proxy_max_temp_file_size 0;"] {
+        let (backend, sent) = firehose(TOTAL);
+        let server = proxy(backend.port(), "", directives);
+        let mut client = server.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.wait_for("200 OK");
+        let held = settled(&sent);
+        assert!(held < TOTAL / 4, "{held} bytes were taken of a client that takes none ({directives})");
+        assert!(process::rss_kib(server.worker()) < 120 << 10);
+    }
+}
+
+#[test]
+fn an_answer_waits_in_a_file_for_its_client() {
+    const TOTAL: usize = 40 << 20;
+    let (backend, sent) = firehose(TOTAL);
+    let server = proxy(backend.port(), "", "proxy_temp_path {{DIR}}/spool 1;");
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait::holds("the back end to be rid of it", || sent.load(Ordering::SeqCst) == TOTAL);
+    server.wait_for_log(
+        "an upstream response is buffered to a temporary file .*/spool/.* while reading upstream",
+    );
+    // It has no name by then.
+    let names = |dir: &std::path::Path| {
+        std::fs::read_dir(dir).map_or(0, |dir| dir.flatten().filter(|e| e.path().is_file()).count())
+    };
+    assert_eq!(names(&server.dir().join("spool/1")), 0);
+    let response = client.response();
+    assert_eq!(response.body.len(), TOTAL);
+    assert!(response.body.iter().all(|&b| b == b'x'));
+    assert_eq!(client.get("/").body.len(), TOTAL);
+    assert_eq!(backend.connections(), 1, "the connection was used again");
+}
+
+#[test]
+fn back_ends_that_misbehave_before_the_head() {
+    type Script = fn(Peer);
+    let check = |what: &str, script: Script, directives: &str, status: u16, log: &str| {
+        let backend = Backend::start(script);
+        let server = proxy(backend.port(), "", directives);
+        assert_eq!(server.get("/").status, status, "{what}");
+        server.wait_for_log(log);
+        let line = server.wait_for_line("up.log", "/");
+        let address = format!("127.0.0.1:{}", backend.port());
+        assert_eq!(line.trim(), format!("/ {status} {address} {status}"), "{what}");
+    };
+    check(
+        "closes early",
+        |mut peer| drop(peer.head()),
+        "",
+        502,
+        "upstream prematurely closed connection while reading response header from upstream, client: 127.0.0.1, server: .*, request: \"GET / HTTP/1.1\", upstream: \"http://127.0.0.1:\\d+/\", host: ",
+    );
+    check(
+        "resets",
+        |mut peer| {
+            peer.head();
+            peer.reset();
+        },
+        "",
+        502,
+        "recv\\(\\) failed \\(104: Connection reset by peer\\) while reading response header from upstream",
+    );
+    check(
+        "hangs",
+        |mut peer| drop((peer.head(), peer.drain())),
+        "proxy_read_timeout 200ms;",
+        504,
+        "upstream timed out \\(110: Connection timed out\\) while reading response header from upstream",
+    );
+    check(
+        "garbage",
+        |mut peer| {
+            peer.head();
+            peer.send("SSH-2.0-OpenSSH\r\n\r\n");
+            peer.drain();
+        },
+        "",
+        502,
+        "upstream sent no valid HTTP/1.0 header while reading response header from upstream",
+    );
+    check(
+        "both lengths",
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+            peer.drain();
+        },
+        "",
+        502,
+        "upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time",
+    );
+    check(
+        "a head without end",
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\n");
+            while peer.send(format!("X: {}\r\n", "y".repeat(900))) {}
+        },
+        "",
+        502,
+        "upstream sent too big header while reading response header from upstream",
+    );
+}
+
+#[test]
+fn answers_that_are_cut_short_do_not_look_whole() {
+    type Script = fn(Peer);
+    let check = |script: Script, directives: &str, log: &str| {
+        let backend = Backend::start(script);
+        let server = proxy(backend.port(), "", directives);
+        let mut client = server.client();
+        assert!(is_cut(client.try_get("/")), "{log}");
+        server.wait_for_log(log);
+    };
+    let closed = "upstream prematurely closed connection while reading upstream";
+    check(
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+        },
+        "",
+        closed,
+    );
+    check(
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+        },
+        "proxy_buffering off;",
+        closed,
+    );
+    check(
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nxx\r\n");
+            peer.drain();
+        },
+        "",
+        "upstream sent invalid chunked response: invalid chunk size while reading upstream",
+    );
+    check(
+        |mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+            peer.drain();
+        },
+        "proxy_read_timeout 200ms;",
+        "upstream timed out \\(110: Connection timed out\\) while reading upstream",
+    );
+}
+
+#[test]
+fn more_than_was_announced_reaches_nobody() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+        peer.drain();
+    });
+    let server = proxy(backend.port(), "", "");
+    let mut client = server.client();
+    assert_eq!(client.get("/").text(), "hello");
+    assert_eq!(client.get("/").text(), "hello");
+    assert_eq!(backend.connections(), 2, "such a connection is not used again");
+    server.wait_for_log("upstream sent more data than specified in \"Content-Length\" header");
+}
+
+#[test]
+fn another_server_is_asked() {
+    let good = Backend::answering("good");
+    let bad = Backend::start(|mut peer| drop(peer.head()));
+    let (good_port, bad_port) = (good.port(), bad.port());
+    let text = format!(
+        "upstream u {{ server 127.0.0.1:{bad_port} weight=100 max_fails=0; server 127.0.0.1:{good_port} max_fails=0; }}
+        upstream dead {{ server 127.0.0.1:{bad_port}; server 127.0.0.1:{bad_port}; }}
+        log_format up \"$uri $status $upstream_status\";
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            access_log {{{{DIR}}}}/up.log up;
+            location / {{ proxy_pass http://u; }}
+            location /off {{ proxy_pass http://u; proxy_next_upstream off; }}
+            location /tries {{ proxy_pass http://u; proxy_next_upstream_tries 1; }}
+            location /post {{ proxy_pass http://u; proxy_next_upstream error non_idempotent; }}
+            location /dead {{ proxy_pass http://dead; }}
+        }}"
+    );
+    let server = Builder::new(BIN).http(&text).start();
+    assert_eq!(server.get("/a").text(), "good");
+    assert_eq!(server.get("/off").status, 502);
+    assert_eq!(server.get("/tries").status, 502);
+    let post = |target: &str| {
+        server.request(format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"))
+    };
+    assert_eq!(post("/a").status, 502, "a POST that may have been carried out is not sent again");
+    assert_eq!(post("/post").status, 200);
+    assert_eq!(server.get("/dead").status, 502);
+    assert_eq!(server.get("/dead").status, 502);
+    server.wait_for_log("no live upstreams while connecting to upstream");
+    let lines = wait::until("all lines", || {
+        let text = server.read("up.log");
+        (text.lines().count() == 7).then(|| text)
+    });
+    assert!(lines.starts_with("/a 200 502, 200\n"), "{lines}");
+}
+
+#[test]
+fn whoever_leaves_takes_his_request_along() {
+    let (closed, was_closed) = mpsc::channel();
+    let closed = Mutex::new(closed);
+    let backend = Backend::start(move |mut peer| {
+        peer.head();
+        let _ = closed.lock().unwrap().send(peer.is_closed_within(Duration::from_secs(30)));
+    });
+    let server = proxy(backend.port(), "", "");
+    let mut client = server.client();
+    client.send("GET /left HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait::holds("the request to arrive", || backend.connections() == 1);
+    drop(client);
+    assert!(was_closed.recv().unwrap());
+    let line = server.wait_for_line("up.log", "/left");
+    assert!(line.starts_with("/left 499 "), "{line}");
+}
+
+/// Sends `total` bytes as a body.
+fn upload(server: &Server, total: u64, chunked: bool) -> brisk_testkit::Response {
+    let mut client = server.client();
+    let piece = vec![0; 1 << 20];
+    if chunked {
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    } else {
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {total}\r\n\r\n"));
+    }
+    let mut left = total;
+    while left > 0 {
+        let some = left.min(piece.len() as u64);
+        if chunked {
+            client.send(format!("{some:x}\r\n"));
+        }
+        client.send(&piece[..some as usize]);
+        if chunked {
+            client.send("\r\n");
+        }
+        left -= some;
+    }
+    if chunked {
+        client.send("0\r\n\r\n");
+    }
+    client.response()
+}
+
+/// A back end that counts what bodies come to.
+fn counting() -> Backend {
+    Backend::start(|mut peer| {
+        while let Some(head) = peer.head() {
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let mut count = 0u64;
+            if let Some(total) = length.and_then(|text| text.trim().parse::<u64>().ok()) {
+                while count < total {
+                    count += peer.body((total - count).min(1 << 16) as usize).len() as u64;
+                }
+            } else {
+                loop {
+                    let size = u64::from_str_radix(peer.line().trim(), 16).expect("a chunk");
+                    peer.body(size as usize + 2);
+                    if size == 0 {
+                        break;
+                    }
+                    count += size;
+                }
+            }
+            peer.answer(count.to_string());
+        }
+    })
+}
+
+#[test]
+fn large_uploads_need_no_memory() {
+    const TOTAL: u64 = 200 << 20;
+    let backend = counting();
+    for directives in ["proxy_request_buffering off;", "proxy_request_buffering on;"] {
+        let server = proxy(backend.port(), "client_max_body_size 0;", directives);
+        for chunked in [false, true] {
+            assert_eq!(upload(&server, TOTAL, chunked).text(), TOTAL.to_string());
+            let rss = process::rss_kib(server.worker());
+            assert!(rss < 100 << 10, "{rss} KiB ({directives})");
+        }
+    }
+}
+
+#[test]
+fn a_body_is_passed_on_as_it_comes() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        let mut got = Vec::new();
+        while got.len() < 10 {
+            let some = peer.some();
+            got.extend_from_slice(&some);
+            peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+        }
+        peer.answer(got);
+    });
+    let server = proxy(backend.port(), "early_hints 1;", "proxy_request_buffering off;");
+    let mut client = server.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+    // The hint answers what was sent so far.
+    client.wait_for("103 Early Hints");
+    client.send("after");
+    client.wait_for("firstafter");
+}
+
+#[test]
+fn who_sends_too_much_hears_of_it() {
+    let backend = Backend::answering("never");
+    for directives in ["proxy_request_buffering off;", "proxy_request_buffering on;"] {
+        let server = proxy(backend.port(), "client_max_body_size 1m;", directives);
+        let mut client = server.client();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+        for _ in 0..40 {
+            if client.try_send(&chunk).is_err() {
+                break;
+            }
+        }
+        assert_eq!(client.response().status, 413, "{directives}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_our_own_fault() {
+    let backend = Backend::answering("never");
+    let port = backend.port();
+    let mut builder = Builder::new(BIN);
+    let order = format!("full={}", builder.dir().join("spool").display());
+    builder = builder.http(&format!(
+        "upstream u {{ server 127.0.0.1:{port}; }}
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            client_body_temp_path {{{{DIR}}}}/spool;
+            location / {{ proxy_pass http://u; }}
+        }}"
+    ));
+    let server = builder.main("env BRISK_FAULTS;").env("BRISK_FAULTS", &order).start();
+    let body = "x".repeat(100_000);
+    let response =
+        server.request(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+    assert_eq!(response.status, 500);
+    server.wait_for_log("\\[crit\\] .*pwrite\\(\\) .* failed \\(28: No space left on device\\)");
+}
+
+const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+const PASS_UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+
+/// Sends back what it gets, until the client has closed its side; then says so.
+fn echo() -> Backend {
+    Backend::start(|mut peer| {
+        if peer.head().is_none() {
+            return;
+        }
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhi ");
+        loop {
+            let some = peer.some();
+            if some.is_empty() {
+                peer.send("bye");
+                return;
+            }
+            peer.send(some);
+        }
+    })
+}
+
+#[test]
+fn a_tunnel_survives_a_reload_and_closes_one_side_at_a_time() {
+    let backend = echo();
+    let server = proxy(backend.port(), "", PASS_UPGRADE);
+    let mut client = server.client();
+    client.send(UPGRADE);
+    let head = client.wait_for("hi ");
+    assert!(head.contains("101 Switching Protocols") && head.contains("Upgrade: echo"), "{head}");
+    client.send("one");
+    client.wait_for("one");
+    server.reload();
+    client.send("two");
+    client.wait_for("two");
+    client.half_close();
+    let all = client.rest().expect("a clean end");
+    assert!(all.ends_with(b"hi onetwobye"), "{}", String::from_utf8_lossy(&all));
+}
+
+#[test]
+fn a_silent_tunnel_ends() {
+    let backend = echo();
+    let server = proxy(backend.port(), "", &format!("{PASS_UPGRADE} proxy_read_timeout 300ms;"));
+    let mut client = server.client();
+    client.send(UPGRADE);
+    client.wait_for("hi ");
+    let _ = client.rest();
+    server.wait_for_log(
+        "upstream timed out \\(110: Connection timed out\\) while proxying upgraded connection",
+    );
+}
+
+#[test]
+fn an_upgrade_that_nobody_asked_for_is_none() {
+    let backend = echo();
+    let server = proxy(backend.port(), "", PASS_UPGRADE);
+    assert!(is_cut(server.client().try_get("/")));
+    server.wait_for_log("upstream sent unexpected 101");
+}
+
+#[test]
+fn a_thousand_slow_readers() {
+    const READERS: usize = 1000;
+    process::raise_descriptor_limit();
+    const TOTAL: usize = 256 << 10;
+    let (backend, sent) = firehose(TOTAL);
+    let server = proxy(backend.port(), "", "");
+    let mut clients: Vec<_> = (0..READERS)
+        .map(|_| {
+            let mut client = brisk_testkit::Client::connect_narrow(server.port());
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client
+        })
+        .collect();
+    wait::holds("the back end to be rid of all", || sent.load(Ordering::SeqCst) == READERS * TOTAL);
+    for client in &mut clients {
+        client.wait_for("200 OK");
+    }
+    assert_eq!(server.get("/").body.len(), TOTAL, "others have their turn");
+    let rss = process::rss_kib(server.worker());
+    assert!(rss < 300 << 10, "{rss} KiB");
+}
