@@ -47,7 +47,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("brisk-load", &["brisk-http", "brisk-net"]),
-    ("brisk", &["brisk-conf", "brisk-h2", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"]),
+    (
+        "brisk",
+        &["brisk-conf", "brisk-h2", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"],
+    ),
     ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
     (
         "brisk-fuzz",

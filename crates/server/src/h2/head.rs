@@ -6,6 +6,7 @@ use crate::h1::intake;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
+use crate::tls;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::table::STATIC;
 use brisk_h2::hpack::{Checks, Field, FieldSink};
@@ -303,6 +304,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         );
         return Err(421);
     }
+    tls::admit(r)?;
     if odd {
         drop_invalid(r);
     }

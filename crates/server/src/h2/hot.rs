@@ -34,6 +34,10 @@ use std::rc::Rc;
 pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> {
     /// As far as no HTTP/1.1 request can begin.
     const TELLING: usize = b"PRI * HTTP/2.0".len();
+    if let Some(tls) = conn.io.tls() {
+        // ALPN has settled it (RFC 9113 §3.2).
+        return Some(tls.session(|session| session.alpn() == Some(b"h2")));
+    }
     let count = input.len().min(TELLING);
     if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
         return Some(false);
@@ -42,7 +46,7 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
 }
 
 /// Whether the default server of the socket speaks HTTP/2; with TLS, whether that was agreed on (RFC 9113 §3.2).
-fn is_allowed(live: &Live, conn: &Connection) -> bool {
+pub fn is_allowed(live: &Live, conn: &Connection) -> bool {
     if let Some(tls) = conn.io.tls() {
         return tls.session(|session| session.alpn() == Some(b"h2"));
     }
@@ -311,18 +315,34 @@ fn request(
     {
         session.engine.borrow_mut().expect(stream, Some(length));
     }
+    answer(session, live, conn, listen, stream, r, status, head.end, malformed);
+}
+
+/// Runs a request through the phases. `malformed`: whatever is answered, the stream ends with an error.
+#[allow(clippy::too_many_arguments)]
+pub fn answer(
+    session: &Session,
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    listen: ListenId,
+    stream: u32,
+    mut r: Box<Request>,
+    status: Result<(), u16>,
+    end: bool,
+    malformed: bool,
+) {
     let run = match status {
         Ok(()) => phases::run(&mut r),
         Err(status) => phases::fail(&mut r, status),
     };
-    if matches!(run, Run::Respond) && head.end && can_inline(&r) && respond(session, &mut r, listen, stream) {
+    if matches!(run, Run::Respond) && end && can_inline(&r) && respond(session, &mut r, listen, stream) {
         if malformed {
             session.break_stream(stream);
         }
         session.thread.put_request(r);
         return;
     }
-    let exchange = Rc::new(Exchange::new(conn.clone(), stream, head.end, live.generation));
+    let exchange = Rc::new(Exchange::new(conn.clone(), stream, end, live.generation));
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
     }
