@@ -14,6 +14,8 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
+    /// Whether it speaks HTTP/2 without TLS.
+    pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Further servers.
@@ -36,6 +38,7 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
+            http2: false,
             site: String::new(),
             vhosts: None,
         }
@@ -86,8 +89,12 @@ impl Conf {
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
+        // The parameter that nginx of all ages knows.
+        let http2 = if self.http2 { " http2" } else { "" };
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!(
+                "server {{\nlisten 127.0.0.1:{port}{http2};\nserver_name localhost;\nroot {docroot};\n"
+            ),
             &*self.site,
             "location / { }\n}\n",
         ]);

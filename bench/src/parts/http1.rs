@@ -90,6 +90,7 @@ fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {
                 requests: vec![Request::path(group.path)],
                 connections,
                 unit_bytes: None,
+                streams: None,
             }));
         }
     }

@@ -30,6 +30,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/large.bin")],
             connections: CONNECTIONS,
             unit_bytes: Some(LARGE_BYTES),
+            streams: None,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

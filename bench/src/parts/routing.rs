@@ -45,6 +45,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: variant.requests.clone(),
             connections: CONNECTIONS,
             unit_bytes: None,
+            streams: None,
         }));
     }
     let names = cases.iter().map(|case| case.server.name.clone());
