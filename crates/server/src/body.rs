@@ -104,6 +104,8 @@ pub enum BodyError {
     Malformed(ChunkError),
     /// Chunks came to more than `client_max_body_size`: what had come before, and the chunk that is too much.
     TooLarge { received: u64, chunk: u64 },
+    /// Not as much as `Content-Length` has announced (HTTP/2: the end of the body is told apart from it).
+    OtherLength,
     /// The temporary file.
     File(TempError),
 }
@@ -119,6 +121,7 @@ impl fmt::Display for BodyError {
             BodyError::TooLarge { received, chunk } => {
                 write!(f, "client intended to send too large chunked body: {received}+{chunk} bytes")
             }
+            BodyError::OtherLength => f.write_str("client sent a body of another length than declared"),
             BodyError::File(error) => write!(f, "{error}"),
         }
     }
@@ -130,7 +133,9 @@ impl BodyError {
     /// What a handler returns: logs the error; there is an answer if there is somebody to get it.
     pub fn end(&self, r: &mut Request) -> Flow {
         match self {
-            BodyError::Gone(_) | BodyError::TimedOut => crate::rlog!(r, Info, "{self}"),
+            BodyError::Gone(_) | BodyError::TimedOut | BodyError::OtherLength => {
+                crate::rlog!(r, Info, "{self}")
+            }
             BodyError::Malformed(_) | BodyError::TooLarge { .. } => crate::rlog!(r, Error, "{self}"),
             BodyError::File(_) => crate::rlog!(r, Crit, "{self}"),
         }
@@ -140,7 +145,7 @@ impl BodyError {
                 Flow::Close
             }
             BodyError::TimedOut => Flow::Status(408),
-            BodyError::Malformed(_) => Flow::Status(400),
+            BodyError::Malformed(_) | BodyError::OtherLength => Flow::Status(400),
             BodyError::TooLarge { .. } => Flow::Status(413),
             BodyError::File(_) => Flow::Status(500),
         }

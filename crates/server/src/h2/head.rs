@@ -96,6 +96,11 @@ impl<'a> Intake<'a> {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
         };
+        if fault.is_some() {
+            // What it is, nobody knows: an error page is another request.
+            r.head.method = Method::Other;
+            r.method = Method::Other;
+        }
         r.head.len = bytes;
         Some((r, fault))
     }

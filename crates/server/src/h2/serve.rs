@@ -27,11 +27,12 @@ use std::time::Duration;
 /// Starts it. `malformed`: whatever is answered, the stream ends with an error.
 pub fn spawn(session: &Session, exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
     session.running.set(session.running.get() + 1);
+    exchange.malformed.set(malformed);
     r.link = Some(exchange.clone());
     r.interim = Some(exchange.clone());
     let task = Guard {
         cut: exchange.cut.clone(),
-        future: Some(Box::pin(serve(exchange.clone(), r, run, malformed))),
+        future: Some(Box::pin(serve(exchange.clone(), r, run))),
         exchange,
     };
     brisk_net::spawn(task);
@@ -77,7 +78,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 }
 
 /// Drives a request to its end.
-async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: bool) {
+async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
     let mut r = Logged(Some(r));
     match phases::drive(&mut r, run).await {
         Run::Respond => respond(&exchange, &mut r).await,
@@ -89,12 +90,12 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: boo
         }
     }
     h1::post_action(&mut r).await;
-    if malformed {
-        exchange.session().break_stream(exchange.id);
-    }
     r.take_back_body();
-    if r.has_unread_body() && exchange.gone.get().is_none() {
+    if r.has_unread_body() && exchange.gone.get().is_none() && !exchange.malformed.get() {
         discard(&exchange, &mut r).await;
+    }
+    if exchange.malformed.get() && exchange.gone.get().is_none() {
+        exchange.session().break_stream(exchange.id);
     }
     if let Some(r) = r.finish() {
         r.thread.clone().put_request(r);
@@ -160,6 +161,7 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
     }
     r.interim = None;
+    exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
     encode::head(r, &mut block);

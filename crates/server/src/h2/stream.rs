@@ -64,6 +64,8 @@ pub struct Exchange {
     pub input: RefCell<Vec<u8>>,
     /// The client has said all.
     pub ended: Cell<bool>,
+    /// What it has said is not what it has announced: the stream ends with an error, whatever is answered.
+    pub malformed: Cell<bool>,
     /// The stream is no more.
     pub gone: Cell<Option<ErrorCode>>,
     pub outgoing: RefCell<Option<Outgoing>>,
@@ -85,6 +87,7 @@ impl Exchange {
             generation,
             input: RefCell::default(),
             ended: Cell::new(ended),
+            malformed: Cell::new(false),
             gone: Cell::new(None),
             outgoing: RefCell::default(),
             stuck: Cell::new(None),
