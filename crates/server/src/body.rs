@@ -398,7 +398,7 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
     }
     let live = r.live.clone();
     let core = &live.snap.location(r.loc).core;
-    let room = memory_bytes_max(core, r.framing);
+    let room = memory_bytes_max(core, r.framing, r.link.is_some());
     let mut memory = Vec::new();
     let mut file = None;
     loop {
@@ -419,11 +419,12 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
 }
 
 /// How much is kept in memory before it goes to a file. As in nginx a body of known length is if it is not much larger
-/// than the buffer.
-fn memory_bytes_max(core: &CoreConf, framing: BodyFraming) -> u64 {
+/// than the buffer, and on a stream only if it fits.
+fn memory_bytes_max(core: &CoreConf, framing: BodyFraming, on_stream: bool) -> u64 {
     let size = core.client_body_buffer_size;
+    let most = if on_stream { size } else { size.saturating_add(size / 4).saturating_sub(1) };
     match framing {
-        BodyFraming::Length(length) if length < size.saturating_add(size / 4) => u64::MAX,
+        BodyFraming::Length(length) if length <= most => u64::MAX,
         _ => size,
     }
 }
@@ -560,8 +561,11 @@ mod tests {
     fn memory_up_to_a_quarter_more_than_the_buffer() {
         let mut core = CoreConf::default();
         core.client_body_buffer_size = 1000;
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1249)), u64::MAX);
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1250)), 1000);
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Chunked), 1000);
+        let check = |framing, on_stream, want| assert_eq!(memory_bytes_max(&core, framing, on_stream), want);
+        check(BodyFraming::Length(1249), false, u64::MAX);
+        check(BodyFraming::Length(1250), false, 1000);
+        check(BodyFraming::Length(1000), true, u64::MAX);
+        check(BodyFraming::Length(1001), true, 1000);
+        check(BodyFraming::Chunked, false, 1000);
     }
 }
