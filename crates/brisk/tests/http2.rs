@@ -477,3 +477,67 @@ fn curl_and_nghttp() {
     let statistics = String::from_utf8_lossy(&run("nghttp", &args)).into_owned();
     assert_eq!(statistics.lines().filter(|line| line.contains(" 200 ")).count(), 50, "{statistics}");
 }
+
+/// A browser loads a page with a hundred pictures over one connection.
+#[test]
+fn a_browser_loads_a_page_over_one_connection() {
+    const PAGE: &str = r#"<body><script>
+        for (let n = 0; n < 100; n++) {
+            const image = document.createElement("img");
+            image.src = "picture.svg?" + n;
+            document.body.append(image);
+        }
+        const wait = setInterval(() => {
+            const images = [...document.images];
+            if (!images.every(image => image.complete)) return;
+            clearInterval(wait);
+            const loaded = images.filter(image => image.naturalWidth > 0).length;
+            const protocols = performance.getEntriesByType("resource").map(entry => entry.nextHopProtocol);
+            document.title = `loaded ${loaded} by ${[...new Set(protocols)]}`;
+        }, 20);
+    </script></body>"#;
+    const PICTURE: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>"#;
+    let prepared = Builder::new(bin())
+        .http(
+            "log_format by '$connection $http2 $request_uri'; access_log access.log by;
+             types { text/html html; image/svg+xml svg; }
+             server { listen 127.0.0.1:{{PORT}} ssl; http2 on; root {{DIR}}/html;
+             ssl_certificate {{DIR}}/cert.pem; ssl_certificate_key {{DIR}}/key.pem; }",
+        )
+        .file("html/index.html", PAGE)
+        .file("html/picture.svg", PICTURE)
+        .prepare();
+    let path = |name: &str| prepared.dir().join(name).display().to_string();
+    let run = |command: &str, args: &[&str]| {
+        let output = Command::new(command).args(args).output();
+        output.unwrap_or_else(|error| panic!("{command}: {error}; see scripts/setup.sh")).stdout
+    };
+    let subject = ["-subj", "/CN=localhost", "-days", "2", "-nodes", "-newkey", "rsa:2048"];
+    let (key, cert) = (path("key.pem"), path("cert.pem"));
+    run("openssl", &[&["req", "-x509", "-keyout", &key, "-out", &cert], &subject[..]].concat());
+    let profile = format!("--user-data-dir={}", path("profile"));
+    let server = prepared.start();
+    let url = format!("https://localhost:{}/", server.port());
+    let page = run(
+        "chromium",
+        &[
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--ignore-certificate-errors",
+            "--virtual-time-budget=30000",
+            &profile,
+            "--dump-dom",
+            &url,
+        ],
+    );
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("<title>loaded 100 by h2</title>"), "{page}");
+    let log = server.access_log();
+    let connections: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains(" h2 /picture.svg"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(connections.len() == 100 && connections.iter().all(|id| *id == connections[0]), "{log}");
+}
