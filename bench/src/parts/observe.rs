@@ -32,7 +32,6 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             tls: Tls::Off,
-            tls: Tls::Off,
             streams: None,
         })
         .collect();
