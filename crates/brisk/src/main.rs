@@ -3,6 +3,7 @@
 
 mod alone;
 mod bundle;
+mod cache;
 mod certificates;
 mod channel;
 mod cli;
@@ -18,6 +19,7 @@ mod serve;
 mod sockets;
 mod systemd;
 mod upgrade;
+mod upstream;
 mod version;
 
 #[global_allocator]
@@ -29,9 +31,11 @@ fn main() {
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
+        Some("cache") => cache::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });
 }
