@@ -7,6 +7,7 @@ mod http1;
 mod idle;
 mod large;
 mod memory;
+mod proxied;
 mod routing;
 mod spread;
 mod start;
@@ -69,6 +70,11 @@ pub const ALL: &[Definition] = &[
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
         run: http1::returned,
+    },
+    Definition {
+        name: "proxied",
+        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
+        run: proxied::run,
     },
     Definition {
         name: "idle",

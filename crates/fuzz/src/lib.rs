@@ -67,6 +67,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "answer",
+        run: brisk_upstream::fuzz::fuzz_answer,
+        seeds: &["crates/upstream/corpus/answer"],
+        dictionary: HTTP,
+        bytes_max: 400,
+    },
+    Target {
         name: "image",
         run: brisk_image::fuzz_image,
         seeds: &["crates/image/corpus"],

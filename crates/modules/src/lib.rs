@@ -104,6 +104,8 @@ pub static MODULES: &[&Module] = &[
     &split_clients::MODULE,
     &ssi::MODULE,
     &ssl::MODULE,
+    &ssl::peer::PROXY_MODULE,
+    &ssl::peer::UWSGI_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

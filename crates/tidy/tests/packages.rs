@@ -64,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-modules",
             "brisk-resolver",
             "brisk-server",
+            "brisk-upstream",
         ],
     ),
     (

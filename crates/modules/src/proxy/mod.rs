@@ -11,6 +11,7 @@ mod tests;
 mod vars;
 
 use crate::cache;
+use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Context, Diag};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
@@ -70,6 +71,8 @@ struct Conf {
     cookie_domains: Arc<Vec<Rewrite>>,
     cookie_paths: Arc<Vec<Rewrite>>,
     cookie_flags: Arc<Vec<CookieFlags>>,
+    /// Made when the block is complete.
+    tls: Option<Arc<PeerTls>>,
 }
 
 impl Default for Conf {
@@ -85,6 +88,7 @@ impl Default for Conf {
             cookie_domains: Arc::default(),
             cookie_paths: Arc::default(),
             cookie_flags: Arc::default(),
+            tls: None,
         }
     }
 }
@@ -118,9 +122,13 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     conf.settings.check("proxy")?;
     let passes = conf.pass.is_some();
+    if conf.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
+        let tls = peer::build::<{ peer::PROXY }>(cx)?;
+        cx.conf::<Conf>().tls = Some(tls);
+    }
     if passes {
         let prefix = cx.global.env.prefix.clone();
-        let folder = conf.settings.temp_path(&prefix);
+        let folder = cx.conf_of::<Conf>().settings.temp_path(&prefix);
         cx.writes_into(folder.path.as_ref());
         cx.reads_bodies();
     }
@@ -167,6 +175,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         cached_headers: Headers::new(&conf.set_headers, true),
         redirects,
         pass,
+        tls: conf.tls.clone(),
         conf,
     }));
     plan.content = Some(match cache {

@@ -5,6 +5,7 @@
 
 pub(crate) mod build;
 mod conf;
+pub(crate) mod peer;
 pub(crate) mod rows;
 mod variables;
 
