@@ -59,6 +59,7 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
        brisk bench [options] URL...
+       brisk cache list|stats|purge|warm|why
        brisk directives [NAME]
        brisk variables [NAME]
        brisk coverage

@@ -132,7 +132,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cx.writes_into(folder.path.as_ref());
         cx.reads_bodies();
     }
-    cache::check::<{ cache::PROXY }>(cx, passes);
+    cache::check(cx, "proxy", passes);
     Ok(())
 }
 
@@ -153,7 +153,7 @@ fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(pass) = conf.pass.clone() else { return };
-    let cache = cache::caching::<{ cache::PROXY }>(cx);
+    let cache = cache::caching(cx, "proxy");
     // What is stored and fresh follows from the target alone.
     if cache.is_none() {
         plan.note(Purity::Impure);
