@@ -8,7 +8,8 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client"
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client openssl:openssl
+        chromium:chromium"
     packages='libc6-dev tzdata'
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
     packages='libc6-dev tzdata php-fpm'

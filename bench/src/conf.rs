@@ -16,6 +16,8 @@ pub struct Conf {
     pub workers: usize,
     /// Directives of `http` beside the site.
     pub http: String,
+    /// Whether it speaks HTTP/2 without TLS.
+    pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
@@ -43,6 +45,7 @@ impl Default for Conf {
             access_log: false,
             workers: 1,
             http: String::new(),
+            http2: false,
             site: String::new(),
             tls: None,
             back_end: None,
@@ -100,9 +103,13 @@ impl Conf {
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
+        // The parameter that nginx of all ages knows.
+        let http2 = if self.http2 { " http2" } else { "" };
         text.push_str(&self.http);
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port}{ssl};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!(
+                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
+            ),
             &*certificates,
             &*self.site,
             "location / { }\n}\n",

@@ -211,7 +211,10 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         }
         let parsed = {
             let input = conn.input.borrow();
-            if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
+            if preface.is_none() && !input.is_empty() {
+                // Too little to tell whether it will be HTTP/2.
+                Some(Ok(Parsed::Partial))
+            } else if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
                 // A line end after a body is what old clients send; it is no request.
                 None
             } else {
