@@ -14,6 +14,8 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
+    /// Modules that nginx must load.
+    pub modules: Vec<&'static str>,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Further servers.
@@ -36,6 +38,7 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
+            modules: Vec::new(),
             site: String::new(),
             vhosts: None,
         }
@@ -64,7 +67,9 @@ impl Conf {
         let Place { port, dir, docroot } = place;
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
-        let mut text = format!(
+        let mut text: String = self.modules.iter().map(|module| format!("load_module {module};\n")).collect();
+        let _ = write!(
+            text,
             "daemon off;\n\
              worker_processes {};\n\
              pid nginx.pid;\n\

@@ -9,7 +9,7 @@ use std::io;
 use std::time::Instant;
 
 use brisk_load::engine;
-use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop};
+use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
 
 use crate::lab::{LOAD_CPU, Lab};
@@ -42,12 +42,27 @@ pub struct Request {
     pub host: String,
     /// The path.
     pub path: String,
+    /// The value of `Accept-Encoding`; empty: none.
+    pub accept_encoding: &'static str,
 }
 
 impl Request {
     /// To the server's default name.
     pub fn path(path: &str) -> Self {
-        Self { host: "localhost".to_owned(), path: path.to_owned() }
+        Self { host: "localhost".to_owned(), path: path.to_owned(), accept_encoding: "" }
+    }
+
+    /// The same from a client that accepts these codings.
+    #[must_use]
+    pub fn accepting(self, accept_encoding: &'static str) -> Self {
+        Self { accept_encoding, ..self }
+    }
+
+    fn target(&self) -> Target {
+        let fields =
+            (!self.accept_encoding.is_empty()).then(|| format!("Accept-Encoding: {}", self.accept_encoding));
+        let options = RequestOptions { headers: fields.into_iter().collect(), ..RequestOptions::default() };
+        options.target(&self.host, &self.path)
     }
 }
 
@@ -148,8 +163,7 @@ impl Case<'_> {
 
 /// A load on one server.
 pub fn plan(server: &Server, requests: &[Request], connections: usize, stop: Stop) -> Plan {
-    let options = RequestOptions::default();
-    let targets = requests.iter().map(|request| options.target(&request.host, &request.path)).collect();
+    let targets = requests.iter().map(Request::target).collect();
     let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
     Plan::new(vec![site], connections, stop)
 }

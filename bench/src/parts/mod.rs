@@ -3,6 +3,7 @@
 //!
 //! HTTP/2 rows (with h2load) will be one more file and one more line here.
 
+mod compression;
 mod http1;
 mod idle;
 mod large;
@@ -65,6 +66,12 @@ pub const ALL: &[Definition] = &[
         run: http1::medium,
     },
     Definition { name: "large", about: "A file of 10 MiB over 8 keep-alive connections.", run: large::run },
+    Definition {
+        name: "compression",
+        about: "A page of 20 KiB in gzip and Brotli of level 6: made for each request, of a file that does not change, and \
+                compressed before (gzip_static, Brisk's compress_static). nginx has its own module and that of Debian.",
+        run: compression::run,
+    },
     Definition {
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
