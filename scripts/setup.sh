@@ -12,7 +12,7 @@ test)
     packages='libc6-dev tzdata'
     ;;
 bench)
-    tools="$build nginx:nginx-light h2o:h2o h2load:nghttp2-client wrk:wrk gzip:gzip"
+    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy h2load:nghttp2-client wrk:wrk gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
 conformance)

@@ -6,11 +6,13 @@
 //! long as they live, and only new processes average that out.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use brisk_load::engine;
-use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop, Target};
+use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
+use brisk_tls::{ClientContext, ClientOptions};
 
 use crate::lab::{LOAD_CPU, Lab};
 use crate::process::{between, tasks_of};
@@ -33,6 +35,38 @@ pub struct Case<'a> {
     pub connections: usize,
     /// Bytes by which a response is counted, when it is so large that parts of one matter.
     pub unit_bytes: Option<usize>,
+    /// How the connections are secured.
+    pub tls: Tls,
+}
+
+/// TLS of a case's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    /// Plain connections.
+    Off,
+    /// One handshake per connection, which is then kept.
+    KeepAlive,
+    /// A full handshake for each request.
+    Full,
+    /// A handshake that resumes a session for each request.
+    Resumed,
+}
+
+impl Tls {
+    /// Changes a plan accordingly.
+    fn apply(self, plan: Plan) -> io::Result<Plan> {
+        if self == Self::Off {
+            return Ok(plan);
+        }
+        let options = ClientOptions { no_resumption: self != Self::Resumed, ..ClientOptions::default() };
+        let context = Arc::new(ClientContext::new(&options).map_err(io::Error::other)?);
+        Ok(Plan { tls: Some(plan::Tls { context, name: "localhost".to_owned() }), ..plan })
+    }
+
+    /// Whether each request has a connection of its own.
+    fn closes(self) -> bool {
+        matches!(self, Self::Full | Self::Resumed)
+    }
 }
 
 /// A request for a file.
@@ -58,10 +92,11 @@ impl Request {
         Self { accept_encoding, ..self }
     }
 
-    fn target(&self) -> Target {
-        let fields =
-            (!self.accept_encoding.is_empty()).then(|| format!("Accept-Encoding: {}", self.accept_encoding));
-        let options = RequestOptions { headers: fields.into_iter().collect(), ..RequestOptions::default() };
+    fn target(&self, options: &RequestOptions) -> Target {
+        let mut options = options.clone();
+        if !self.accept_encoding.is_empty() {
+            options.headers.push(format!("Accept-Encoding: {}", self.accept_encoding));
+        }
         options.target(&self.host, &self.path)
     }
 }
@@ -125,7 +160,10 @@ impl Case<'_> {
 
     fn measure(&self, lab: &Lab) -> io::Result<Sample> {
         let server = self.server.start()?;
-        let base = plan(&server, &self.requests, self.connections, Stop::Told);
+        let headers = if self.tls.closes() { vec!["Connection: close".to_owned()] } else { Vec::new() };
+        let options = RequestOptions { headers, ..RequestOptions::default() };
+        let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
+        let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
@@ -163,7 +201,17 @@ impl Case<'_> {
 
 /// A load on one server.
 pub fn plan(server: &Server, requests: &[Request], connections: usize, stop: Stop) -> Plan {
-    let targets = requests.iter().map(Request::target).collect();
+    plan_with(&RequestOptions::default(), server, requests, connections, stop)
+}
+
+fn plan_with(
+    options: &RequestOptions,
+    server: &Server,
+    requests: &[Request],
+    connections: usize,
+    stop: Stop,
+) -> Plan {
+    let targets = requests.iter().map(|request| request.target(options)).collect();
     let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
     Plan::new(vec![site], connections, stop)
 }

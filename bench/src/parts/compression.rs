@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{Findings, Measured, brisk, named, nginx, ours_over_peer, peer_over_ours};
 use crate::conf::Conf;
 use crate::lab::Lab;
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::Prepared;
 
 const CONNECTIONS: usize = 32;
@@ -88,6 +88,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/page.html").accepting(way.codings)],
             connections: CONNECTIONS,
             unit_bytes: None,
+            tls: Tls::Off,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

@@ -19,6 +19,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dictionary;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
@@ -44,6 +45,7 @@ mod referer;
 mod rewrite;
 mod secret;
 mod secure_link;
+mod slice;
 mod split_clients;
 mod ssi;
 mod ssl;
@@ -81,6 +83,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -105,6 +108,8 @@ pub static MODULES: &[&Module] = &[
     &split_clients::MODULE,
     &ssi::MODULE,
     &ssl::MODULE,
+    &ssl::peer::PROXY_MODULE,
+    &ssl::peer::UWSGI_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
@@ -112,4 +117,5 @@ pub static MODULES: &[&Module] = &[
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
+    &slice::MODULE,
 ];

@@ -6,12 +6,13 @@
 
 use crate::body::{Content, RequestBody};
 use crate::common::Common;
-use crate::conf::ServerId;
+use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
 use crate::h1;
 use crate::h2::Exchange;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
 use crate::phases::{self, Cursor, Phase, Run};
+use crate::regex::Captures;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
 use crate::text::Text;
@@ -261,18 +262,57 @@ impl BodyStream for Part {
     }
 }
 
-/// A copy of a request at its content handler, for work that goes on when the request has been answered. It has no body,
-/// and nobody waits for its response.
-pub fn detached(r: &Request) -> Box<Request> {
-    let parent = Parent::without_body(r);
-    let mut copy = parent.begin(r.method, &r.uri, &r.args);
-    copy.loc = r.loc;
-    copy.internal = r.internal;
-    copy.unparsed_uri_valid = r.unparsed_uri_valid;
-    copy.location_valid = r.location_valid;
-    copy.captures = r.captures.clone();
-    copy.cursor = Cursor::at(Phase::Content);
-    copy
+/// Copies of a request at its content handler: the same location asks once more (slices, updates in the background). They
+/// have no body.
+pub struct Again {
+    parent: Rc<Parent>,
+    loc: LocationId,
+    uri: Vec<u8>,
+    args: Vec<u8>,
+    method: Method,
+    internal: bool,
+    unparsed_uri_valid: bool,
+    location_valid: bool,
+    captures: Captures,
+}
+
+impl Again {
+    pub fn of(r: &Request) -> Again {
+        Again {
+            parent: Parent::without_body(r),
+            loc: r.loc,
+            uri: r.uri.clone(),
+            args: r.args.clone(),
+            method: r.method,
+            internal: r.internal,
+            unparsed_uri_valid: r.unparsed_uri_valid,
+            location_valid: r.location_valid,
+            captures: r.captures.borrow().clone(),
+        }
+    }
+
+    /// A copy, whose response nobody waits for.
+    pub fn request(&self) -> Box<Request> {
+        let mut copy = self.parent.begin(self.method, &self.uri, &self.args);
+        copy.loc = self.loc;
+        copy.internal = self.internal;
+        copy.unparsed_uri_valid = self.unparsed_uri_valid;
+        copy.location_valid = self.location_valid;
+        copy.captures.replace(self.captures.clone());
+        copy.cursor = Cursor::at(Phase::Content);
+        copy
+    }
+
+    /// Runs a copy that `prepare` has seen, until it has its response; `None` if there is none.
+    pub async fn run(&self, prepare: impl FnOnce(&mut Request)) -> Option<Box<Request>> {
+        let mut copy = self.request();
+        prepare(&mut copy);
+        let run = phases::run(&mut copy);
+        match phases::drive(&mut copy, run).await {
+            Run::Respond => Some(copy),
+            _ => None,
+        }
+    }
 }
 
 /// A subrequest at its work aside.

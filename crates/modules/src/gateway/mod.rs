@@ -10,6 +10,7 @@ pub mod scgi;
 mod tests;
 pub mod uwsgi;
 
+use crate::cache;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
 use brisk_server::module::ModuleConf;
@@ -108,7 +109,11 @@ fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Checks what several directives say together.
 fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    cx.conf::<Conf<O>>().settings.check(O::PREFIX)
+    let conf = cx.conf::<Conf<O>>();
+    conf.settings.check(O::PREFIX)?;
+    let passes = conf.pass.is_some();
+    cache::check(cx, O::PREFIX, passes);
+    Ok(())
 }
 
 /// A `*_pass` location.
@@ -129,7 +134,15 @@ where
     let location =
         Location { settings: conf.settings.clone(), params, pass: pass.clone(), own: conf.own.clone() };
     let engine = Arc::new(Engine::new(location));
-    plan.content = Some(Arc::new(move |_: &mut Request| engine.handle()));
+    let cache = cache::caching(cx, O::PREFIX);
+    let is_cached = cache.is_some();
+    plan.content = Some(match cache {
+        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
+        None => Arc::new(move |_: &mut Request| engine.handle()),
+    });
     plan.auto_redirect = true;
-    plan.note(Purity::Impure);
+    // What is stored and fresh follows from the target alone.
+    if !is_cached {
+        plan.note(Purity::Impure);
+    }
 }
