@@ -14,6 +14,8 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
+    /// Modules that nginx must load.
+    pub modules: Vec<&'static str>,
     /// Directives of `http` beside the site.
     pub http: String,
     /// Whether it speaks HTTP/2 without TLS.
@@ -44,6 +46,7 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
+            modules: Vec::new(),
             http: String::new(),
             http2: false,
             site: String::new(),
@@ -76,7 +79,10 @@ impl Conf {
         let Place { port, dir, docroot } = place;
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
-        let mut text = format!(
+        let mut text = String::new();
+        self.modules.iter().for_each(|module| text.extend(["load_module ", module, ";\n"]));
+        let _ = write!(
+            text,
             "daemon off;\n\
              worker_processes {};\n\
              pid nginx.pid;\n\

@@ -1,6 +1,7 @@
 //! The parts of the benchmark: each brings up its servers, measures, and holds the figures
 //! against its targets. One line in [`ALL`] makes a part.
 
+mod compression;
 mod http1;
 mod http2;
 mod idle;
@@ -67,6 +68,12 @@ pub const ALL: &[Definition] = &[
         run: http1::medium,
     },
     Definition { name: "large", about: "A file of 10 MiB over 8 keep-alive connections.", run: large::run },
+    Definition {
+        name: "compression",
+        about: "A page of 20 KiB in gzip and Brotli of level 6: made for each request, of a file that does not change, and \
+                compressed before (gzip_static, Brisk's compress_static). nginx has its own module and that of Debian.",
+        run: compression::run,
+    },
     Definition {
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
