@@ -59,6 +59,8 @@ pub struct Incoming {
     /// `None`: the answer is wanted even if the client has gone.
     client: Option<ClientWatch>,
     witness: Witness,
+    /// Something was given, or asked to leave.
+    has_begun: bool,
     /// Something was given since the last flush.
     unflushed: bool,
     /// The temporary file was reported.
@@ -96,6 +98,7 @@ impl Incoming {
             rate,
             client: begin.client,
             witness: begin.witness,
+            has_begun: false,
             // The head does not wait for a body that is passed on as it comes.
             unflushed: true,
             told_of_file: false,
@@ -191,8 +194,13 @@ impl BodyStream for Incoming {
         loop {
             match self.spool.poll_next(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
-                    self.unflushed = true;
+                    (self.has_begun, self.unflushed) = (true, true);
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
+                }
+                // The client is told what is known: the head.
+                Poll::Ready(Ok(Next::Empty)) if self.error && !self.has_begun => {
+                    self.has_begun = true;
+                    return Poll::Ready(Some(Ok(Chunk::Flush)));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.error => {
                     return Poll::Ready(Some(Err(Reported::error())));
@@ -216,7 +224,8 @@ impl BodyStream for Incoming {
                 self.give_up();
                 return Poll::Ready(Some(Err(Reported::error())));
             }
-            if std::mem::take(&mut self.unflushed) && !self.ahead {
+            if !self.ahead && std::mem::take(&mut self.unflushed) {
+                self.has_begun = true;
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
             return Poll::Pending;
