@@ -1,7 +1,7 @@
 //! Configurations of the servers under test.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What varies between set-ups; everything else is the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Conf {
     pub http: String,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
+    /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
+    pub tls: Option<PathBuf>,
     /// The port of the back end that requests are passed on to, for servers with a configuration language of their own.
     pub back_end: Option<u16>,
     /// Further servers.
@@ -42,6 +44,7 @@ impl Default for Conf {
             workers: 1,
             http: String::new(),
             site: String::new(),
+            tls: None,
             back_end: None,
             vhosts: None,
         }
@@ -86,6 +89,11 @@ impl Conf {
             self.workers,
             if self.sendfile { "sendfile on; tcp_nopush on;" } else { "sendfile off;" },
         );
+        let ssl = if self.tls.is_some() { " ssl" } else { "" };
+        let certificates = self.tls.as_ref().map_or_else(String::new, |folder| {
+            let folder = folder.display();
+            format!("ssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n")
+        });
         if self.file_cache {
             text.push_str("open_file_cache max=1000;\n");
         }
@@ -94,7 +102,8 @@ impl Conf {
         }
         text.push_str(&self.http);
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!("server {{\nlisten 127.0.0.1:{port}{ssl};\nserver_name localhost;\nroot {docroot};\n"),
+            &*certificates,
             &*self.site,
             "location / { }\n}\n",
         ]);

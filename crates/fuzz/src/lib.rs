@@ -148,6 +148,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 700,
     },
     Target {
+        name: "dns",
+        run: brisk_resolver::message::fuzz,
+        seeds: &["crates/resolver/corpus"],
+        dictionary: &[b"\xc0\x0c", b"\0\x01\0\x01", b"\0\x1c", b"\0\x21", b"\0\x05", b"\x3f", b"\0\x04"],
+        bytes_max: 600,
+    },
+    Target {
         name: "ssi",
         run: brisk_modules::fuzz::fuzz_ssi,
         seeds: &["crates/modules/corpus/ssi"],

@@ -49,7 +49,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("brisk-load", &["brisk-http", "brisk-net"]),
-    ("brisk", &["brisk-conf", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"]),
+    (
+        "brisk",
+        &[
+            "brisk-cache",
+            "brisk-cachepolicy",
+            "brisk-conf",
+            "brisk-http",
+            "brisk-load",
+            "brisk-modules",
+            "brisk-net",
+            "brisk-server",
+        ],
+    ),
     ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
     (
         "brisk-fuzz",
@@ -57,10 +69,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-gateway",
             "brisk-h2",
             "brisk-http",
             "brisk-image",
             "brisk-modules",
+            "brisk-resolver",
             "brisk-server",
             "brisk-upstream",
         ],
@@ -93,18 +107,9 @@ const LICENCES: &[&str] = &[
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
 const DUPLICATES: &[(&str, &str)] = &[
-    ("block-buffer", PWHASH),
-    ("cpufeatures", PWHASH),
-    ("digest", PWHASH),
-    ("getrandom", PWHASH),
-    ("md-5", PWHASH),
+    ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
     ("miniz_oxide", "png is built on the generation before"),
-    ("rand", PWHASH),
-    ("rand_core", PWHASH),
 ];
-
-const PWHASH: &str =
-    "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()

@@ -59,8 +59,6 @@ pub struct Incoming {
     /// `None`: the answer is wanted even if the client has gone.
     client: Option<ClientWatch>,
     witness: Witness,
-    /// Something was given, or asked to leave.
-    has_begun: bool,
     /// Something was given since the last flush.
     unflushed: bool,
     /// The temporary file was reported.
@@ -98,7 +96,6 @@ impl Incoming {
             rate,
             client: begin.client,
             witness: begin.witness,
-            has_begun: false,
             // The head does not wait for a body that is passed on as it comes.
             unflushed: true,
             told_of_file: false,
@@ -194,12 +191,11 @@ impl BodyStream for Incoming {
         loop {
             match self.spool.poll_next(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
-                    (self.has_begun, self.unflushed) = (true, true);
+                    self.unflushed = true;
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
                 }
-                // The client is told what is known: the head.
-                Poll::Ready(Ok(Next::Empty)) if self.error && !self.has_begun => {
-                    self.has_begun = true;
+                // What has come, the head at least, goes out before the connection breaks.
+                Poll::Ready(Ok(Next::Empty)) if self.error && std::mem::take(&mut self.unflushed) => {
                     return Poll::Ready(Some(Ok(Chunk::Flush)));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.error => {
@@ -225,7 +221,6 @@ impl BodyStream for Incoming {
                 return Poll::Ready(Some(Err(Reported::error())));
             }
             if !self.ahead && std::mem::take(&mut self.unflushed) {
-                self.has_begun = true;
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
             return Poll::Pending;
