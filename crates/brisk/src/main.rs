@@ -12,12 +12,14 @@ mod control;
 mod directives;
 mod host;
 mod launch;
+mod local_certificate;
 mod master;
 mod process;
 mod serve;
 mod sockets;
 mod systemd;
 mod upgrade;
+mod upstream;
 mod version;
 
 #[global_allocator]
@@ -33,6 +35,7 @@ fn main() {
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });
 }

@@ -67,6 +67,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "answer",
+        run: brisk_upstream::fuzz::fuzz_answer,
+        seeds: &["crates/upstream/corpus/answer"],
+        dictionary: HTTP,
+        bytes_max: 400,
+    },
+    Target {
         name: "image",
         run: brisk_image::fuzz_image,
         seeds: &["crates/image/corpus"],
@@ -139,6 +146,13 @@ pub static TARGETS: &[Target] = &[
         seeds: &["crates/cache/corpus"],
         dictionary: &[b"\nKEY: ", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x01\0\0\0"],
         bytes_max: 700,
+    },
+    Target {
+        name: "dns",
+        run: brisk_resolver::message::fuzz,
+        seeds: &["crates/resolver/corpus"],
+        dictionary: &[b"\xc0\x0c", b"\0\x01\0\x01", b"\0\x1c", b"\0\x21", b"\0\x05", b"\x3f", b"\0\x04"],
+        bytes_max: 600,
     },
     Target {
         name: "ssi",

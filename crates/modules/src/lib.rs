@@ -19,6 +19,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dictionary;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
@@ -34,6 +35,7 @@ mod log;
 mod map;
 mod media_types;
 mod metrics;
+mod mirror;
 mod overload;
 mod proxy;
 mod random_index;
@@ -81,6 +83,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -105,9 +108,12 @@ pub static MODULES: &[&Module] = &[
     &split_clients::MODULE,
     &ssi::MODULE,
     &ssl::MODULE,
+    &ssl::peer::PROXY_MODULE,
+    &ssl::peer::UWSGI_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,

@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -94,6 +95,20 @@ impl Parent {
             Run::Respond => Some(r),
             _ => None,
         }
+    }
+
+    /// Runs a subrequest that nobody waits for, and whose body nobody wants (`mirror`). The thread does not end before
+    /// it.
+    pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) {
+        let (parent, uri, args) = (self.clone(), uri.to_vec(), args.to_vec());
+        if let Some(conn) = &self.conn {
+            conn.outlived.set(true);
+        }
+        self.thread.count();
+        let thread = self.thread.clone();
+        let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
+        let id = self.conn.as_ref().map_or(0, |conn| conn.id);
+        brisk_net::spawn(Aside { thread, id, work: Some(work) });
     }
 
     /// A copy of `r`, the request that this was made of, without its body: what works on the body asks it for
@@ -297,5 +312,39 @@ impl Again {
             Run::Respond => Some(copy),
             _ => None,
         }
+    }
+}
+
+/// A subrequest at its work aside.
+struct Aside {
+    thread: Rc<Thread>,
+    /// Of the connection.
+    id: u64,
+    work: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl Future for Aside {
+    type Output = ();
+
+    /// A panic costs the subrequest only.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(work) = &mut this.work else { return Poll::Ready(()) };
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                h1::panicked(&this.thread, this.id);
+                this.work = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Whatever it holds goes before it is counted no more.
+        self.work = None;
+        self.thread.uncount();
     }
 }

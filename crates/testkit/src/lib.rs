@@ -16,6 +16,7 @@ pub mod response;
 pub mod scenario;
 pub mod server;
 pub mod temp;
+pub mod tls;
 pub mod wait;
 
 pub use application::Application;
@@ -25,3 +26,4 @@ pub use h2::H2Client;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;
+pub use tls::TlsClient;

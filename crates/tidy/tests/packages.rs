@@ -69,11 +69,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-gateway",
             "brisk-h2",
             "brisk-http",
             "brisk-image",
             "brisk-modules",
+            "brisk-resolver",
             "brisk-server",
+            "brisk-upstream",
         ],
     ),
     (
@@ -104,18 +107,9 @@ const LICENCES: &[&str] = &[
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
 const DUPLICATES: &[(&str, &str)] = &[
-    ("block-buffer", PWHASH),
-    ("cpufeatures", PWHASH),
-    ("digest", PWHASH),
-    ("getrandom", PWHASH),
-    ("md-5", PWHASH),
+    ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
     ("miniz_oxide", "png is built on the generation before"),
-    ("rand", PWHASH),
-    ("rand_core", PWHASH),
 ];
-
-const PWHASH: &str =
-    "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()
