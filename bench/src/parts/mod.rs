@@ -3,6 +3,7 @@
 //!
 //! HTTP/2 rows (with h2load) will be one more file and one more line here.
 
+mod cached;
 mod http1;
 mod idle;
 mod large;
@@ -83,6 +84,11 @@ pub const ALL: &[Definition] = &[
         name: "proxied",
         about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
         run: proxied::run,
+    },
+    Definition {
+        name: "cached",
+        about: "100 bytes and 20 KB from a cache that is warm, over keep-alive connections.",
+        run: cached::run,
     },
     Definition {
         name: "idle",
