@@ -10,6 +10,8 @@ case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client"
     packages='libc6-dev tzdata'
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
+    packages='libc6-dev tzdata php-fpm'
     ;;
 bench) tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
 conformance)
