@@ -2,6 +2,7 @@
 //! against its targets. One line in [`ALL`] makes a part.
 
 mod compression;
+mod cached;
 mod http1;
 mod http2;
 mod idle;
@@ -95,6 +96,11 @@ pub const ALL: &[Definition] = &[
         about: "A file of 100 bytes over HTTP/2 without TLS (h2load): 16 connections with 16 requests at a time each, and 64 \
                 connections with one.",
         run: http2::run,
+    },
+    Definition {
+        name: "cached",
+        about: "100 bytes and 20 KB from a cache that is warm, over keep-alive connections.",
+        run: cached::run,
     },
     Definition {
         name: "idle",
