@@ -1,7 +1,7 @@
 //! Configurations of the servers under test.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What varies between set-ups; everything else is the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,14 @@ pub struct Conf {
     pub workers: usize,
     /// Whether it speaks HTTP/2 without TLS.
     pub http2: bool,
+    /// Directives of `http` beside the site.
+    pub http: String,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
+    /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
+    pub tls: Option<PathBuf>,
+    /// The port of the back end that requests are passed on to, for servers with a configuration language of their own.
+    pub back_end: Option<u16>,
     /// Further servers.
     pub vhosts: Option<Vhosts>,
 }
@@ -39,7 +45,10 @@ impl Default for Conf {
             access_log: false,
             workers: 1,
             http2: false,
+            http: String::new(),
             site: String::new(),
+            tls: None,
+            back_end: None,
             vhosts: None,
         }
     }
@@ -83,18 +92,25 @@ impl Conf {
             self.workers,
             if self.sendfile { "sendfile on; tcp_nopush on;" } else { "sendfile off;" },
         );
+        let ssl = if self.tls.is_some() { " ssl" } else { "" };
+        let certificates = self.tls.as_ref().map_or_else(String::new, |folder| {
+            let folder = folder.display();
+            format!("ssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n")
+        });
         if self.file_cache {
             text.push_str("open_file_cache max=1000;\n");
         }
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
+        text.push_str(&self.http);
         // The parameter that nginx of all ages knows.
         let http2 = if self.http2 { " http2" } else { "" };
         text.extend([
             &*format!(
-                "server {{\nlisten 127.0.0.1:{port}{http2};\nserver_name localhost;\nroot {docroot};\n"
+                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
             ),
+            &*certificates,
             &*self.site,
             "location / { }\n}\n",
         ]);
@@ -112,6 +128,31 @@ impl Conf {
         }
         text.push_str("}\n");
         text
+    }
+
+    /// Everything is passed on to the back end, over connections that are kept: for nginx and Brisk.
+    #[must_use]
+    pub fn proxied(mut self, port: u16) -> Conf {
+        self.http = format!(
+            "upstream back {{ server 127.0.0.1:{port}; keepalive 256; keepalive_requests 1000000000; }}\n"
+        );
+        "location = /small.txt { proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\"; }\n"
+            .clone_into(&mut self.site);
+        self.back_end = Some(port);
+        self
+    }
+
+    /// In HAProxy's language: it has nothing else to do than to pass requests on.
+    pub fn haproxy(&self, place: Place<'_>) -> String {
+        let (port, back_end) = (place.port, self.back_end.unwrap_or_default());
+        format!(
+            "global\n  maxconn 20000\n  nbthread {}\n\
+             defaults\n  mode http\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n  \
+             timeout http-keep-alive 300s\n  option http-keep-alive\n  http-reuse always\n\
+             frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+             backend back\n  server one 127.0.0.1:{back_end} pool-max-conn 256\n",
+            self.workers
+        )
     }
 
     /// In h2o's language.

@@ -28,6 +28,8 @@ pub struct Options {
     pub nginx: PathBuf,
     /// h2o's binary.
     pub h2o: PathBuf,
+    /// HAProxy's binary.
+    pub haproxy: PathBuf,
     /// Rounds of each part.
     pub rounds: usize,
     /// Length of one measurement.

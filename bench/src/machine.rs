@@ -25,6 +25,7 @@ impl Environment {
             ("brisk", brisk_version(options)),
             ("nginx", version(&options.nginx)),
             ("h2o", version(&options.h2o)),
+            ("haproxy", version(&options.haproxy)),
             ("load average", file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")),
         ];
         Self(facts.map(|(name, value)| (name.to_owned(), value)).to_vec())
@@ -65,7 +66,7 @@ impl Environment {
     }
 }
 
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "date",
     "cpu",
     "cores",
@@ -74,6 +75,7 @@ const ORDER: [&str; 10] = [
     "brisk",
     "nginx",
     "h2o",
+    "haproxy",
     "load average",
     "kept waiting",
 ];

@@ -7,11 +7,13 @@
 
 use std::io;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use brisk_load::engine;
-use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop};
+use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop};
 use brisk_load::rng::Rng;
+use brisk_tls::{ClientContext, ClientOptions};
 
 use crate::lab::{LOAD_CPU, Lab};
 use crate::process::{between, tasks_of};
@@ -36,6 +38,38 @@ pub struct Case<'a> {
     pub unit_bytes: Option<usize>,
     /// Requests at a time on each connection, over HTTP/2 and by h2load; `None`: HTTP/1.1 by our own generator.
     pub streams: Option<usize>,
+    /// How the connections are secured.
+    pub tls: Tls,
+}
+
+/// TLS of a case's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    /// Plain connections.
+    Off,
+    /// One handshake per connection, which is then kept.
+    KeepAlive,
+    /// A full handshake for each request.
+    Full,
+    /// A handshake that resumes a session for each request.
+    Resumed,
+}
+
+impl Tls {
+    /// Changes a plan accordingly.
+    fn apply(self, plan: Plan) -> io::Result<Plan> {
+        if self == Self::Off {
+            return Ok(plan);
+        }
+        let options = ClientOptions { no_resumption: self != Self::Resumed, ..ClientOptions::default() };
+        let context = Arc::new(ClientContext::new(&options).map_err(io::Error::other)?);
+        Ok(Plan { tls: Some(plan::Tls { context, name: "localhost".to_owned() }), ..plan })
+    }
+
+    /// Whether each request has a connection of its own.
+    fn closes(self) -> bool {
+        matches!(self, Self::Full | Self::Resumed)
+    }
 }
 
 /// A request for a file.
@@ -116,7 +150,10 @@ impl Case<'_> {
             return self.measure_http2(lab, streams);
         }
         let server = self.server.start()?;
-        let base = plan(&server, &self.requests, self.connections, Stop::Told);
+        let headers = if self.tls.closes() { vec!["Connection: close".to_owned()] } else { Vec::new() };
+        let options = RequestOptions { headers, ..RequestOptions::default() };
+        let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
+        let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
@@ -203,7 +240,16 @@ const H2LOAD_FIRST: usize = 20_000;
 
 /// A load on one server.
 pub fn plan(server: &Server, requests: &[Request], connections: usize, stop: Stop) -> Plan {
-    let options = RequestOptions::default();
+    plan_with(&RequestOptions::default(), server, requests, connections, stop)
+}
+
+fn plan_with(
+    options: &RequestOptions,
+    server: &Server,
+    requests: &[Request],
+    connections: usize,
+    stop: Stop,
+) -> Plan {
     let targets = requests.iter().map(|request| options.target(&request.host, &request.path)).collect();
     let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
     Plan::new(vec![site], connections, stop)

@@ -5,7 +5,7 @@ use std::io;
 use super::{Findings, Measured, best, brisk, named, nginx_setups, ours_over_peer};
 use crate::conf::Conf;
 use crate::lab::Lab;
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Spec};
 
 /// Connections, requests at a time on each, and what ours may cost relative to h2o and to nginx in its best set-up.
@@ -25,6 +25,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections,
             unit_bytes: None,
             streams: Some(streams),
+            tls: Tls::Off,
         }));
     }
     let mut samples = interleave(lab, &cases)?.into_iter();

@@ -6,9 +6,12 @@ mod http2;
 mod idle;
 mod large;
 mod memory;
+mod observe;
+mod proxied;
 mod routing;
 mod spread;
 mod start;
+mod tls;
 
 use std::io;
 
@@ -76,6 +79,17 @@ pub const ALL: &[Definition] = &[
         run: http2::run,
     },
     Definition {
+        name: "tls",
+        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+                for each request of 100 bytes, and a file of 10 MiB.",
+        run: tls::run,
+    },
+    Definition {
+        name: "proxied",
+        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
+        run: proxied::run,
+    },
+    Definition {
         name: "idle",
         about: "Memory that 10,000 keep-alive connections hold that have had one response each.",
         run: idle::run,
@@ -97,6 +111,12 @@ pub const ALL: &[Definition] = &[
         about: "A 100-byte file behind 200 regex locations that do not match, for one URI and for 5,000 in turn; and on a \
                 server among 10,000 named ones.",
         run: routing::run,
+    },
+    Definition {
+        name: "observe",
+        about: "A file of 100 bytes over 64 keep-alive connections: with the default access log, and with numbers of \
+                requests recorded for `metrics`, relative to neither.",
+        run: observe::run,
     },
     Definition {
         name: "spread",

@@ -7,7 +7,7 @@ use brisk_load::rng::Rng;
 use super::{Findings, Measured, brisk, nginx, ours_over_peer};
 use crate::conf::{Conf, Vhosts, regex_locations, vhost_name};
 use crate::lab::{Lab, MANY_FILES, many_path};
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::Prepared;
 
 const CONNECTIONS: usize = 64;
@@ -46,6 +46,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             streams: None,
+            tls: Tls::Off,
         }));
     }
     let names = cases.iter().map(|case| case.server.name.clone());

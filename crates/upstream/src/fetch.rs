@@ -8,17 +8,19 @@ use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
 use crate::link::Link;
+use crate::occupancy::{Occupancy, PATIENCE_MS, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
 use crate::pool::{self, Key};
 use crate::protocol::{BodyShape, Protocol, Target};
 use crate::source::Source;
 use crate::spool::SpoolLimits;
 use crate::state::State;
+use crate::tls::Tls;
 use crate::tunnel::Tunnel;
 use crate::turn::Turn;
 use brisk_balance::{Outcome, Selection};
 use brisk_http::{HeaderId, Method};
-use brisk_net::clock;
+use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::body::{BodyError, BodySource, Content};
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
@@ -27,9 +29,10 @@ use brisk_server::response::Body;
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// The request's body, as often as it is needed.
 enum Payload {
@@ -89,12 +92,37 @@ enum Attempted {
     Over(Failed),
 }
 
+/// How long a new connection waits before idle ones are closed for it.
+struct Patience {
+    occupancy: Arc<Occupancy>,
+    sleep: Sleep,
+}
+
+impl Patience {
+    /// `None` if there is nothing to be closed.
+    fn of(link: &Link) -> Option<Patience> {
+        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
+        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
+        Some(Patience { occupancy: occupancy.clone(), sleep })
+    }
+
+    /// True once the time is over, and idle connections have been told to go.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_over = Pin::new(&mut self.sleep).poll(cx).is_ready();
+        if is_over {
+            self.occupancy.vacate();
+        }
+        is_over
+    }
+}
+
 /// A request on its way.
 struct Journey<'a, P: Protocol> {
     engine: &'a Engine<P>,
     settings: &'a Settings,
     ask: &'a Ask,
     way: P::Way,
+    tls: Option<Tls>,
     group: Arc<dyn Backend>,
     state: Rc<State>,
     payload: Payload,
@@ -114,11 +142,11 @@ pub(crate) async fn fetch<P: Protocol>(
     if let Payload::Client(body, _) = &mut payload {
         *body = Some(r.lend_body());
     }
-    let Target { peers, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
+    let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
     let state = State::begin(r, scheme, &uri);
     let group = engine.group(r, peers, &state).await?;
     let started_ms = clock::mono_ms();
-    let journey = Journey { engine, settings, ask, way, group, state, payload, shape, started_ms };
+    let journey = Journey { engine, settings, ask, way, tls, group, state, payload, shape, started_ms };
     journey.run(r).await
 }
 
@@ -261,6 +289,7 @@ impl<P: Protocol> Journey<'_, P> {
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);
                 if let Some(lease) = &mut turn.lease {
+                    lease.peer.stats.answered(head.status);
                     lease.header_received(elapsed, clock::mono_ms());
                 }
                 self.state.note(|attempt| {
@@ -308,7 +337,7 @@ impl<P: Protocol> Journey<'_, P> {
             endpoint: lease.peer.endpoint.clone(),
             location: if turn.keepalive.local { self.engine.id } else { 0 },
             bind: connect::bind_of(self.settings, r),
-            tls: 0,
+            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
         };
         if turn.keepalive.idle_max > 0
             && let Some(mut link) = pool::take(&key)
@@ -316,7 +345,9 @@ impl<P: Protocol> Journey<'_, P> {
             link.is_reused = true;
             return Ok(link);
         }
-        let connecting = connect::connect(self.settings, key);
+        let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
+        let wait = occupancy.as_ref().map(Wait::begin);
+        let connecting = connect::connect(self.settings, key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
         let connected = poll_fn(|cx| {
@@ -327,7 +358,7 @@ impl<P: Protocol> Journey<'_, P> {
         });
         let miss = |bit, status, kind| Miss { bit, status, kind, sent: false, reused: false };
         match connected.await {
-            Some(Ok(link)) => Ok(link),
+            Some(Ok(link)) => Ok(Link { occupancy, wait, ..link }),
             Some(Err(NoLink::TimedOut)) => {
                 rlog!(
                     r,
@@ -335,6 +366,18 @@ impl<P: Protocol> Journey<'_, P> {
                     "upstream timed out (110: Connection timed out) while connecting to upstream"
                 );
                 Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::HandshakeTimedOut)) => {
+                rlog!(
+                    r,
+                    Error,
+                    "upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
+                );
+                Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::Tls(error))) => {
+                rlog!(r, Error, "{error} while SSL handshaking to upstream");
+                Err(Ok(miss(next::ERROR, 502, FailKind::Error)))
             }
             Some(Err(NoLink::Failed { error, at_once })) => {
                 self.log_refusal(r, &error, at_once);
@@ -383,6 +426,7 @@ impl<P: Protocol> Journey<'_, P> {
     ) -> Result<BackendHead, Option<Fault>> {
         let watches = self.watches_client() && !self.payload.is_unbuffered();
         let mut hints_bytes = 0;
+        let mut patience = Patience::of(&exchange.link);
         loop {
             let got = poll_fn(|cx| {
                 if let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
@@ -393,6 +437,11 @@ impl<P: Protocol> Journey<'_, P> {
                 }
                 if watches && r.poll_gone(cx).is_ready() {
                     return Poll::Ready(Err(None));
+                }
+                if let Some(waits) = &mut patience
+                    && waits.poll_over(cx)
+                {
+                    patience = None;
                 }
                 Poll::Pending
             });

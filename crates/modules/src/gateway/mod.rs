@@ -10,8 +10,10 @@ pub mod scgi;
 mod tests;
 pub mod uwsgi;
 
+use crate::cache;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
+use brisk_server::core::CoreConf;
 use brisk_server::module::ModuleConf;
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
@@ -90,7 +92,6 @@ impl<O: Own> HasSettings for Conf<O> {
 fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let pass = Pass::parse(cx, d, O::SCHEME)?;
     cx.conf::<Conf<O>>().pass = Some(pass);
-    cx.reads_bodies();
     Ok(())
 }
 
@@ -108,7 +109,20 @@ fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Checks what several directives say together.
 fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    cx.conf::<Conf<O>>().settings.check(O::PREFIX)
+    if cx.block == Context::MAIN {
+        return Ok(());
+    }
+    let conf = cx.conf_of::<Conf<O>>();
+    conf.settings.check(O::PREFIX)?;
+    let passes = conf.pass.is_some();
+    if passes {
+        let prefix = cx.global.env.prefix.clone();
+        let folder = conf.settings.temp_path(&prefix);
+        cx.writes_into(folder.path.as_ref());
+        cx.reads_bodies();
+    }
+    cache::check(cx, O::PREFIX, passes);
+    Ok(())
 }
 
 /// A `*_pass` location.
@@ -129,7 +143,14 @@ where
     let location =
         Location { settings: conf.settings.clone(), params, pass: pass.clone(), own: conf.own.clone() };
     let engine = Arc::new(Engine::new(location));
-    plan.content = Some(Arc::new(move |_: &mut Request| engine.handle()));
-    plan.auto_redirect = true;
-    plan.note(Purity::Impure);
+    let core = cx.conf_of::<CoreConf>();
+    plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
+    plan.content = Some(match cache::caching(cx, O::PREFIX) {
+        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
+        // What is stored and fresh follows from the target alone; what is asked for does not.
+        None => {
+            plan.note(Purity::Impure);
+            Arc::new(move |_: &mut Request| engine.handle())
+        }
+    });
 }

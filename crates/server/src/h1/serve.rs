@@ -202,6 +202,9 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let mut buf = Vec::new();
     loop {
         let Some(listen) = conn.listener.id.get() else { return Head::Gone };
+        if conn.requests.get() == 0 && !conn.input.borrow().is_empty() && tls::must_ask(conn) {
+            tls::ask_about_client(&thread.live(), conn).await;
+        }
         let preface = h2::is_preface(&thread.live(), conn, &conn.input.borrow());
         if preface == Some(true) {
             return Head::Session;
