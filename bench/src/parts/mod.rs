@@ -1,8 +1,8 @@
 //! The parts of the benchmark: each brings up its servers, measures, and holds the figures
 //! against its targets. One line in [`ALL`] makes a part.
 
-mod compression;
 mod cached;
+mod compression;
 mod http1;
 mod http2;
 mod idle;
