@@ -111,10 +111,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
-        Begin::Load(load) => match tls::finish(&thread.live(), &conn, *load).await {
-            true => Next::Read,
-            false => Next::Drop,
-        },
+        Begin::Load(load) => {
+            let has_session = tls::finish(&thread.live(), &conn, *load).await;
+            if has_session { Next::Read } else { Next::Drop }
+        }
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
