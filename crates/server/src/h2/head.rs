@@ -377,6 +377,7 @@ pub fn is_usual(r: &Request, unusual: u64) -> bool {
         && r.head.present & unusual == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
 }
 
 /// Whether an answer may be kept for others.

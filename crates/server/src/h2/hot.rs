@@ -15,6 +15,7 @@ use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
     PREPARED_ANSWER_BYTES_MAX,
 };
+use crate::metrics::Ended;
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
@@ -456,6 +457,7 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
     }
     let written = out.len() - start;
     drop((engine, out));
+    thread.counters().prepared.up();
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
@@ -471,6 +473,16 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
         r.sent.body_bytes = body.len() as u64;
         r.completed = true;
         finish(r);
+    } else if let Some(places) = &live.places {
+        let ended = Ended {
+            server: answer.server,
+            location: answer.location,
+            status: answer.status,
+            sent_bytes: written as u64,
+            received_bytes: r.head.len as u64,
+            started_us: r.started.mono_us,
+        };
+        places.record(thread, live, ended);
     }
     true
 }
