@@ -78,10 +78,10 @@ fn sessions_stay_with_their_back_end() {
 fn requests_wait_for_a_place_in_turn() {
     let server = Builder::new(BIN)
         .http(
-            "add_header X-Queue \"in=$upstream_queue_time $upstream_last_server_name\";
-             upstream u { server 127.0.0.1:{{PORT2}} max_conns=1; queue 2 timeout=20s; }
+            "upstream u { server 127.0.0.1:{{PORT2}} max_conns=1; queue 2 timeout=20s; }
              upstream hasty { server 127.0.0.1:{{PORT2}} max_conns=1; queue 1 timeout=50ms; }
              server { listen 127.0.0.1:{{PORT}}; proxy_buffering off;
+                 add_header X-Queue \"in=$upstream_queue_time $upstream_last_server_name\";
                  location / { proxy_pass http://u; }
                  location /hasty/ { proxy_pass http://hasty/; } }
              server { listen 127.0.0.1:{{PORT2}}; location /slow { limit_rate 400; } }",
