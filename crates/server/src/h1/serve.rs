@@ -197,6 +197,10 @@ enum Head {
 /// long as a slow client likes.
 async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
+    if thread.live().snap.measures_lag && conn.input.borrow().is_empty() {
+        // What comes from here on was not there when the loop woke up.
+        conn.caught_up_us.set(clock::precise_us());
+    }
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
     let mut reading = None;
