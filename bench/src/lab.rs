@@ -32,6 +32,8 @@ pub struct Options {
     pub h2o: PathBuf,
     /// HAProxy's binary.
     pub haproxy: PathBuf,
+    /// Varnish's binary.
+    pub varnish: PathBuf,
     /// Rounds of each part.
     pub rounds: usize,
     /// Length of one measurement.

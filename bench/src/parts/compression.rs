@@ -89,6 +89,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

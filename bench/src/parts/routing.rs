@@ -46,6 +46,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             tls: Tls::Off,
+            streams: None,
         }));
     }
     let names = cases.iter().map(|case| case.server.name.clone());

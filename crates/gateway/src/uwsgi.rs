@@ -110,12 +110,12 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let mut out = Vec::new();
         let mut writer = RequestWriter::new(0, 0, &mut out);
-        writer.pair(b"A", &[&[b'x'; 40_000]]);
-        writer.pair(b"B", &[&[b'x'; 40_000]]);
+        writer.pair(b"A", &[&vec![b'x'; 40_000]]);
+        writer.pair(b"B", &[&vec![b'x'; 40_000]]);
         assert_eq!(writer.finish(), Err(80_010));
         out.clear();
         let mut writer = RequestWriter::new(0, 0, &mut out);
-        writer.pair(b"A", &[&[b'x'; 65_536]]);
+        writer.pair(b"A", &[&vec![b'x'; 65_536]]);
         assert_eq!(writer.finish(), Err(65_541));
     }
 

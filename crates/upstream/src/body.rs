@@ -194,6 +194,10 @@ impl BodyStream for Incoming {
                     self.unflushed = true;
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
                 }
+                // What has come, the head at least, goes out before the connection breaks.
+                Poll::Ready(Ok(Next::Empty)) if self.error && std::mem::take(&mut self.unflushed) => {
+                    return Poll::Ready(Some(Ok(Chunk::Flush)));
+                }
                 Poll::Ready(Ok(Next::Empty)) if self.error => {
                     return Poll::Ready(Some(Err(Reported::error())));
                 }
@@ -216,7 +220,7 @@ impl BodyStream for Incoming {
                 self.give_up();
                 return Poll::Ready(Some(Err(Reported::error())));
             }
-            if std::mem::take(&mut self.unflushed) && !self.ahead {
+            if !self.ahead && std::mem::take(&mut self.unflushed) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
             return Poll::Pending;

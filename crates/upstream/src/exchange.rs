@@ -231,6 +231,7 @@ impl Exchange {
                 Ok(0) => self.eof(),
                 Ok(count) => {
                     self.state.note(|attempt| attempt.received += count as u64);
+                    self.link.wait = None;
                     self.link.read_limit.set(self.limits.read_timeout);
                     self.digest(&buf[..count]);
                 }

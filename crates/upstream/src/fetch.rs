@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
 use crate::link::Link;
+use crate::occupancy::{Occupancy, PATIENCE_MS, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
 use crate::pool::{self, Key};
 use crate::protocol::{BodyShape, Protocol, Target};
@@ -19,7 +20,7 @@ use crate::tunnel::Tunnel;
 use crate::turn::Turn;
 use brisk_balance::{Outcome, Selection};
 use brisk_http::{HeaderId, Method};
-use brisk_net::clock;
+use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::body::{BodyError, BodySource, Content};
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
@@ -28,9 +29,10 @@ use brisk_server::response::Body;
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// The request's body, as often as it is needed.
 enum Payload {
@@ -88,6 +90,30 @@ enum Attempted {
     Missed(Turn, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
+}
+
+/// How long a new connection waits before idle ones are closed for it.
+struct Patience {
+    occupancy: Arc<Occupancy>,
+    sleep: Sleep,
+}
+
+impl Patience {
+    /// `None` if there is nothing to be closed.
+    fn of(link: &Link) -> Option<Patience> {
+        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
+        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
+        Some(Patience { occupancy: occupancy.clone(), sleep })
+    }
+
+    /// True once the time is over, and idle connections have been told to go.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_over = Pin::new(&mut self.sleep).poll(cx).is_ready();
+        if is_over {
+            self.occupancy.vacate();
+        }
+        is_over
+    }
 }
 
 /// A request on its way.
@@ -319,6 +345,8 @@ impl<P: Protocol> Journey<'_, P> {
             link.is_reused = true;
             return Ok(link);
         }
+        let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
+        let wait = occupancy.as_ref().map(Wait::begin);
         let connecting = connect::connect(self.settings, key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
@@ -330,7 +358,7 @@ impl<P: Protocol> Journey<'_, P> {
         });
         let miss = |bit, status, kind| Miss { bit, status, kind, sent: false, reused: false };
         match connected.await {
-            Some(Ok(link)) => Ok(link),
+            Some(Ok(link)) => Ok(Link { occupancy, wait, ..link }),
             Some(Err(NoLink::TimedOut)) => {
                 rlog!(
                     r,
@@ -398,6 +426,7 @@ impl<P: Protocol> Journey<'_, P> {
     ) -> Result<BackendHead, Option<Fault>> {
         let watches = self.watches_client() && !self.payload.is_unbuffered();
         let mut hints_bytes = 0;
+        let mut patience = Patience::of(&exchange.link);
         loop {
             let got = poll_fn(|cx| {
                 if let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
@@ -408,6 +437,11 @@ impl<P: Protocol> Journey<'_, P> {
                 }
                 if watches && r.poll_gone(cx).is_ready() {
                     return Poll::Ready(Err(None));
+                }
+                if let Some(waits) = &mut patience
+                    && waits.poll_over(cx)
+                {
+                    patience = None;
                 }
                 Poll::Pending
             });

@@ -18,6 +18,7 @@ pub mod fuzz;
 pub mod head;
 pub mod http1;
 mod link;
+mod occupancy;
 pub mod origin;
 mod pool;
 pub mod protocol;

@@ -1,5 +1,6 @@
 //! One connection to a back end.
 
+use crate::occupancy::{Occupancy, Wait};
 use crate::pool::{Alarm, Key};
 use brisk_net::{Deadline, clock};
 use std::io;
@@ -21,6 +22,10 @@ pub struct Link {
     pub read_limit: Deadline,
     pub write_limit: Deadline,
     pub(crate) alarm: Option<Arc<Alarm>>,
+    /// The connection occupies a process of its server.
+    pub(crate) occupancy: Option<Arc<Occupancy>>,
+    /// Until the first byte of its first answer.
+    pub(crate) wait: Option<Wait>,
 }
 
 impl Link {
@@ -34,6 +39,8 @@ impl Link {
             read_limit: Deadline::default(),
             write_limit: Deadline::default(),
             alarm: None,
+            occupancy: None,
+            wait: None,
         }
     }
 

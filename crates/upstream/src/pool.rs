@@ -2,6 +2,7 @@
 
 use crate::backend::{Backend, Keepalive};
 use crate::link::Link;
+use crate::occupancy::Stay;
 use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
 use std::cell::{Cell, RefCell};
@@ -31,12 +32,14 @@ struct Idle {
     link: Option<Link>,
     group: Arc<dyn Backend>,
     until_ms: u64,
+    stay: Option<Stay>,
 }
 
 impl Idle {
     fn has_ended(&self) -> bool {
         let alarm = self.link.as_ref().and_then(|link| link.alarm.as_ref());
         alarm.is_none_or(|alarm| alarm.rung.load(Ordering::Relaxed))
+            || self.stay.as_ref().is_some_and(Stay::is_over)
     }
 }
 
@@ -97,6 +100,7 @@ pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
         || brisk_server::thread::Thread::current().is_none_or(|thread| thread.is_draining())
+        || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free())
         || !link.is_quiet()
     {
         return;
@@ -115,12 +119,17 @@ pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
         }
         let until_ms = now + keepalive.timeout_ms;
         let keeper = pool.keeper(until_ms);
+        let stay = link.occupancy.as_ref().map(|occupancy| Stay::begin(occupancy, &keeper));
         let alarm =
             link.alarm.get_or_insert_with(|| Arc::new(Alarm { rung: AtomicBool::new(false), keeper }));
         alarm.rung.store(false, Ordering::Relaxed);
         let waker = Waker::from(alarm.clone());
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
-        pool.idle.borrow_mut().push(Idle { link: Some(link), group: group.clone(), until_ms });
+        let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
+        // Somebody may have begun to wait meanwhile, and seen no idle connection.
+        if idle.stay.as_ref().is_none_or(Stay::may_stay) {
+            pool.idle.borrow_mut().push(idle);
+        }
     });
 }
 

@@ -64,6 +64,11 @@ pub trait Protocol: Send + Sync + 'static {
         true
     }
 
+    /// Whether a connection, idle or not, occupies a process of the server.
+    fn occupies(&self) -> bool {
+        false
+    }
+
     /// The key of a cache where none is configured; protocols without one add nothing.
     fn default_key(&self, r: &Request, out: &mut Vec<u8>) {
         let _ = (r, out);

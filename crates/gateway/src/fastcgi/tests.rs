@@ -135,7 +135,7 @@ fn parameters_go_into_as_many_records_as_they_need() {
     let mut out = Vec::new();
     let mut writer = RequestWriter::new(false, &mut out);
     for _ in 0..5 {
-        writer.pair(b"N", &[&[b'x'; 30_000]]);
+        writer.pair(b"N", &[&vec![b'x'; 30_000]]);
     }
     writer.encoded(b"\x01\x01Ab");
     assert_eq!(writer.finish(), Ok(()));
@@ -153,7 +153,7 @@ fn parameters_go_into_as_many_records_as_they_need() {
     assert_eq!(served(&out, 150_000), Err(RecordError::TooLong));
 
     let mut writer = RequestWriter::new(false, &mut out);
-    writer.pair(b"N", &[&[b'x'; 65_530]]);
+    writer.pair(b"N", &[&vec![b'x'; 65_530]]);
     assert_eq!(writer.finish(), Err(65_536));
 }
 

@@ -197,6 +197,10 @@ impl Protocol for Location<Fast> {
             catch: self.own.catch.clone(),
         })))
     }
+
+    fn occupies(&self) -> bool {
+        true
+    }
 }
 
 /// How a location's URIs become names of scripts.

@@ -13,6 +13,7 @@ pub mod uwsgi;
 use crate::cache;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
+use brisk_server::core::CoreConf;
 use brisk_server::module::ModuleConf;
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
@@ -91,7 +92,6 @@ impl<O: Own> HasSettings for Conf<O> {
 fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let pass = Pass::parse(cx, d, O::SCHEME)?;
     cx.conf::<Conf<O>>().pass = Some(pass);
-    cx.reads_bodies();
     Ok(())
 }
 
@@ -109,9 +109,18 @@ fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Checks what several directives say together.
 fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    let conf = cx.conf::<Conf<O>>();
+    if cx.block == Context::MAIN {
+        return Ok(());
+    }
+    let conf = cx.conf_of::<Conf<O>>();
     conf.settings.check(O::PREFIX)?;
     let passes = conf.pass.is_some();
+    if passes {
+        let prefix = cx.global.env.prefix.clone();
+        let folder = conf.settings.temp_path(&prefix);
+        cx.writes_into(folder.path.as_ref());
+        cx.reads_bodies();
+    }
     cache::check(cx, O::PREFIX, passes);
     Ok(())
 }
@@ -134,15 +143,14 @@ where
     let location =
         Location { settings: conf.settings.clone(), params, pass: pass.clone(), own: conf.own.clone() };
     let engine = Arc::new(Engine::new(location));
-    let cache = cache::caching(cx, O::PREFIX);
-    let is_cached = cache.is_some();
-    plan.content = Some(match cache {
+    let core = cx.conf_of::<CoreConf>();
+    plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
+    plan.content = Some(match cache::caching(cx, O::PREFIX) {
         Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
-        None => Arc::new(move |_: &mut Request| engine.handle()),
+        // What is stored and fresh follows from the target alone; what is asked for does not.
+        None => {
+            plan.note(Purity::Impure);
+            Arc::new(move |_: &mut Request| engine.handle())
+        }
     });
-    plan.auto_redirect = true;
-    // What is stored and fresh follows from the target alone.
-    if !is_cached {
-        plan.note(Purity::Impure);
-    }
 }

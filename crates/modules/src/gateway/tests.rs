@@ -234,7 +234,7 @@ fn fastcgi_bodies_are_records() {
     let mut codec = records::FastCgi::new(question());
     let mut out = Vec::new();
     codec.begin(&mut out);
-    codec.body(&[b'x'; 40_000], &mut out);
+    codec.body(&vec![b'x'; 40_000], &mut out);
     codec.end(&mut out);
     assert_eq!(out.len(), 4 + 8 + 32_768 + 8 + 7232 + 8);
     assert_eq!(out[4..12], [1, 5, 0, 1, 0x80, 0, 0, 0]);

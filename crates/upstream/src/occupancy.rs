@@ -1,0 +1,164 @@
+//! Servers whose processes serve one connection until that is closed, as PHP-FPM's do: an idle connection keeps a process
+//! from its work. With as many of them as there are processes, every further connection would wait in the accept queue
+//! until an idle one is closed for its age.
+//!
+//! So whoever waits for the first byte on a new connection is counted, per address and over all threads. While there is
+//! one, no connection to that address becomes idle; and those that are idle already are closed when somebody has waited
+//! for [`PATIENCE_MS`].
+
+use brisk_balance::Endpoint;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::task::Waker;
+
+/// How long a new connection waits before idle ones are closed for it: a process that is free answers sooner.
+pub(crate) const PATIENCE_MS: u64 = 20;
+
+/// What is known of one address.
+#[derive(Default)]
+pub(crate) struct Occupancy {
+    /// New connections without a byte of answer.
+    waiting: AtomicUsize,
+    /// Idle connections.
+    idle: AtomicUsize,
+    /// Idle connections of an earlier generation are to be closed.
+    generation: AtomicU64,
+    /// The tasks that close them, one per thread that keeps any.
+    keepers: Mutex<Vec<Waker>>,
+}
+
+static ADDRESSES: LazyLock<Mutex<HashMap<Endpoint, Weak<Occupancy>>>> = LazyLock::new(Mutex::default);
+
+impl Occupancy {
+    /// That of an address.
+    pub fn of(endpoint: &Endpoint) -> Arc<Occupancy> {
+        let mut addresses = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(have) = addresses.get(endpoint).and_then(Weak::upgrade) {
+            return have;
+        }
+        addresses.retain(|_, have| have.strong_count() > 0);
+        let new = Arc::<Occupancy>::default();
+        addresses.insert(endpoint.clone(), Arc::downgrade(&new));
+        new
+    }
+
+    /// Whether a connection may become idle.
+    pub fn is_free(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether there are idle connections that could be closed.
+    pub fn has_idle(&self) -> bool {
+        self.idle.load(Ordering::SeqCst) > 0
+    }
+
+    /// Has all idle connections closed.
+    pub fn vacate(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        keepers.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+/// A new connection that waits for its first byte.
+pub struct Wait(Arc<Occupancy>);
+
+impl Wait {
+    pub(crate) fn begin(occupancy: &Arc<Occupancy>) -> Wait {
+        occupancy.waiting.fetch_add(1, Ordering::SeqCst);
+        Wait(occupancy.clone())
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// An idle connection.
+pub(crate) struct Stay {
+    of: Arc<Occupancy>,
+    generation: u64,
+}
+
+impl Stay {
+    /// `keeper` is woken when the connection must be closed.
+    pub fn begin(of: &Arc<Occupancy>, keeper: &Waker) -> Stay {
+        of.idle.fetch_add(1, Ordering::SeqCst);
+        let mut keepers = of.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keepers.iter().any(|have| have.will_wake(keeper)) {
+            keepers.push(keeper.clone());
+        }
+        Stay { of: of.clone(), generation: of.generation.load(Ordering::SeqCst) }
+    }
+
+    /// Whether nobody waits.
+    pub fn may_stay(&self) -> bool {
+        self.of.is_free()
+    }
+
+    /// Whether somebody has waited for too long.
+    pub fn is_over(&self) -> bool {
+        self.of.generation.load(Ordering::SeqCst) != self.generation
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.of.idle.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicBool);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn address(name: &str) -> Endpoint {
+        Endpoint::Unix(name.into())
+    }
+
+    #[test]
+    fn who_waits_is_seen_by_all_who_use_the_address() {
+        let (one, same) = (Occupancy::of(&address("/a")), Occupancy::of(&address("/a")));
+        let other = Occupancy::of(&address("/b"));
+        let wait = Wait::begin(&one);
+        assert!(!same.is_free() && other.is_free());
+        drop(wait);
+        assert!(same.is_free());
+    }
+
+    #[test]
+    fn idle_connections_are_told_to_go() {
+        let occupancy = Occupancy::of(&address("/c"));
+        assert!(!occupancy.has_idle());
+        let bell = Arc::<Bell>::default();
+        let stays: Vec<Stay> = (0..3).map(|_| Stay::begin(&occupancy, &Waker::from(bell.clone()))).collect();
+        assert!(occupancy.has_idle() && !stays[0].is_over());
+        occupancy.vacate();
+        assert!(stays.iter().all(Stay::is_over) && bell.0.load(Ordering::SeqCst));
+        assert!(!Stay::begin(&occupancy, Waker::noop()).is_over());
+        drop(stays);
+        assert!(!occupancy.has_idle());
+    }
+
+    #[test]
+    fn addresses_that_nobody_uses_are_forgotten() {
+        drop(Occupancy::of(&address("/gone")));
+        let _keep = Occupancy::of(&address("/kept"));
+        let addresses = ADDRESSES.lock().unwrap();
+        assert!(!addresses.contains_key(&address("/gone")) && addresses.contains_key(&address("/kept")));
+    }
+}
