@@ -89,10 +89,20 @@ impl PeerTls {
             Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
             None => host.to_string(),
         };
+        self.named(&name)
+    }
+
+    /// Where there is no request (health checks): a name that needs one gives way to the back end's.
+    pub fn alone(&self, host: &str) -> Tls {
+        let constant = self.name.as_ref().and_then(|name| name.as_literal()).map(String::from_utf8_lossy);
+        self.named(&constant.unwrap_or(host.into()))
+    }
+
+    fn named(&self, name: &str) -> Tls {
         let bare = match name.rsplit_once(':') {
             // A colon inside brackets is part of an IPv6 address.
             Some((bare, port)) if !port.contains(']') => bare,
-            _ => &name,
+            _ => name,
         };
         Tls::new(self.context.clone(), bare, self.send_name, self.id)
     }
