@@ -10,7 +10,7 @@ use crate::limits::LOG_WAIT_MS_MAX;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
-use crate::response::Reported;
+use crate::response::{Body, Piece, Reported};
 use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -444,7 +444,14 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
-    if r.core().post_action.is_none() {
+    // What is small is with the kernel at once; the rest may take as long as the client likes, and a configuration must not
+    // live for that.
+    let is_small = match &r.resp.body {
+        Body::Empty => true,
+        Body::One(Piece::Bytes(text)) => text.len() <= send::SMALL_BODY_BYTES_MAX,
+        _ => false,
+    };
+    if r.core().post_action.is_none() && !is_small {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
