@@ -5,7 +5,7 @@ use std::io;
 use super::{Findings, Measured, brisk, named, nginx, ours_over_peer};
 use crate::conf::Conf;
 use crate::lab::{Lab, SMALL_BYTES};
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Spec};
 
 const CONNECTIONS: usize = 64;
@@ -28,7 +28,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/small.txt")],
             connections: CONNECTIONS,
             unit_bytes: None,
-            tls: None,
+            tls: Tls::Off,
         };
         let cases: Vec<Case<'_>> = servers.iter().map(case).collect();
         let samples = interleave(lab, &cases)?;

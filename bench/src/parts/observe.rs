@@ -5,7 +5,7 @@ use std::io;
 use super::{Findings, Measured, brisk, ours_over_peer};
 use crate::conf::Conf;
 use crate::lab::Lab;
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::Prepared;
 
 const CONNECTIONS: usize = 64;
@@ -31,6 +31,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/small.txt")],
             connections: CONNECTIONS,
             unit_bytes: None,
+            tls: Tls::Off,
         })
         .collect();
     let measured: Vec<Measured> = interleave(lab, &cases)?

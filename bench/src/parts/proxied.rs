@@ -5,7 +5,7 @@ use std::io;
 use super::{Findings, Measured, brisk, named, nginx, ours_over_peer};
 use crate::conf::Conf;
 use crate::lab::{Lab, SMALL_BYTES};
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Spec};
 
 const CONNECTIONS: [usize; 2] = [64, 128];
@@ -25,6 +25,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
                 requests: vec![Request::path("/small.txt")],
                 connections,
                 unit_bytes: None,
+                tls: Tls::Off,
             })
         })
         .collect();
