@@ -8,10 +8,15 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client"
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client openssl:openssl
+        chromium:chromium"
     packages='libc6-dev tzdata'
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
     packages='libc6-dev tzdata php-fpm'
+    ;;
+bench)
+    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy h2load:nghttp2-client wrk:wrk gzip:gzip"
+    packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
 bench) tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
 conformance)

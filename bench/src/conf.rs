@@ -14,8 +14,12 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
+    /// Modules that nginx must load.
+    pub modules: Vec<&'static str>,
     /// Directives of `http` beside the site.
     pub http: String,
+    /// Whether it speaks HTTP/2 without TLS.
+    pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
@@ -42,7 +46,9 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
+            modules: Vec::new(),
             http: String::new(),
+            http2: false,
             site: String::new(),
             tls: None,
             back_end: None,
@@ -73,7 +79,10 @@ impl Conf {
         let Place { port, dir, docroot } = place;
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
-        let mut text = format!(
+        let mut text = String::new();
+        self.modules.iter().for_each(|module| text.extend(["load_module ", module, ";\n"]));
+        let _ = write!(
+            text,
             "daemon off;\n\
              worker_processes {};\n\
              pid nginx.pid;\n\
@@ -100,9 +109,13 @@ impl Conf {
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
+        // The parameter that nginx of all ages knows.
+        let http2 = if self.http2 { " http2" } else { "" };
         text.push_str(&self.http);
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port}{ssl};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!(
+                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
+            ),
             &*certificates,
             &*self.site,
             "location / { }\n}\n",

@@ -29,6 +29,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             tls: Tls::Off,
+            streams: None,
         };
         let cases: Vec<Case<'_>> = servers.iter().map(case).collect();
         let samples = interleave(lab, &cases)?;

@@ -91,6 +91,7 @@ fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {
                 connections,
                 unit_bytes: None,
                 tls: Tls::Off,
+                streams: None,
             }));
         }
     }

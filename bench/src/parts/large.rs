@@ -31,6 +31,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: Some(LARGE_BYTES),
             tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

@@ -32,6 +32,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             connections: CONNECTIONS,
             unit_bytes: None,
             tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let measured: Vec<Measured> = interleave(lab, &cases)?

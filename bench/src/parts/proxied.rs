@@ -26,6 +26,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
                 connections,
                 unit_bytes: None,
                 tls: Tls::Off,
+                streams: None,
             })
         })
         .collect();

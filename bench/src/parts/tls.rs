@@ -79,6 +79,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         connections: kind.connections,
         unit_bytes: kind.unit_bytes,
         tls: kind.tls,
+        streams: None,
     };
     let cases: Vec<Case<'_>> =
         KINDS.iter().flat_map(|kind| servers.iter().map(|server| case(kind, server))).collect();

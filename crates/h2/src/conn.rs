@@ -83,6 +83,9 @@ pub enum Event<'a, T> {
     /// A piece of a body. Its bytes stay taken from the windows until they are given to
     /// [`Connection::consume`].
     Data { stream: u32, data: &'a [u8], end: bool },
+    /// A body is not as long as its head has announced (RFC 9113 §8.1.1): it ends here. The caller may still answer, and
+    /// then resets the stream with PROTOCOL_ERROR.
+    Mismatch { stream: u32 },
     /// A stream is over before its time: the peer has reset it (`by_peer`), or it broke a rule and was reset by us.
     Reset { stream: u32, code: ErrorCode, by_peer: bool, value: T },
     /// More may be sent than before.
@@ -297,6 +300,7 @@ impl<T> Connection<T> {
             receive_window: ReceiveWindow::new(window, window),
             expected: None,
             priority,
+            chunk: self.config.chunk_bytes,
             ready: false,
             queued: false,
             data: value,

@@ -172,6 +172,10 @@ fn own(event: Event<'_, Vec<u8>>, story: &mut Story) -> Act {
             story.events.push(format!("trailers {stream}"));
             Act::Answer(stream)
         }
+        Event::Mismatch { stream } => {
+            story.events.push(format!("mismatch {stream}"));
+            Act::Answer(stream)
+        }
         Event::Interim { .. } => unreachable!("a server gets no responses"),
         other => {
             story.events.push(format!("{other:?}"));

@@ -140,7 +140,8 @@ impl Connection {
         }
     }
 
-    /// Whether the client goes away before `wait` is over.
+    /// Whether the client goes away before `wait` is over. For those who have the connection for themselves; others ask
+    /// [`Request::gone_before`](crate::request::Request::gone_before).
     pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
         let mut wait = pin!(wait);
         poll_fn(|cx| {

@@ -144,7 +144,7 @@ pub struct Response {
     pub last_modified: Option<i64>,
     pub etag: Option<Text>,
     pub location: Option<Text>,
-    /// `Server` from a back end that is passed on.
+    /// `Server` from a back end that is passed on, and likewise its date. An empty one is not sent.
     pub server: Option<Text>,
     pub date: Option<Text>,
     /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.

@@ -350,6 +350,7 @@ impl H2Client {
                     self.answers.entry(stream).or_default().reset = Some(code);
                 }
                 Event::GoAway { last, code } => self.goaway = Some((last, code)),
+                Event::Mismatch { stream } => panic!("the body on {stream} is not as long as it should be"),
                 Event::Window | Event::Settings | Event::SettingsAck | Event::Pong(_) => {}
             }
         }

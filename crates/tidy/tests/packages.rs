@@ -55,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-h2",
             "brisk-http",
             "brisk-load",
             "brisk-modules",

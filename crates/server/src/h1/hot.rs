@@ -125,6 +125,8 @@ enum Stand {
     Close { clean: bool },
     /// This request must wait, or its body is too large for here.
     Pending(Box<Request>, Run),
+    /// From this request on it is HTTP/2, with these settings of the client's.
+    Upgrade(Box<Request>, Vec<u8>),
 }
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
@@ -152,7 +154,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         conn.input.borrow_mut().extend_from_slice(input);
         return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
     }
-    if input.first() == Some(&b'P') {
+    if conn.requests.get() == 0 && (input.first() == Some(&b'P') || conn.io.tls().is_some()) {
         match h2::is_preface(&live, &conn, input) {
             Some(true) => {
                 h2::begin(thread, &live, index, &conn);
@@ -179,6 +181,15 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
     if at < input.len() && matches!(stand, Stand::Idle) {
         stand = Stand::More;
+    }
+    if let Stand::Upgrade(r, settings) = stand {
+        // It is the first request: nothing was said before.
+        return match conn.io.try_write(h2::SWITCHING) {
+            Ok(count) if count == h2::SWITCHING.len() => {
+                h2::upgrade(thread, index, &conn, r, &settings, &input[at..]);
+            }
+            _ => thread.release(index),
+        };
     }
     let mut written = 0;
     if !out.is_empty() {
@@ -210,7 +221,7 @@ fn settle(
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && unread.is_empty() => {
+        Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);
@@ -221,6 +232,7 @@ fn settle(
                 Stand::Idle | Stand::More => serve::Begin::Read,
                 Stand::Close { .. } => serve::Begin::Close,
                 Stand::Pending(r, run) => serve::Begin::Request(r, run),
+                Stand::Upgrade(..) => unreachable!("it has been begun above"),
             };
             serve::spawn(thread, index, conn, unsent.to_vec(), begin);
         }
@@ -283,6 +295,12 @@ fn request(
         }
         Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
+    if r.head.has(HeaderId::Http2Settings)
+        && status.is_ok()
+        && let Some(settings) = h2::wants_upgrade(&r)
+    {
+        return Stand::Upgrade(r, settings);
+    }
     let run = match status {
         Ok(()) => phases::run(&mut r),
         Err(status) => phases::fail(&mut r, status),

@@ -6,6 +6,7 @@ use crate::h1::intake;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
+use crate::tls;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::table::STATIC;
 use brisk_h2::hpack::{Checks, Field, FieldSink};
@@ -95,6 +96,11 @@ impl<'a> Intake<'a> {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
         };
+        if fault.is_some() {
+            // What it is, nobody knows: an error page is another request.
+            r.head.method = Method::Other;
+            r.method = Method::Other;
+        }
         r.head.len = bytes;
         Some((r, fault))
     }
@@ -303,6 +309,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         );
         return Err(421);
     }
+    tls::admit(r)?;
     if odd {
         drop_invalid(r);
     }
@@ -370,6 +377,7 @@ pub fn is_usual(r: &Request, unusual: u64) -> bool {
         && r.head.present & unusual == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
 }
 
 /// Whether an answer may be kept for others.
