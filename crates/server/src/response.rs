@@ -53,6 +53,11 @@ pub enum Chunk {
 pub struct Reported;
 
 impl Reported {
+    /// Whether this is such an error.
+    pub fn is_in(error: &io::Error) -> bool {
+        matches!(error.get_ref(), Some(inner) if inner.is::<Reported>())
+    }
+
     /// The error that ends a body.
     pub fn error() -> io::Error {
         io::Error::other(Reported)

@@ -242,7 +242,6 @@ fn stream_errors() {
     };
     let f = frame_of;
     let data = |stream: u32, bytes: &[u8]| f(kind::DATA, 0, stream, bytes);
-    let last = |stream: u32, bytes: &[u8]| f(kind::DATA, 1, stream, bytes);
     check("5.1 DATA when half closed", &[data(3, b"x")], "RST 3 STREAM_CLOSED");
     check("5.1 HEADERS when half closed", &[get(3)], "RST 3 STREAM_CLOSED");
     check(

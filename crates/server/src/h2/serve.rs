@@ -200,7 +200,7 @@ fn failed(r: &Request, error: &SendError) -> ErrorCode {
         }
         SendError::Io(error) => {
             // Whoever made the body may have told why it ended.
-            if !error.get_ref().is_some_and(|inner| inner.is::<Reported>()) {
+            if !Reported::is_in(error) {
                 h1::body_failed(r, error);
             }
             ErrorCode::INTERNAL_ERROR
