@@ -8,7 +8,8 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount
+        chromium:chromium"
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench) tools="$build nginx:nginx-light h2o:h2o h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
