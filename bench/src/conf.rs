@@ -1,7 +1,7 @@
 //! Configurations of the servers under test.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What varies between set-ups; everything else is the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,18 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
+    /// Modules that nginx must load.
+    pub modules: Vec<&'static str>,
+    /// Directives of `http` beside the site.
+    pub http: String,
+    /// Whether it speaks HTTP/2 without TLS.
+    pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
+    /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
+    pub tls: Option<PathBuf>,
+    /// The port of the back end that requests are passed on to, for servers with a configuration language of their own.
+    pub back_end: Option<u16>,
     /// Further servers.
     pub vhosts: Option<Vhosts>,
 }
@@ -36,7 +46,12 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
+            modules: Vec::new(),
+            http: String::new(),
+            http2: false,
             site: String::new(),
+            tls: None,
+            back_end: None,
             vhosts: None,
         }
     }
@@ -64,7 +79,10 @@ impl Conf {
         let Place { port, dir, docroot } = place;
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
-        let mut text = format!(
+        let mut text = String::new();
+        self.modules.iter().for_each(|module| text.extend(["load_module ", module, ";\n"]));
+        let _ = write!(
+            text,
             "daemon off;\n\
              worker_processes {};\n\
              pid nginx.pid;\n\
@@ -80,14 +98,25 @@ impl Conf {
             self.workers,
             if self.sendfile { "sendfile on; tcp_nopush on;" } else { "sendfile off;" },
         );
+        let ssl = if self.tls.is_some() { " ssl" } else { "" };
+        let certificates = self.tls.as_ref().map_or_else(String::new, |folder| {
+            let folder = folder.display();
+            format!("ssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n")
+        });
         if self.file_cache {
             text.push_str("open_file_cache max=1000;\n");
         }
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
+        // The parameter that nginx of all ages knows.
+        let http2 = if self.http2 { " http2" } else { "" };
+        text.push_str(&self.http);
         text.extend([
-            &*format!("server {{\nlisten 127.0.0.1:{port};\nserver_name localhost;\nroot {docroot};\n"),
+            &*format!(
+                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
+            ),
+            &*certificates,
             &*self.site,
             "location / { }\n}\n",
         ]);
@@ -105,6 +134,53 @@ impl Conf {
         }
         text.push_str("}\n");
         text
+    }
+
+    /// Everything is passed on to the back end, over connections that are kept: for nginx and Brisk.
+    #[must_use]
+    pub fn proxied(mut self, port: u16) -> Conf {
+        self.http = format!(
+            "upstream back {{ server 127.0.0.1:{port}; keepalive 256; keepalive_requests 1000000000; }}\n"
+        );
+        "location = /small.txt { proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\"; }\n"
+            .clone_into(&mut self.site);
+        self.back_end = Some(port);
+        self
+    }
+
+    /// As [`Conf::proxied`], with a cache that holds the answers.
+    #[must_use]
+    pub fn cached(self, port: u16) -> Conf {
+        let mut conf = self.proxied(port);
+        conf.http.push_str("proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=1h;\n");
+        "location = /small.txt { proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\"; \
+         proxy_cache bench; proxy_cache_valid 200 1h; }\n"
+            .clone_into(&mut conf.site);
+        conf
+    }
+
+    /// Varnish's command line: it caches whatever the back end does not forbid, in memory.
+    pub fn varnish(&self, place: Place<'_>) -> Vec<String> {
+        let dir = place.dir.display();
+        let back_end = self.back_end.unwrap_or_default();
+        let text = format!(
+            "-F -a 127.0.0.1:{} -b 127.0.0.1:{back_end} -s malloc,256m -t 3600 -n {dir} -p timeout_idle=300",
+            place.port
+        );
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    /// In HAProxy's language: it has nothing else to do than to pass requests on.
+    pub fn haproxy(&self, place: Place<'_>) -> String {
+        let (port, back_end) = (place.port, self.back_end.unwrap_or_default());
+        format!(
+            "global\n  maxconn 20000\n  nbthread {}\n\
+             defaults\n  mode http\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n  \
+             timeout http-keep-alive 300s\n  option http-keep-alive\n  http-reuse always\n\
+             frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+             backend back\n  server one 127.0.0.1:{back_end} pool-max-conn 256\n",
+            self.workers
+        )
     }
 
     /// In h2o's language.
@@ -165,6 +241,9 @@ mod tests {
         let many = Conf { vhosts: Some(Vhosts { count: 3, own_roots: true }), ..Conf::default() };
         assert_eq!(many.nginx(place).matches("server_name ").count(), 4);
         assert!(many.nginx(place).contains("root /r/host2.example.com;"));
+        let cached = Conf::default().cached(90);
+        assert!(cached.nginx(place).contains("proxy_cache bench;"));
+        assert!(cached.varnish(place).join(" ").starts_with("-F -a 127.0.0.1:81 -b 127.0.0.1:90 "));
         assert_eq!(regex_locations(200).matches("location").count(), 200);
     }
 }

@@ -6,11 +6,14 @@
 //! long as they live, and only new processes average that out.
 
 use std::io;
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use brisk_load::engine;
-use brisk_load::plan::{Endpoint, Plan, RequestOptions, Site, Stop};
+use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
+use brisk_tls::{ClientContext, ClientOptions};
 
 use crate::lab::{LOAD_CPU, Lab};
 use crate::process::{between, tasks_of};
@@ -33,6 +36,40 @@ pub struct Case<'a> {
     pub connections: usize,
     /// Bytes by which a response is counted, when it is so large that parts of one matter.
     pub unit_bytes: Option<usize>,
+    /// How the connections are secured.
+    pub tls: Tls,
+    /// Requests at a time on each connection, over HTTP/2 and by h2load; `None`: HTTP/1.1 by our own generator.
+    pub streams: Option<usize>,
+}
+
+/// TLS of a case's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    /// Plain connections.
+    Off,
+    /// One handshake per connection, which is then kept.
+    KeepAlive,
+    /// A full handshake for each request.
+    Full,
+    /// A handshake that resumes a session for each request.
+    Resumed,
+}
+
+impl Tls {
+    /// Changes a plan accordingly.
+    fn apply(self, plan: Plan) -> io::Result<Plan> {
+        if self == Self::Off {
+            return Ok(plan);
+        }
+        let options = ClientOptions { no_resumption: self != Self::Resumed, ..ClientOptions::default() };
+        let context = Arc::new(ClientContext::new(&options).map_err(io::Error::other)?);
+        Ok(Plan { tls: Some(plan::Tls { context, name: "localhost".to_owned() }), ..plan })
+    }
+
+    /// Whether each request has a connection of its own.
+    fn closes(self) -> bool {
+        matches!(self, Self::Full | Self::Resumed)
+    }
 }
 
 /// A request for a file.
@@ -42,12 +79,28 @@ pub struct Request {
     pub host: String,
     /// The path.
     pub path: String,
+    /// The value of `Accept-Encoding`; empty: none.
+    pub accept_encoding: &'static str,
 }
 
 impl Request {
     /// To the server's default name.
     pub fn path(path: &str) -> Self {
-        Self { host: "localhost".to_owned(), path: path.to_owned() }
+        Self { host: "localhost".to_owned(), path: path.to_owned(), accept_encoding: "" }
+    }
+
+    /// The same from a client that accepts these codings.
+    #[must_use]
+    pub fn accepting(self, accept_encoding: &'static str) -> Self {
+        Self { accept_encoding, ..self }
+    }
+
+    fn target(&self, options: &RequestOptions) -> Target {
+        let mut options = options.clone();
+        if !self.accept_encoding.is_empty() {
+            options.headers.push(format!("Accept-Encoding: {}", self.accept_encoding));
+        }
+        options.target(&self.host, &self.path)
     }
 }
 
@@ -109,8 +162,14 @@ impl Case<'_> {
     }
 
     fn measure(&self, lab: &Lab) -> io::Result<Sample> {
+        if let Some(streams) = self.streams {
+            return self.measure_http2(lab, streams);
+        }
         let server = self.server.start()?;
-        let base = plan(&server, &self.requests, self.connections, Stop::Told);
+        let headers = if self.tls.closes() { vec!["Connection: close".to_owned()] } else { Vec::new() };
+        let options = RequestOptions { headers, ..RequestOptions::default() };
+        let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
+        let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
@@ -146,10 +205,83 @@ impl Case<'_> {
     }
 }
 
+impl Case<'_> {
+    /// A first run of h2load tells how many requests make up the time of a measurement.
+    fn measure_http2(&self, lab: &Lab, streams: usize) -> io::Result<Sample> {
+        let server = self.server.start()?;
+        let (first, seconds) = self.h2load(&server, streams, H2LOAD_FIRST)?;
+        let count = (first as f64 / seconds * lab.options.measure.as_secs_f64()) as usize;
+        let (before, start) = (server.thread_cpu(), Instant::now());
+        let (responses, _) = self.h2load(&server, streams, count.max(H2LOAD_FIRST))?;
+        let (account, elapsed) = (between(&before, &server.thread_cpu()), start.elapsed());
+        let seconds = elapsed.as_secs_f64();
+        Ok(Sample {
+            cpu_us: account.ran_ns as f64 / 1e3 / responses as f64,
+            rate: responses as f64 / seconds,
+            server_share: account.ran_ns as f64 / 1e9 / seconds,
+            waited_share: account.waited_ns as f64 / 1e9 / seconds,
+        })
+    }
+
+    /// Gives the number of responses, all of them good, and the seconds that they took.
+    fn h2load(&self, server: &Server, streams: usize, count: usize) -> io::Result<(usize, f64)> {
+        let url = format!("http://{}{}", server.address, self.requests[0].path);
+        let output = Command::new("/proc/self/exe")
+            .args(["exec", &std::process::id().to_string(), &LOAD_CPU.to_string(), "h2load", "-t1"])
+            .args(["-n", &count.to_string(), "-c", &self.connections.to_string()])
+            .args(["-m", &streams.to_string(), &url])
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        parse_h2load(&text)
+            .filter(|&(done, _)| done == count)
+            .ok_or_else(|| io::Error::other(format!("{}: h2load says {text}", self.server.name)))
+    }
+}
+
+/// Responses that are good, and the seconds they took, as h2load prints them.
+fn parse_h2load(text: &str) -> Option<(usize, f64)> {
+    let done =
+        text.lines().find_map(|line| line.strip_prefix("status codes: ")?.split(' ').next()?.parse().ok());
+    let time = text.lines().find_map(|line| line.strip_prefix("finished in ")?.split(',').next());
+    let time = time?;
+    let scale = |unit: &str, scale: f64| {
+        time.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok()).map(|number| number * scale)
+    };
+    let seconds = scale("us", 1e-6).or_else(|| scale("ms", 1e-3)).or_else(|| scale("s", 1.0))?;
+    Some((done?, seconds))
+}
+
+/// Requests of h2load's first run.
+const H2LOAD_FIRST: usize = 20_000;
+
 /// A load on one server.
 pub fn plan(server: &Server, requests: &[Request], connections: usize, stop: Stop) -> Plan {
-    let options = RequestOptions::default();
-    let targets = requests.iter().map(|request| options.target(&request.host, &request.path)).collect();
+    plan_with(&RequestOptions::default(), server, requests, connections, stop)
+}
+
+fn plan_with(
+    options: &RequestOptions,
+    server: &Server,
+    requests: &[Request],
+    connections: usize,
+    stop: Stop,
+) -> Plan {
+    let targets = requests.iter().map(|request| request.target(options)).collect();
     let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
     Plan::new(vec![site], connections, stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_h2load_prints() {
+        let text = "finished in 1.25s, 16000.00 req/s, 2.10MB/s\n\
+                    requests: 20000 total, 20000 started, 20000 done, 20000 succeeded, 0 failed\n\
+                    status codes: 20000 2xx, 0 3xx, 0 4xx, 0 5xx\n";
+        assert_eq!(parse_h2load(text), Some((20_000, 1.25)));
+        assert_eq!(parse_h2load(&text.replace("1.25s", "250.00ms")), Some((20_000, 0.25)));
+        assert_eq!(parse_h2load("connection refused"), None);
+    }
 }

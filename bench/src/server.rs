@@ -30,6 +30,10 @@ pub enum Program {
     Nginx,
     /// Debian's h2o.
     H2o,
+    /// Debian's HAProxy.
+    Haproxy,
+    /// Debian's Varnish.
+    Varnish,
     /// [`crate::floor`], with a body of so many bytes.
     Floor { body_bytes: usize },
 }
@@ -61,6 +65,12 @@ pub struct Server {
 }
 
 impl Spec {
+    /// A server that is not measured: it has whatever the others leave.
+    #[must_use]
+    pub fn unpinned(self) -> Self {
+        Self { pinned: false, ..self }
+    }
+
     /// A pinned server.
     pub fn new(name: &str, program: Program, conf: Conf) -> Self {
         Self { name: name.to_owned(), program, conf, pinned: true }
@@ -88,6 +98,11 @@ impl Spec {
                 let path = conf("h2o.conf", self.conf.h2o(place))?;
                 (present(&options.h2o)?, vec!["-c".to_owned(), path])
             }
+            Program::Haproxy => {
+                let path = conf("haproxy.cfg", self.conf.haproxy(place))?;
+                (present(&options.haproxy)?, vec!["-db".to_owned(), "-f".to_owned(), path])
+            }
+            Program::Varnish => (present(&options.varnish)?, self.conf.varnish(place)),
             Program::Floor { body_bytes } => {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
                 (std::env::current_exe()?, args.to_vec())
@@ -264,6 +279,8 @@ fn present(binary: &Path) -> io::Result<PathBuf> {
         let remedy = match name {
             "nginx" => "apt-get install -y nginx-light",
             "h2o" => "apt-get install -y h2o",
+            "haproxy" => "apt-get install -y haproxy",
+            "varnishd" => "apt-get install -y varnish",
             _ => "cargo build --release -p brisk",
         };
         io::Error::other(format!(

@@ -5,7 +5,7 @@ use std::io;
 use super::{Findings, Measured, best, brisk, named, nginx, nginx_setups, ours_over_peer, peer_over_ours};
 use crate::conf::Conf;
 use crate::lab::{Lab, MEDIUM_BYTES, SMALL_BYTES};
-use crate::rounds::{Case, Request, interleave};
+use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Spec};
 
 /// What nginx must cost at least, relative to ours: in its best set-up and in its usual one.
@@ -90,6 +90,8 @@ fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {
                 requests: vec![Request::path(group.path)],
                 connections,
                 unit_bytes: None,
+                tls: Tls::Off,
+                streams: None,
             }));
         }
     }

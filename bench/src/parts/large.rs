@@ -6,7 +6,7 @@ use super::{Findings, brisk, nginx};
 use crate::conf::Conf;
 use crate::lab::{LARGE_BYTES, Lab};
 use crate::results::{Check, Row, Target};
-use crate::rounds::{Case, Request, Sample, interleave, rates};
+use crate::rounds::{Case, Request, Sample, Tls, interleave, rates};
 use crate::server::{Prepared, Spec};
 use crate::stats::{Summary, median};
 
@@ -30,6 +30,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/large.bin")],
             connections: CONNECTIONS,
             unit_bytes: Some(LARGE_BYTES),
+            tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

@@ -1,15 +1,19 @@
 //! The parts of the benchmark: each brings up its servers, measures, and holds the figures
 //! against its targets. One line in [`ALL`] makes a part.
-//!
-//! HTTP/2 rows (with h2load) will be one more file and one more line here.
 
+mod cached;
+mod compression;
 mod http1;
+mod http2;
 mod idle;
 mod large;
 mod memory;
+mod observe;
+mod proxied;
 mod routing;
 mod spread;
 mod start;
+mod tls;
 
 use std::io;
 
@@ -66,9 +70,37 @@ pub const ALL: &[Definition] = &[
     },
     Definition { name: "large", about: "A file of 10 MiB over 8 keep-alive connections.", run: large::run },
     Definition {
+        name: "compression",
+        about: "A page of 20 KiB in gzip and Brotli of level 6: made for each request, of a file that does not change, and \
+                compressed before (gzip_static, Brisk's compress_static). nginx has its own module and that of Debian.",
+        run: compression::run,
+    },
+    Definition {
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
         run: http1::returned,
+    },
+    Definition {
+        name: "tls",
+        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+                for each request of 100 bytes, and a file of 10 MiB.",
+        run: tls::run,
+    },
+    Definition {
+        name: "proxied",
+        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
+        run: proxied::run,
+    },
+    Definition {
+        name: "http2",
+        about: "A file of 100 bytes over HTTP/2 without TLS (h2load): 16 connections with 16 requests at a time each, and 64 \
+                connections with one.",
+        run: http2::run,
+    },
+    Definition {
+        name: "cached",
+        about: "100 bytes and 20 KB from a cache that is warm, over keep-alive connections.",
+        run: cached::run,
     },
     Definition {
         name: "idle",
@@ -92,6 +124,12 @@ pub const ALL: &[Definition] = &[
         about: "A 100-byte file behind 200 regex locations that do not match, for one URI and for 5,000 in turn; and on a \
                 server among 10,000 named ones.",
         run: routing::run,
+    },
+    Definition {
+        name: "observe",
+        about: "A file of 100 bytes over 64 keep-alive connections: with the default access log, and with numbers of \
+                requests recorded for `metrics`, relative to neither.",
+        run: observe::run,
     },
     Definition {
         name: "spread",

@@ -25,6 +25,8 @@ pub struct Certificates {
     list: Vec<Watched>,
     /// When to look next.
     due: Option<Instant>,
+    /// Until then the kernel is not listened to: logs in the same folder would keep the master busy.
+    deaf_until: Option<Instant>,
 }
 
 struct Watched {
@@ -62,19 +64,26 @@ impl Certificates {
     pub fn new(sources: Vec<Arc<Source>>) -> Certificates {
         let watcher = if sources.is_empty() { None } else { Watcher::new().ok() };
         let list: Vec<_> = sources.into_iter().map(|source| Watched::new(source, watcher.as_ref())).collect();
-        let mut certificates = Certificates { watcher, list, due: None };
+        let mut certificates = Certificates { watcher, list, due: None, deaf_until: None };
         certificates.plan();
         certificates
     }
 
     /// Readable when something has changed near them.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.watcher.as_ref().map(Watcher::fd)
+        let is_deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
+        self.watcher.as_ref().filter(|_| !is_deaf).map(Watcher::fd)
     }
 
-    /// When to call [`Certificates::changed`] at the latest.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
+    /// When to look at [`Certificates::is_due`] and at [`Certificates::fd`] again, at the latest.
+    pub fn next(&self) -> Option<Instant> {
+        let deaf_until = self.deaf_until.filter(|until| *until > Instant::now());
+        self.due.into_iter().chain(deaf_until).min()
+    }
+
+    /// Whether it is time for [`Certificates::changed`].
+    pub fn is_due(&self) -> bool {
+        self.due.is_some_and(|at| Instant::now() >= at)
     }
 
     /// Takes note of what the kernel reports.
@@ -83,8 +92,10 @@ impl Certificates {
             watcher.sync();
         }
         if self.list.iter().any(|watched| watched.watches.is_some() && watched.may_have_changed()) {
-            self.due = Some(Instant::now() + SETTLE_TIME);
+            let soon = Instant::now() + SETTLE_TIME;
+            self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
         }
+        self.deaf_until = Some(Instant::now() + SETTLE_TIME);
     }
 
     fn plan(&mut self) {

@@ -59,9 +59,11 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
        brisk bench [options] URL...
+       brisk cache list|stats|purge|warm|why
        brisk directives [NAME]
        brisk variables [NAME]
        brisk coverage
+       brisk upstream list|add|set|drain|remove
 
 Options:
   -?,-h         : this help

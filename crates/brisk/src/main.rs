@@ -3,6 +3,7 @@
 
 mod alone;
 mod bundle;
+mod cache;
 mod certificates;
 mod channel;
 mod cli;
@@ -11,12 +12,14 @@ mod control;
 mod directives;
 mod host;
 mod launch;
+mod local_certificate;
 mod master;
 mod process;
 mod serve;
 mod sockets;
 mod systemd;
 mod upgrade;
+mod upstream;
 mod version;
 
 #[global_allocator]
@@ -28,9 +31,11 @@ fn main() {
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
+        Some("cache") => cache::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });
 }

@@ -239,7 +239,7 @@ impl Master {
             if control {
                 self.serve_control();
             }
-            if self.certificates.due().is_some_and(|at| Instant::now() >= at) {
+            if self.certificates.is_due() {
                 self.replace_certificates();
             }
             if self.restart_at.is_some_and(|at| Instant::now() >= at) {
@@ -263,7 +263,7 @@ impl Master {
             waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             waits.len() - 1
         });
-        let times = self.restart_at.into_iter().chain(self.kill_at).chain(self.certificates.due());
+        let times = self.restart_at.into_iter().chain(self.kill_at).chain(self.certificates.next());
         let timeout = times.min().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }

@@ -3,21 +3,24 @@
 use crate::cli::Options;
 use crate::config::Paths;
 use crate::launch;
+use crate::local_certificate::{self, Local};
 use std::io::IsTerminal as _;
 
 const HELP: &str = "\
-Usage: brisk serve [DIR] [--listen ADDR]
+Usage: brisk serve [DIR] [--listen ADDR] [--tls]
 
 Serves a folder (the current one by default): index.html, or a listing of the files.
 A line per request is written to the terminal. Ends with Ctrl-C.
 
-  --listen ADDR : address, port or unix:PATH (default: 127.0.0.1:8080)
+  --listen ADDR : address, port or unix:PATH (default: 127.0.0.1:8080, with --tls 127.0.0.1:8443)
+  --tls         : HTTPS, with a certificate of its own that is made at the first time and kept
 ";
 
 /// Runs it; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
     let mut folder = None;
-    let mut listen = String::from("127.0.0.1:8080");
+    let mut listen: Option<String> = None;
+    let mut tls = false;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -26,10 +29,11 @@ pub fn main(args: &[String]) -> i32 {
                 return 0;
             }
             "--listen" | "-l" => match args.next() {
-                Some(address) => listen.clone_from(address),
+                Some(address) => listen = Some(address.clone()),
                 None => return complain("option \"--listen\" requires an address"),
             },
-            text if text.starts_with("--listen=") => listen = text["--listen=".len()..].to_string(),
+            text if text.starts_with("--listen=") => listen = Some(text["--listen=".len()..].to_string()),
+            "--tls" => tls = true,
             text if text.starts_with('-') => return complain(&format!("unknown option \"{text}\"")),
             text if folder.is_none() => folder = Some(text.to_string()),
             text => return complain(&format!("one folder at a time; what is \"{text}\"?")),
@@ -44,10 +48,20 @@ pub fn main(args: &[String]) -> i32 {
     let Some(path) = path.to_str() else { return complain("the folder's name is not valid UTF-8") };
     let mut paths = Paths::new(&Options { prefix: Some(path.to_string()), ..Options::default() });
     paths.conf = "brisk serve".into();
-    paths.inline = Some(configuration(path, &listen, wants_color()));
+    let usual = if tls { "127.0.0.1:8443" } else { "127.0.0.1:8080" };
+    let listen = listen.unwrap_or_else(|| usual.to_string());
+    let local = if tls { local_certificate::local() } else { None };
+    if tls && local.is_none() {
+        return complain("a certificate cannot be made: the system gives no random bytes");
+    }
+    paths.inline = Some(configuration(path, &listen, wants_color(), local.as_ref()));
     let shown =
         if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
-    eprintln!("serving {path} on http://{shown} (Ctrl-C ends)");
+    let scheme = if tls { "https" } else { "http" };
+    eprintln!("serving {path} on {scheme}://{shown} (Ctrl-C ends)");
+    if let Some(place) = local.and_then(|local| local.place) {
+        eprintln!("the certificate is its own authority, browsers will ask: {}", place.display());
+    }
     launch::run(&paths)
 }
 
@@ -90,9 +104,20 @@ fn access_logs(color: bool) -> String {
     colors.map(one).concat() + &format("other", "", "") + rest
 }
 
-fn configuration(folder: &str, listen: &str, color: bool) -> String {
+fn configuration(folder: &str, listen: &str, color: bool, tls: Option<&Local>) -> String {
     let root = quote(folder);
     let listen = quote(listen);
+    let (ssl, certificate) = match tls {
+        Some(local) => (
+            " ssl",
+            format!(
+                "http2 on; ssl_certificate {}; ssl_certificate_key {};",
+                quote(&format!("data:{}", local.certificate)),
+                quote(&format!("data:{}", local.key))
+            ),
+        ),
+        None => ("", String::new()),
+    };
     let types = include_str!("mime.types");
     let access_logs = access_logs(color);
     let errors = if color { " format=color" } else { "" };
@@ -104,7 +129,7 @@ fn configuration(folder: &str, listen: &str, color: bool) -> String {
          {types}\n\
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
          {access_logs}\
-         server {{ listen {listen}; root {root}; index index.html index.htm; autoindex on; autoindex_exact_size off; }}\n\
+         server {{ listen {listen}{ssl}; {certificate} root {root}; index index.html index.htm; autoindex on; autoindex_exact_size off; }}\n\
          }}\n"
     )
 }

@@ -73,8 +73,9 @@ pub trait HeadSink: FieldSink {
 /// What the peer has done.
 #[derive(Debug)]
 pub enum Event<'a, T> {
-    /// A request (for a server) or response has begun; its fields went to the sink. `end`: it has no body.
-    Head { stream: u32, end: bool },
+    /// A request (for a server) or response has begun; its fields went to the sink. `end`: it has no body. `bytes`: the
+    /// length of its block.
+    Head { stream: u32, end: bool, bytes: usize },
     /// An interim response (RFC 9110 §15.2).
     Interim { stream: u32 },
     /// Fields behind a body: its end.
@@ -82,6 +83,9 @@ pub enum Event<'a, T> {
     /// A piece of a body. Its bytes stay taken from the windows until they are given to
     /// [`Connection::consume`].
     Data { stream: u32, data: &'a [u8], end: bool },
+    /// A body is not as long as its head has announced (RFC 9113 §8.1.1): it ends here. The caller may still answer, and
+    /// then resets the stream with PROTOCOL_ERROR.
+    Mismatch { stream: u32 },
     /// A stream is over before its time: the peer has reset it (`by_peer`), or it broke a rule and was reset by us.
     Reset { stream: u32, code: ErrorCode, by_peer: bool, value: T },
     /// More may be sent than before.
@@ -130,8 +134,6 @@ pub struct Connection<T> {
     peer: Settings,
     /// Bytes of the client's preface that are still to come.
     preface_left: usize,
-    /// The peer's first frame must be SETTINGS.
-    settings_seen: bool,
     /// Our SETTINGS that were not acknowledged.
     settings_unacked: u32,
     decoder: Decoder,
@@ -175,7 +177,6 @@ impl<T> Connection<T> {
             config,
             peer: Settings::default(),
             preface_left: if role == Role::Server { PREFACE.len() } else { 0 },
-            settings_seen: false,
             settings_unacked: 1,
             decoder: Decoder::new(settings.header_table_size as usize),
             streams: Streams::default(),
@@ -234,9 +235,9 @@ impl<T> Connection<T> {
         self.block.is_some()
     }
 
-    /// Whether the preface and the first SETTINGS have come.
+    /// Whether the preface has come. That SETTINGS are the first frame (RFC 9113 §3.4) is not insisted on, as in nginx.
     pub fn has_begun(&self) -> bool {
-        self.settings_seen
+        self.preface_left == 0
     }
 
     /// Whether the stream is there.
@@ -299,6 +300,7 @@ impl<T> Connection<T> {
             receive_window: ReceiveWindow::new(window, window),
             expected: None,
             priority,
+            chunk: self.config.chunk_bytes,
             ready: false,
             queued: false,
             data: value,

@@ -164,12 +164,16 @@ enum Act {
 fn own(event: Event<'_, Vec<u8>>, story: &mut Story) -> Act {
     match event {
         Event::Data { stream, data, end } => Act::Took(stream, data.len() as u32, end),
-        Event::Head { stream, end } => {
+        Event::Head { stream, end, .. } => {
             story.events.push(format!("head {stream} {end}"));
             if end { Act::Answer(stream) } else { Act::Nothing }
         }
         Event::Trailers { stream } => {
             story.events.push(format!("trailers {stream}"));
+            Act::Answer(stream)
+        }
+        Event::Mismatch { stream } => {
+            story.events.push(format!("mismatch {stream}"));
             Act::Answer(stream)
         }
         Event::Interim { .. } => unreachable!("a server gets no responses"),

@@ -23,6 +23,8 @@ pub(crate) struct Stream<T> {
     /// What `Content-Length` says is still to come.
     pub expected: Option<u64>,
     pub priority: Priority,
+    /// The most that one DATA frame holds.
+    pub chunk: u32,
     /// The caller has something to send.
     pub ready: bool,
     /// It stands in the scheduler's line.
@@ -190,6 +192,7 @@ mod tests {
             receive_window: ReceiveWindow::new(0, 0),
             expected: None,
             priority: Priority::default(),
+            chunk: 0,
             ready: false,
             queued: false,
             data: id,

@@ -4,7 +4,10 @@ use crate::arrivals::Rate;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use brisk_tls::ClientContext;
 
 /// A server's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,11 +59,22 @@ pub enum Stop {
     Told,
 }
 
+/// TLS to all sites.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// What handshakes are made with; it keeps the sessions, if they are to be resumed.
+    pub context: Arc<ClientContext>,
+    /// The server's name.
+    pub name: String,
+}
+
 /// Everything the engine needs to know.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Servers and their targets; connections are dealt out over them in turn.
     pub sites: Vec<Site>,
+    /// TLS, or plain connections.
+    pub tls: Option<Tls>,
     /// Connections in all.
     pub connections: usize,
     /// Threads, each with its own loop and its share of the connections.
@@ -91,6 +105,7 @@ impl Plan {
     pub fn new(sites: Vec<Site>, connections: usize, stop: Stop) -> Self {
         Self {
             sites,
+            tls: None,
             connections,
             threads: 1,
             cpus: Vec::new(),

@@ -19,12 +19,14 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dictionary;
 mod directory;
 mod empty_gif;
 pub mod fuzz;
 mod gateway;
 mod geo;
 mod headers;
+mod image;
 mod index;
 mod limit_conn;
 mod limit_req;
@@ -33,6 +35,7 @@ mod log;
 mod map;
 mod media_types;
 mod metrics;
+mod mirror;
 mod overload;
 mod proxy;
 mod random_index;
@@ -42,6 +45,7 @@ mod referer;
 mod rewrite;
 mod secret;
 mod secure_link;
+mod slice;
 mod split_clients;
 mod ssi;
 mod ssl;
@@ -79,6 +83,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,
     &coding::gunzip::MODULE,
@@ -86,6 +91,7 @@ pub static MODULES: &[&Module] = &[
     &coding::zstd::MODULE,
     &compress_static::MODULE,
     &headers::MODULE,
+    &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
     &realip::MODULE,
@@ -102,10 +108,13 @@ pub static MODULES: &[&Module] = &[
     &split_clients::MODULE,
     &ssi::MODULE,
     &ssl::MODULE,
+    &ssl::peer::PROXY_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
     &static_files::MODULE,
+    &slice::MODULE,
 ];

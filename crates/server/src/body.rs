@@ -104,6 +104,8 @@ pub enum BodyError {
     Malformed(ChunkError),
     /// Chunks came to more than `client_max_body_size`: what had come before, and the chunk that is too much.
     TooLarge { received: u64, chunk: u64 },
+    /// Not as much as `Content-Length` has announced (HTTP/2: the end of the body is told apart from it).
+    OtherLength,
     /// The temporary file.
     File(TempError),
 }
@@ -119,6 +121,7 @@ impl fmt::Display for BodyError {
             BodyError::TooLarge { received, chunk } => {
                 write!(f, "client intended to send too large chunked body: {received}+{chunk} bytes")
             }
+            BodyError::OtherLength => f.write_str("client sent a body of another length than declared"),
             BodyError::File(error) => write!(f, "{error}"),
         }
     }
@@ -130,9 +133,15 @@ impl BodyError {
     /// What a handler returns: logs the error; there is an answer if there is somebody to get it.
     pub fn end(&self, r: &mut Request) -> Flow {
         match self {
-            BodyError::Gone(_) | BodyError::TimedOut => crate::rlog!(r, Info, "{self}"),
-            BodyError::Malformed(_) | BodyError::TooLarge { .. } => crate::rlog!(r, Error, "{self}"),
-            BodyError::File(_) => crate::rlog!(r, Crit, "{self}"),
+            BodyError::Gone(_) | BodyError::TimedOut | BodyError::OtherLength => {
+                crate::rlog!(r, Info, "{self}");
+            }
+            BodyError::Malformed(_) | BodyError::TooLarge { .. } => {
+                crate::rlog!(r, Error, "{self}");
+            }
+            BodyError::File(_) => {
+                crate::rlog!(r, Crit, "{self}");
+            }
         }
         match self {
             BodyError::Gone(_) => {
@@ -140,7 +149,7 @@ impl BodyError {
                 Flow::Close
             }
             BodyError::TimedOut => Flow::Status(408),
-            BodyError::Malformed(_) => Flow::Status(400),
+            BodyError::Malformed(_) | BodyError::OtherLength => Flow::Status(400),
             BodyError::TooLarge { .. } => Flow::Status(413),
             BodyError::File(_) => Flow::Status(500),
         }
@@ -393,7 +402,7 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
     }
     let live = r.live.clone();
     let core = &live.snap.location(r.loc).core;
-    let room = memory_bytes_max(core, r.framing);
+    let room = memory_bytes_max(core, r.framing, r.link.is_some());
     let mut memory = Vec::new();
     let mut file = None;
     loop {
@@ -414,11 +423,12 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
 }
 
 /// How much is kept in memory before it goes to a file. As in nginx a body of known length is if it is not much larger
-/// than the buffer.
-fn memory_bytes_max(core: &CoreConf, framing: BodyFraming) -> u64 {
+/// than the buffer, and on a stream only if it fits.
+fn memory_bytes_max(core: &CoreConf, framing: BodyFraming, on_stream: bool) -> u64 {
     let size = core.client_body_buffer_size;
+    let most = if on_stream { size } else { size.saturating_add(size / 4).saturating_sub(1) };
     match framing {
-        BodyFraming::Length(length) if length < size.saturating_add(size / 4) => u64::MAX,
+        BodyFraming::Length(length) if length <= most => u64::MAX,
         _ => size,
     }
 }
@@ -555,8 +565,11 @@ mod tests {
     fn memory_up_to_a_quarter_more_than_the_buffer() {
         let mut core = CoreConf::default();
         core.client_body_buffer_size = 1000;
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1249)), u64::MAX);
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Length(1250)), 1000);
-        assert_eq!(memory_bytes_max(&core, BodyFraming::Chunked), 1000);
+        let check = |framing, on_stream, want| assert_eq!(memory_bytes_max(&core, framing, on_stream), want);
+        check(BodyFraming::Length(1249), false, u64::MAX);
+        check(BodyFraming::Length(1250), false, 1000);
+        check(BodyFraming::Length(1000), true, u64::MAX);
+        check(BodyFraming::Length(1001), true, 1000);
+        check(BodyFraming::Chunked, false, 1000);
     }
 }

@@ -94,6 +94,8 @@ pub struct Connection {
     pub plain_on_tls: Cell<bool>,
     /// What the TLS handshake has told.
     pub secure: OnceCell<Box<Facts>>,
+    /// Work that no client waits for holds the connection beyond its end: closing it takes more than dropping it.
+    pub(crate) outlived: Cell<bool>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
@@ -122,6 +124,7 @@ impl Connection {
             awaits_hello: Cell::new(false),
             plain_on_tls: Cell::new(false),
             secure: OnceCell::new(),
+            outlived: Cell::new(false),
             sends: Cell::new(false),
             generation: Cell::new(0),
             session: OnceCell::new(),
@@ -137,7 +140,8 @@ impl Connection {
         }
     }
 
-    /// Whether the client goes away before `wait` is over.
+    /// Whether the client goes away before `wait` is over. For those who have the connection for themselves; others ask
+    /// [`Request::gone_before`](crate::request::Request::gone_before).
     pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
         let mut wait = pin!(wait);
         poll_fn(|cx| {

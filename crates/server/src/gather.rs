@@ -32,6 +32,11 @@ pub fn at_once(mut stream: Box<dyn BodyStream>, bytes_max: u64) -> Body {
     Body::Stream(Box::new(Resumed { pieces, last, stream }))
 }
 
+/// A stream behind pieces that were pulled from it before.
+pub fn behind(pieces: Vec<Piece>, stream: Box<dyn BodyStream>) -> Body {
+    Body::Stream(Box::new(Resumed { pieces: pieces.into(), last: None, stream }))
+}
+
 fn whole(mut pieces: Vec<Piece>, bytes: u64) -> Body {
     match pieces.len() {
         0 => Body::Empty,

@@ -60,6 +60,10 @@ pub const ACCEPT_PAUSE_MS: u64 = 500;
 pub const GATHERED_BYTES_MAX: u64 = 64 * 1024;
 /// Depth of subrequests.
 pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
+/// Images that wait for their turn, each of them in memory.
+pub const IMAGES_WAITING_MAX: usize = 512;
+/// Bytes by which images are told.
+pub const IMAGE_HEAD_BYTES: usize = 16;
 /// Subrequests that SSI makes for one request, in all depths.
 pub const SSI_INCLUDES_MAX: u32 = 10_000;
 /// Subrequests of one page that run at the same time, ahead of what is sent.
@@ -91,3 +95,5 @@ pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
 pub const LOG_PACKS_WAITING_MAX: usize = 8;
 /// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
 pub const LOG_SETTLE_MS_MAX: u64 = 5_000;
+/// How long a connection that is to be closed waits for lines that are on the pool.
+pub const LOG_WAIT_MS_MAX: u64 = 100;

@@ -26,7 +26,9 @@ use brisk_net::watch::Watch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -358,6 +360,18 @@ impl Request {
             (None, Some(conn)) => conn.io.poll_closed(cx),
             (None, None) => Poll::Pending,
         }
+    }
+
+    /// Whether the client goes away before `wait` is over.
+    pub async fn gone_before(&self, wait: impl Future<Output = ()>) -> bool {
+        let mut wait = pin!(wait);
+        let gone = poll_fn(|cx| {
+            if self.poll_gone(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            wait.as_mut().poll(cx).map(|()| false)
+        });
+        gone.await
     }
 
     /// The same for whoever has no request at hand.

@@ -6,12 +6,13 @@
 
 use crate::body::{Content, RequestBody};
 use crate::common::Common;
-use crate::conf::ServerId;
+use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
 use crate::h1;
 use crate::h2::Exchange;
 use crate::limits::SUBREQUEST_DEPTH_MAX;
 use crate::phases::{self, Cursor, Phase, Run};
+use crate::regex::Captures;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
 use crate::text::Text;
@@ -24,6 +25,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -93,6 +95,20 @@ impl Parent {
             Run::Respond => Some(r),
             _ => None,
         }
+    }
+
+    /// Runs a subrequest that nobody waits for, and whose body nobody wants (`mirror`). The thread does not end before
+    /// it.
+    pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) {
+        let (parent, uri, args) = (self.clone(), uri.to_vec(), args.to_vec());
+        if let Some(conn) = &self.conn {
+            conn.outlived.set(true);
+        }
+        self.thread.count();
+        let thread = self.thread.clone();
+        let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
+        let id = self.conn.as_ref().map_or(0, |conn| conn.id);
+        brisk_net::spawn(Aside { thread, id, work: Some(work) });
     }
 
     /// A copy of `r`, the request that this was made of, without its body: what works on the body asks it for
@@ -246,16 +262,89 @@ impl BodyStream for Part {
     }
 }
 
-/// A copy of a request at its content handler, for work that goes on when the request has been answered. It has no body,
-/// and nobody waits for its response.
-pub fn detached(r: &Request) -> Box<Request> {
-    let parent = Parent::without_body(r);
-    let mut copy = parent.begin(r.method, &r.uri, &r.args);
-    copy.loc = r.loc;
-    copy.internal = r.internal;
-    copy.unparsed_uri_valid = r.unparsed_uri_valid;
-    copy.location_valid = r.location_valid;
-    copy.captures = r.captures.clone();
-    copy.cursor = Cursor::at(Phase::Content);
-    copy
+/// Copies of a request at its content handler: the same location asks once more (slices, updates in the background). They
+/// have no body.
+pub struct Again {
+    parent: Rc<Parent>,
+    loc: LocationId,
+    uri: Vec<u8>,
+    args: Vec<u8>,
+    method: Method,
+    internal: bool,
+    unparsed_uri_valid: bool,
+    location_valid: bool,
+    captures: Captures,
+}
+
+impl Again {
+    pub fn of(r: &Request) -> Again {
+        Again {
+            parent: Parent::without_body(r),
+            loc: r.loc,
+            uri: r.uri.clone(),
+            args: r.args.clone(),
+            method: r.method,
+            internal: r.internal,
+            unparsed_uri_valid: r.unparsed_uri_valid,
+            location_valid: r.location_valid,
+            captures: r.captures.borrow().clone(),
+        }
+    }
+
+    /// A copy, whose response nobody waits for.
+    pub fn request(&self) -> Box<Request> {
+        let mut copy = self.parent.begin(self.method, &self.uri, &self.args);
+        copy.loc = self.loc;
+        copy.internal = self.internal;
+        copy.unparsed_uri_valid = self.unparsed_uri_valid;
+        copy.location_valid = self.location_valid;
+        copy.captures.replace(self.captures.clone());
+        copy.cursor = Cursor::at(Phase::Content);
+        copy
+    }
+
+    /// Runs a copy that `prepare` has seen, until it has its response; `None` if there is none.
+    pub async fn run(&self, prepare: impl FnOnce(&mut Request)) -> Option<Box<Request>> {
+        let mut copy = self.request();
+        prepare(&mut copy);
+        let run = phases::run(&mut copy);
+        match phases::drive(&mut copy, run).await {
+            Run::Respond => Some(copy),
+            _ => None,
+        }
+    }
+}
+
+/// A subrequest at its work aside.
+struct Aside {
+    thread: Rc<Thread>,
+    /// Of the connection.
+    id: u64,
+    work: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl Future for Aside {
+    type Output = ();
+
+    /// A panic costs the subrequest only.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(work) = &mut this.work else { return Poll::Ready(()) };
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                h1::panicked(&this.thread, this.id);
+                this.work = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Whatever it holds goes before it is counted no more.
+        self.work = None;
+        self.thread.uncount();
+    }
 }

@@ -315,6 +315,8 @@ impl Thread {
             listeners.retain(|l| l.id.get().is_some());
             listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
         }
+        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
+        self.sessions(|_| true, h2::drain);
         for listener in gone {
             listener.close();
             self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), h2::leave);
@@ -435,6 +437,11 @@ impl Thread {
         }
     }
 
+    /// Work that a thread which drains finishes, as if it were a connection; [`Thread::uncount`] ends it.
+    pub(crate) fn count(&self) {
+        self.shared.loads[self.index].fetch_add(1, Ordering::AcqRel);
+    }
+
     /// A connection less. When the last one of a draining thread has gone, the worker is told.
     pub(crate) fn uncount(&self) {
         let before = self.shared.loads[self.index].fetch_sub(1, Ordering::AcqRel);
@@ -539,6 +546,9 @@ impl Thread {
         if let Some(slot) = slot {
             if let Some(session) = slot.conn.session.get() {
                 session.kill();
+            }
+            if slot.conn.outlived.get() {
+                let _ = rustix::net::shutdown(slot.conn.io.fd(), rustix::net::Shutdown::Both);
             }
             self.uncount();
         }

@@ -2,9 +2,9 @@
 
 use crate::ports::{self, Port};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a script waits for the server.
@@ -108,6 +108,7 @@ impl Peer {
 pub struct Backend {
     port: Port,
     connections: Arc<AtomicUsize>,
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
 impl Backend {
@@ -116,10 +117,12 @@ impl Backend {
         let port = ports::claim();
         let listener = TcpListener::bind(("127.0.0.1", port.number)).expect("the port is ours");
         let connections = Arc::<AtomicUsize>::default();
-        let (count, script) = (connections.clone(), Arc::new(script));
+        let addresses = Arc::<Mutex<Vec<SocketAddr>>>::default();
+        let (count, from, script) = (connections.clone(), addresses.clone(), Arc::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
+                from.lock().expect("no script panics with it").extend(stream.peer_addr());
                 let number = count.fetch_add(1, Ordering::SeqCst) + 1;
                 let _ = stream.set_read_timeout(Some(PATIENCE));
                 let _ = stream.set_nodelay(true);
@@ -128,7 +131,7 @@ impl Backend {
                 std::thread::spawn(move || script(peer));
             }
         });
-        Backend { port, connections }
+        Backend { port, connections, addresses }
     }
 
     /// Answers every request with this body; connections are kept.
@@ -138,6 +141,11 @@ impl Backend {
 
     pub fn port(&self) -> u16 {
         self.port.number
+    }
+
+    /// Where connections came from.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.lock().expect("no script panics with it").clone()
     }
 
     /// Connections so far.

@@ -8,6 +8,7 @@
 pub mod application;
 pub mod backend;
 pub mod client;
+pub mod h2;
 pub mod load;
 pub mod php;
 pub mod ports;
@@ -16,12 +17,15 @@ pub mod response;
 pub mod scenario;
 pub mod server;
 pub mod temp;
+pub mod tls;
 pub mod wait;
 
 pub use application::Application;
 pub use backend::Backend;
 pub use client::Client;
+pub use h2::H2Client;
 pub use php::PhpFpm;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;
+pub use tls::TlsClient;

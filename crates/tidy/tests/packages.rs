@@ -8,6 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-http", &[]),
     ("brisk-h2", &[]),
+    ("brisk-image", &[]),
     ("brisk-balance", &[]),
     ("brisk-fastcgi", &[]),
     ("brisk-tls", &[]),
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-fastcgi",
             "brisk-h2",
             "brisk-http",
+            "brisk-image",
             "brisk-net",
             "brisk-resolver",
             "brisk-server",
@@ -47,7 +49,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("brisk-load", &["brisk-http", "brisk-net"]),
-    ("brisk", &["brisk-conf", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"]),
+    (
+        "brisk",
+        &[
+            "brisk-cache",
+            "brisk-cachepolicy",
+            "brisk-conf",
+            "brisk-h2",
+            "brisk-http",
+            "brisk-load",
+            "brisk-modules",
+            "brisk-net",
+            "brisk-server",
+        ],
+    ),
     ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
     (
         "brisk-fuzz",
@@ -55,10 +70,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-gateway",
             "brisk-h2",
             "brisk-http",
+            "brisk-image",
             "brisk-modules",
+            "brisk-resolver",
             "brisk-server",
+            "brisk-upstream",
         ],
     ),
     (
@@ -79,6 +98,7 @@ const LICENCES: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    "IJG",
     "ISC",
     "MIT",
     "Unicode-3.0",
@@ -88,17 +108,9 @@ const LICENCES: &[&str] = &[
 
 /// Crates of which several versions are built, and why that cannot be helped yet.
 const DUPLICATES: &[(&str, &str)] = &[
-    ("block-buffer", PWHASH),
-    ("cpufeatures", PWHASH),
-    ("digest", PWHASH),
-    ("getrandom", PWHASH),
-    ("md-5", PWHASH),
-    ("rand", PWHASH),
-    ("rand_core", PWHASH),
+    ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
+    ("miniz_oxide", "png is built on the generation before"),
 ];
-
-const PWHASH: &str =
-    "pwhash, the one crate with all of crypt(3)'s formats, is built on the generation before";
 
 fn ours() -> Vec<Package> {
     packages::all().into_iter().filter(|package| package.ours).collect()

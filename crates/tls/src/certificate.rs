@@ -174,6 +174,11 @@ impl<'a> Certificate<'a> {
         false
     }
 
+    /// Whether it is expressly for this purpose.
+    pub(crate) fn has_purpose(&self, purpose: u8) -> bool {
+        self.extension(EXTENDED_KEY_USAGE).is_some() && self.serves(purpose)
+    }
+
     /// The names of subjectAltName, by tag: 2 is a host name, 7 an address.
     pub(crate) fn alternative_names(&self) -> Vec<(u8, &'a [u8])> {
         let list = self.extension(SUBJECT_ALT_NAME).and_then(|value| Reader(value).sequence());

@@ -42,6 +42,12 @@ pub struct ClientContext {
     verify: Option<(Arc<Trust>, u32)>,
 }
 
+impl fmt::Debug for ClientContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientContext")
+    }
+}
+
 /// Why a server's certificate is not taken. In nginx's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Distrust {

@@ -10,7 +10,7 @@ use aws_lc_rs::cipher::{
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::pbkdf2;
 use md5::{Digest as _, Md5};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::SigningKey;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl PrivateKey {
 
     /// Whether it is the key of this certificate. Only encodings are compared, without any arithmetic; `None`: the key does
     /// not contain its public half.
-    pub fn belongs_to(&self, certificate: &CertificateDer<'_>) -> Option<bool> {
+    pub fn belongs_to(&self, certificate: &[u8]) -> Option<bool> {
         let certificate = Certificate::parse(certificate).ok()?;
         let public = self.public()?;
         Some(match public {

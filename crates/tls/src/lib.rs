@@ -15,6 +15,7 @@ mod hello;
 pub mod issue;
 mod key;
 pub mod names;
+pub mod ocsp;
 mod pem;
 mod server;
 mod session;
@@ -28,7 +29,7 @@ pub use client::{ClientContext, ClientOptions, Distrust};
 pub use error::Error;
 pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Parsed};
 pub use key::{PrivateKey, passwords};
-pub use pem::encode as pem_encode;
+pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{
     Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, chain, context_id,
 };

@@ -52,6 +52,12 @@ pub fn blocks(text: &[u8]) -> Result<Vec<Block>, &'static str> {
     Ok(out)
 }
 
+/// Base64 as OCSP puts it into a URL (RFC 6960 A.1).
+pub fn base64_for_url(bytes: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+    text.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D")
+}
+
 /// Writes a block as OpenSSL does.
 pub fn encode(label: &str, der: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(der);

@@ -52,6 +52,11 @@ impl Certified {
         Certified(Arc::new(key))
     }
 
+    /// The certificates that are sent, its own first.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.cert.iter().map(|cert| &cert[..])
+    }
+
     /// The certificate itself.
     pub fn leaf(&self) -> &[u8] {
         self.0.cert.first().map(|cert| &cert[..]).unwrap_or_default()

@@ -236,6 +236,19 @@ fn signed_by(subject: &Certificate<'_>, issuer: &Certificate<'_>, left: &mut u32
         .map_err(|is_known| if is_known { Refusal::SIGNATURE } else { Refusal::WEAK_DIGEST })
 }
 
+/// Whether `issuer` has signed `cert`.
+pub(crate) fn is_issued(cert: &Certificate<'_>, issuer: &Certificate<'_>) -> bool {
+    signature(cert.signature_algorithm, issuer, cert.signed, cert.signature).is_ok()
+}
+
+/// Whether one certificate (DER) was issued by another.
+pub fn is_issuer(cert: &[u8], issuer: &[u8]) -> bool {
+    match (Certificate::parse(cert), Certificate::parse(issuer)) {
+        (Ok(cert), Ok(issuer)) => cert.issuer == issuer.subject && is_issued(&cert, &issuer),
+        _ => false,
+    }
+}
+
 /// Checks a signature; the error is whether the algorithm is known.
 pub(crate) fn signature(
     algorithm: &[u8],

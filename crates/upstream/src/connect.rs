@@ -3,9 +3,10 @@
 use crate::conf::Settings;
 use crate::link::{Link, Stream};
 use crate::pool::Key;
+use crate::tls::Tls;
 use brisk_balance::Endpoint;
 use brisk_net::connect::{ConnectError, Destination, Options, finish, start};
-use brisk_net::timeout;
+use brisk_net::{TlsError, timeout};
 use brisk_server::request::Request;
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,6 +18,9 @@ pub enum NoLink {
         at_once: bool,
     },
     TimedOut,
+    /// There is a connection, but no session.
+    Tls(TlsError),
+    HandshakeTimedOut,
 }
 
 /// The address that `*_bind` names: with or without a port.
@@ -44,7 +48,7 @@ pub fn bind_of(settings: &Settings, r: &Request) -> Option<SocketAddr> {
 }
 
 /// Connects.
-pub async fn connect(settings: &Settings, key: Key) -> Result<Link, NoLink> {
+pub async fn connect(settings: &Settings, key: Key, tls: Option<&Tls>) -> Result<Link, NoLink> {
     let to = match &key.endpoint {
         Endpoint::Ip(address) => Destination::Ip(*address),
         Endpoint::Unix(path) => Destination::Unix(path),
@@ -59,5 +63,13 @@ pub async fn connect(settings: &Settings, key: Key) -> Result<Link, NoLink> {
     let io = start(to, &options).map_err(|error| NoLink::Failed { error, at_once: true })?;
     timeout(settings.connect_timeout, io.writable()).await.map_err(|_| NoLink::TimedOut)?;
     finish(&io).map_err(|error| NoLink::Failed { error, at_once: false })?;
-    Ok(Link::new(Stream::from(io), key))
+    let stream = match tls {
+        None => Stream::from(io),
+        Some(tls) => {
+            let session = Stream::connect_tls(io, &tls.context, &tls.name, tls.send_name);
+            let made = timeout(settings.connect_timeout, session).await;
+            made.map_err(|_| NoLink::HandshakeTimedOut)?.map_err(NoLink::Tls)?
+        }
+    };
+    Ok(Link::new(stream, key))
 }

@@ -15,6 +15,7 @@ use crate::protocol::{BodyShape, Protocol, Target};
 use crate::source::Source;
 use crate::spool::SpoolLimits;
 use crate::state::State;
+use crate::tls::Tls;
 use crate::tunnel::Tunnel;
 use crate::turn::Turn;
 use brisk_balance::{Outcome, Selection};
@@ -121,6 +122,7 @@ struct Journey<'a, P: Protocol> {
     settings: &'a Settings,
     ask: &'a Ask,
     way: P::Way,
+    tls: Option<Tls>,
     group: Arc<dyn Backend>,
     state: Rc<State>,
     payload: Payload,
@@ -140,11 +142,11 @@ pub(crate) async fn fetch<P: Protocol>(
     if let Payload::Client(body, _) = &mut payload {
         *body = Some(r.lend_body());
     }
-    let Target { peers, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
+    let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
     let state = State::begin(r, scheme, &uri);
     let group = engine.group(r, peers, &state).await?;
     let started_ms = clock::mono_ms();
-    let journey = Journey { engine, settings, ask, way, group, state, payload, shape, started_ms };
+    let journey = Journey { engine, settings, ask, way, tls, group, state, payload, shape, started_ms };
     journey.run(r).await
 }
 
@@ -287,6 +289,7 @@ impl<P: Protocol> Journey<'_, P> {
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);
                 if let Some(lease) = &mut turn.lease {
+                    lease.peer.stats.answered(head.status);
                     lease.header_received(elapsed, clock::mono_ms());
                 }
                 self.state.note(|attempt| {
@@ -334,7 +337,7 @@ impl<P: Protocol> Journey<'_, P> {
             endpoint: lease.peer.endpoint.clone(),
             location: if turn.keepalive.local { self.engine.id } else { 0 },
             bind: connect::bind_of(self.settings, r),
-            tls: 0,
+            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
         };
         if turn.keepalive.idle_max > 0
             && let Some(mut link) = pool::take(&key)
@@ -344,7 +347,7 @@ impl<P: Protocol> Journey<'_, P> {
         }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
         let wait = occupancy.as_ref().map(Wait::begin);
-        let connecting = connect::connect(self.settings, key);
+        let connecting = connect::connect(self.settings, key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
         let connected = poll_fn(|cx| {
@@ -363,6 +366,18 @@ impl<P: Protocol> Journey<'_, P> {
                     "upstream timed out (110: Connection timed out) while connecting to upstream"
                 );
                 Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::HandshakeTimedOut)) => {
+                rlog!(
+                    r,
+                    Error,
+                    "upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
+                );
+                Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::Tls(error))) => {
+                rlog!(r, Error, "{error} while SSL handshaking to upstream");
+                Err(Ok(miss(next::ERROR, 502, FailKind::Error)))
             }
             Some(Err(NoLink::Failed { error, at_once })) => {
                 self.log_refusal(r, &error, at_once);

@@ -66,7 +66,10 @@ impl Http1 {
         }
         let used = self.parsed.len;
         let status = self.parsed.status;
-        if (100..200).contains(&status) && status != 101 {
+        if status < 100 {
+            return Err(CodecError::new("upstream sent invalid status"));
+        }
+        if status < 200 && status != 101 {
             if self.parsed.version < Version::Http11 {
                 return Err(CodecError::new("upstream sent HTTP/1.0 response with early hints"));
             }

@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::codec::Codec;
 use crate::conf::Settings;
 use crate::origin::Ask;
+use crate::tls::Tls;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 /// Where a request goes.
 pub struct Target<W> {
     pub peers: Peers,
+    /// `None`: connections are plain.
+    pub tls: Option<Tls>,
     /// `http://`, and what is asked for: how messages name the back end, between them its address.
     pub scheme: &'static str,
     pub uri: Vec<u8>,

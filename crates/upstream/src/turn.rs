@@ -4,7 +4,7 @@ use crate::backend::{Backend, Keepalive};
 use crate::exchange::Exchange;
 use crate::pool;
 use crate::state::State;
-use brisk_balance::{Lease, Outcome, Selection, Times};
+use brisk_balance::{Lease, Outcome, Selection, Stats, Times};
 use brisk_net::clock;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +33,11 @@ impl Turn {
             attempt.response_ms.get_or_insert(elapsed);
         });
         let Some(lease) = self.lease.take() else { return false };
+        let stats = &lease.peer.stats;
+        self.state.note(|attempt| {
+            Stats::add(&stats.sent_bytes, attempt.sent);
+            Stats::add(&stats.received_bytes, attempt.received);
+        });
         let times = Times { header_ms: self.header_ms, response_ms: elapsed };
         match &mut self.selection {
             Some(selection) => selection.finish(lease, outcome, times, clock::mono_ms()),

@@ -3,7 +3,7 @@
 use super::{Connection, Event, HeadKind, HeadSink, Role};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Nuisance;
-use crate::frame::{self, FrameHead, flag};
+use crate::frame::{self, FrameHead, WINDOW_DEFAULT, flag};
 use crate::hpack::{Discard, FieldSink, HpackError};
 use crate::priority::Dependency;
 use crate::streams::Half;
@@ -158,11 +158,22 @@ impl<T: Default> Connection<T> {
             self.reset_by_us.push(id);
             return Ok(None);
         }
+        if self.settings_unacked > 0
+            && !end_stream
+            && self.config.settings.initial_window_size < WINDOW_DEFAULT
+        {
+            // The peer cannot know yet how little of a body we want: it may send all that the RFC allows (§6.9.2).
+            self.decode(bytes, &mut Discard)?;
+            self.count(Nuisance::Stray)?;
+            frame::write_rst_stream(id, ErrorCode::REFUSED_STREAM, out);
+            self.reset_by_us.push(id);
+            return Ok(None);
+        }
         sink.begin(id, HeadKind::Request);
         self.decode(bytes, sink)?;
         let receive = if end_stream { Half::Closed } else { Half::Open };
         self.insert(id, receive, Half::Open, T::default());
-        Ok(Some(Event::Head { stream: id, end: end_stream }))
+        Ok(Some(Event::Head { stream: id, end: end_stream, bytes: bytes.len() }))
     }
 
     fn response<'a, S: HeadSink>(
@@ -188,7 +199,7 @@ impl<T: Default> Connection<T> {
         if end_stream {
             self.end_receive(id);
         }
-        Ok(Some(Event::Head { stream: id, end: end_stream }))
+        Ok(Some(Event::Head { stream: id, end: end_stream, bytes: bytes.len() }))
     }
 
     fn trailers<'a, S: HeadSink>(
@@ -202,9 +213,14 @@ impl<T: Default> Connection<T> {
         sink.begin(id, HeadKind::Trailers);
         self.decode(bytes, sink)?;
         let expected = self.streams.get(id).and_then(|stream| stream.expected);
-        // RFC 9113 §8.1: a second block is the end; §8.1.1: the body must have come as a whole.
-        if !end_stream || expected.is_some_and(|left| left > 0) {
+        // RFC 9113 §8.1: a second block is the end.
+        if !end_stream {
             return self.break_stream(id, ErrorCode::PROTOCOL_ERROR, out);
+        }
+        if expected.is_some_and(|left| left > 0) {
+            self.count(Nuisance::Reset)?;
+            self.end_receive(id);
+            return Ok(Some(Event::Mismatch { stream: id }));
         }
         self.end_receive(id);
         Ok(Some(Event::Trailers { stream: id }))

@@ -57,12 +57,12 @@ impl<T: Default> Connection<T> {
             // RFC 9113 §6.10.
             return Err(ConnectionError::protocol("inappropriate frame while CONTINUATION was expected"));
         }
-        if !self.settings_seen && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
-            // RFC 9113 §3.4.
-            return Err(ConnectionError::protocol("no SETTINGS frame at the beginning"));
-        }
         if head.kind == kind::DATA {
             return self.data(head, input, out);
+        }
+        if head.kind == kind::PUSH_PROMISE {
+            // A client may not push, and we never allow a server to (RFC 9113 §6.6, §8.4).
+            return Err(ConnectionError::protocol("PUSH_PROMISE frame"));
         }
         let used = HEAD_BYTES + head.len as usize;
         let Some(payload) = input.get(HEAD_BYTES..used) else { return Ok(quiet(0)) };
@@ -88,8 +88,6 @@ impl<T: Default> Connection<T> {
             kind::PRIORITY => self.priority(head, payload).map(|()| None),
             kind::GOAWAY => self.goaway_frame(head, payload),
             kind::PRIORITY_UPDATE => self.priority_update(head, payload).map(|()| None),
-            // A client may not push, and we never allow a server to (RFC 9113 §6.6, §8.4).
-            kind::PUSH_PROMISE => Err(ConnectionError::protocol("PUSH_PROMISE frame")),
             _ => self.count(Nuisance::Stray).map(|()| None),
         }
     }
@@ -148,11 +146,18 @@ impl<T: Default> Connection<T> {
         if left == 0 && !end {
             self.count(Nuisance::Empty)?;
         }
+        let mut mismatch = false;
         let reset = match self.judge_data(head, left, end)? {
             Judged::Wanted => {
                 self.data = Some(DataFrame { stream: head.stream, left, padding, end });
                 // Padding is no concern of the caller's.
                 self.consume(head.stream, fixed + padding, out);
+                None
+            }
+            Judged::Mismatch => {
+                self.data = Some(DataFrame { stream: 0, left, padding, end: false });
+                self.receive_window.consume(fixed + padding);
+                mismatch = true;
                 None
             }
             Judged::Unwanted(code) => {
@@ -162,6 +167,10 @@ impl<T: Default> Connection<T> {
                 code
             }
         };
+        if mismatch {
+            self.end_receive(head.stream);
+            return Ok(told(used, Event::Mismatch { stream: head.stream }));
+        }
         if let Some(code) = reset
             && let Some(event) = self.break_stream(head.stream, code, out)?
         {
@@ -188,8 +197,11 @@ impl<T: Default> Connection<T> {
         let mismatch = stream.expected.is_some_and(|expected| left > expected || (end && left < expected));
         let code = if stream.receive == Half::Closed {
             ErrorCode::STREAM_CLOSED
-        } else if stream.receive == Half::Head || mismatch {
+        } else if stream.receive == Half::Head {
             ErrorCode::PROTOCOL_ERROR
+        } else if mismatch {
+            self.count(Nuisance::Reset)?;
+            return Ok(Judged::Mismatch);
         } else if stream.receive_window.receive(head.len) {
             stream.expected = stream.expected.map(|expected| expected - left);
             return Ok(Judged::Wanted);
@@ -304,7 +316,6 @@ impl<T: Default> Connection<T> {
             self.settings_unacked -= 1;
             return Ok(Some(Event::SettingsAck));
         }
-        self.settings_seen = true;
         self.count(Nuisance::Echo)?;
         let before = self.peer.initial_window_size;
         self.peer.apply(payload)?;
@@ -471,6 +482,8 @@ impl<T: Default> Connection<T> {
 /// What becomes of a DATA frame.
 enum Judged {
     Wanted,
+    /// Skipped: the body ends here.
+    Mismatch,
     /// Skipped; with a code the stream is reset.
     Unwanted(Option<ErrorCode>),
 }

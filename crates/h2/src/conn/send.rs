@@ -43,10 +43,20 @@ impl<T> Connection<T> {
         self.streams.get(stream).map_or(0, |stream| stream.send_window.room()).min(self.send_window.room())
     }
 
-    /// The most that one DATA frame is to hold.
+    /// The most that one DATA frame of the stream is to hold.
     #[inline]
-    pub fn chunk(&self) -> usize {
-        self.config.chunk_bytes.min(self.peer.max_frame_size) as usize
+    pub fn chunk(&self, stream: u32) -> usize {
+        let wanted = self.streams.get(stream).map_or(self.config.chunk_bytes, |stream| stream.chunk);
+        wanted.min(self.peer.max_frame_size).max(1) as usize
+    }
+
+    /// A stream's DATA frames are to hold no more than this.
+    pub fn set_chunk(&mut self, stream: u32, bytes: u32) {
+        if bytes != self.config.chunk_bytes
+            && let Some(stream) = self.streams.get_mut(stream)
+        {
+            stream.chunk = bytes;
+        }
     }
 
     /// Sends a body, as a whole: it must fit into [`Connection::room`].
@@ -57,7 +67,7 @@ impl<T> Connection<T> {
         end: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), Gone> {
-        let chunk = self.chunk();
+        let chunk = self.chunk(stream);
         loop {
             let (part, rest) = body.split_at(body.len().min(chunk));
             body = rest;

@@ -7,7 +7,9 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use super::secure::{Failed, Secure};
 use super::worker::Context;
+use crate::plan::Tls;
 use crate::response::{ResponseError, ResponseReader};
 use crate::stats::{ErrorKind, Stats};
 
@@ -48,6 +50,8 @@ pub struct Open {
     in_flight: VecDeque<InFlight>,
     /// Request bytes that the socket did not take yet.
     unsent: Vec<u8>,
+    /// TLS, if the plan has it.
+    secure: Option<Box<Secure>>,
     /// Whether it counts among the thread's opening connections: no response has come yet.
     opening: bool,
 }
@@ -84,6 +88,12 @@ impl From<ResponseError> for End {
     }
 }
 
+impl From<Failed> for End {
+    fn from(Failed: Failed) -> Self {
+        Self::Lost(ErrorKind::Protocol)
+    }
+}
+
 impl Open {
     /// A connection that has just been made.
     pub fn new(socket: OwnedFd, site: usize, allowance: u64) -> Self {
@@ -94,6 +104,7 @@ impl Open {
             reader: ResponseReader::default(),
             in_flight: VecDeque::new(),
             unsent: Vec::new(),
+            secure: None,
             opening: true,
         }
     }
@@ -122,8 +133,19 @@ impl Open {
         self.finish(End::Lost(kind), ctx)
     }
 
-    /// Sends the first requests.
-    pub fn begin(&mut self, ctx: &mut Context<'_>) -> Turn {
+    /// Sends the first requests, or begins a handshake.
+    pub fn begin(&mut self, tls: Option<&Tls>, ctx: &mut Context<'_>) -> Turn {
+        if let Some(tls) = tls {
+            let hello = Secure::begin(tls).map(|(secure, hello)| {
+                self.secure = Some(secure);
+                hello
+            });
+            let sent = hello.map_err(End::from).and_then(|hello| self.send(&hello));
+            return match sent {
+                Ok(()) => Turn::Wait,
+                Err(end) => self.finish(end, ctx),
+            };
+        }
         if ctx.is_open_loop() {
             // It may be long until it is needed.
             self.opened(ctx);
@@ -180,8 +202,47 @@ impl Open {
         let now = Instant::now();
         ctx.stats.bytes += count as u64;
         ctx.bytes += count as u64;
+        let mut plain = std::mem::take(&mut ctx.plain);
+        if self.secure.is_some() {
+            self.open_records(count, &mut plain, now, ctx)?;
+        }
+        let result = self.responses(count, &plain, now, ctx);
+        ctx.plain = plain;
+        result.map(|()| Some(count))
+    }
+
+    /// Opens the records just read, answers what the protocol wants, and sends the first requests after the handshake.
+    fn open_records(
+        &mut self,
+        count: usize,
+        plain: &mut Vec<u8>,
+        now: Instant,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
+        let Some(secure) = &mut self.secure else { return Ok(()) };
+        plain.clear();
+        let was_established = secure.is_established();
+        let mut out = std::mem::take(&mut ctx.sealed);
+        out.clear();
+        let opened = secure.receive(&mut ctx.buffer[..count], plain, &mut out);
+        let begins = secure.is_established() && !was_established;
+        let sent = if out.is_empty() { Ok(()) } else { self.send(&out) };
+        ctx.sealed = out;
+        opened.map_err(End::from).and(sent)?;
+        if begins { self.fill(now, ctx) } else { Ok(()) }
+    }
+
+    /// The responses in what was read, and the requests that follow them.
+    #[inline]
+    fn responses(
+        &mut self,
+        count: usize,
+        plain: &[u8],
+        now: Instant,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
         let is_open_loop = ctx.is_open_loop();
-        let mut input = &ctx.buffer[..count];
+        let mut input = if self.secure.is_some() { plain } else { &ctx.buffer[..count] };
         let mut answered = false;
         while !input.is_empty() {
             let Some(waiting) = self.in_flight.front() else {
@@ -204,7 +265,7 @@ impl Open {
             self.opened(ctx);
             self.fill(now, ctx)?;
         }
-        Ok(Some(count))
+        Ok(())
     }
 
     /// Sends as many requests as the pipeline depth and the allowances leave room for.
@@ -223,7 +284,11 @@ impl Open {
         if count == 1 {
             let target = ctx.next_target(self.site);
             self.in_flight.push_back(InFlight { target, due: now, sent: now });
-            return self.send(&ctx.targets[target].request);
+            let request = &ctx.targets[target].request;
+            return match self.secure {
+                None => self.send(request),
+                Some(_) => self.seal(request, &mut ctx.sealed),
+            };
         }
         let mut batch = std::mem::take(&mut ctx.batch);
         batch.clear();
@@ -232,9 +297,19 @@ impl Open {
             self.in_flight.push_back(InFlight { target, due: now, sent: now });
             batch.extend_from_slice(&ctx.targets[target].request);
         }
-        let sent = self.send(&batch);
+        let sent = match self.secure {
+            None => self.send(&batch),
+            Some(_) => self.seal(&batch, &mut ctx.sealed),
+        };
         ctx.batch = batch;
         sent
+    }
+
+    fn seal(&mut self, bytes: &[u8], room: &mut Vec<u8>) -> Result<(), End> {
+        let Some(secure) = &mut self.secure else { return Ok(()) };
+        room.clear();
+        secure.seal(bytes, room)?;
+        self.send(room)
     }
 
     /// Sends the request that has waited longest, if this connection is free and there is one.
@@ -245,7 +320,11 @@ impl Open {
         let Some(due) = ctx.waiting.pop_front() else { return Ok(()) };
         let target = ctx.next_target(self.site);
         self.in_flight.push_back(InFlight { target, due, sent: now });
-        self.send(&ctx.targets[target].request)
+        let request = &ctx.targets[target].request;
+        match self.secure {
+            None => self.send(request),
+            Some(_) => self.seal(request, &mut ctx.sealed),
+        }
     }
 
     /// Sends bytes, or keeps what the socket does not take.
@@ -282,6 +361,7 @@ impl Open {
     fn conclude(&mut self, result: Result<(), End>, ctx: &mut Context<'_>) -> Turn {
         match result {
             Err(end) => self.finish(end, ctx),
+            Ok(()) if self.secure.as_ref().is_some_and(|secure| !secure.is_established()) => Turn::Wait,
             Ok(()) if self.in_flight.is_empty() && ctx.is_open_loop() => Turn::Free,
             Ok(()) if self.in_flight.is_empty() => Turn::Settled,
             Ok(()) => Turn::Wait,

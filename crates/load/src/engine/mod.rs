@@ -4,6 +4,7 @@
 
 mod conn;
 mod dial;
+mod secure;
 mod worker;
 
 use std::io;

@@ -58,6 +58,10 @@ pub struct Context<'a> {
     pub caches: Vec<HeadCache>,
     /// The read buffer.
     pub buffer: Box<[u8]>,
+    /// Responses as they come out of records.
+    pub plain: Vec<u8>,
+    /// Room to seal requests in.
+    pub sealed: Vec<u8>,
     /// Room to put pipelined requests together.
     pub batch: Vec<u8>,
     /// The counted part.
@@ -103,6 +107,8 @@ impl<'a> Context<'a> {
             targets: plan.sites.iter().flat_map(|site| &site.targets).collect(),
             caches: (0..first).map(|_| HeadCache::default()).collect(),
             buffer: vec![0; BUFFER_BYTES].into(),
+            plain: Vec::new(),
+            sealed: Vec::new(),
             batch: Vec::new(),
             stats: Stats::default(),
             responses: 0,
@@ -474,7 +480,7 @@ impl<'a> Worker<'a> {
         self.ctx.stats.connects += 1;
         let index = slot * self.share.of + self.share.index;
         let mut open = Open::new(socket, index % self.shared.plan.sites.len(), allowance);
-        let turn = open.begin(&mut self.ctx);
+        let turn = open.begin(self.shared.plan.tls.as_ref(), &mut self.ctx);
         self.slots[slot] = Slot::Open(open);
         self.after(slot, turn);
     }

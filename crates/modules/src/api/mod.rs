@@ -1,10 +1,8 @@
 //! `api`: the state of the server as JSON, and its upstreams changed while it runs — in the shape of nginx Plus's API.
 
-pub mod json;
 mod servers;
 mod upstreams;
 
-use crate::json_object;
 use crate::upstream::Upstream;
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_http::Method;
@@ -16,7 +14,7 @@ use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::text::Text;
-use json::Json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -90,9 +88,9 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// What a call comes to.
 pub(crate) enum Answer {
-    Found(Json),
+    Found(Value),
     /// 201, with what was made.
-    Created(Json),
+    Created(Value),
     Failed(u16, &'static str, String),
 }
 
@@ -141,11 +139,11 @@ fn respond(r: &mut Request, answer: Answer) -> Flow {
         Answer::Found(json) => (200, json),
         Answer::Created(json) => (201, json),
         Answer::Failed(status, code, text) => {
-            let error = json_object! { "status": u32::from(status), "text": text, "code": code };
-            (status, Json::Object(vec![("error".into(), error)]))
+            let error = json!({ "status": status, "text": text, "code": code });
+            (status, json!({ "error": error }))
         }
     };
-    r.resp.text(status, Text::Static(b"application/json"), json.render());
+    r.resp.text(status, Text::Static(b"application/json"), json.to_string());
     r.resp.set("Cache-Control", "no-cache");
     Flow::Done
 }
@@ -164,16 +162,15 @@ const VERSIONS: std::ops::RangeInclusive<u32> = 1..=9;
 fn look(r: &Request, prefix: &[u8]) -> Answer {
     let (version, parts) = path(r, prefix);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let list =
-        |names: &[&str]| Answer::Found(Json::List(names.iter().map(|name| Json::from(*name)).collect()));
+    let list = |names: &[&str]| Answer::Found(json!(names));
     match (version, parts.as_slice()) {
-        (None, _) => Answer::Found(Json::List(VERSIONS.map(Json::from).collect())),
+        (None, _) => Answer::Found(VERSIONS.collect()),
         (Some(version), _) if !VERSIONS.contains(&version) => {
             Answer::Failed(404, "UnknownVersion", "unknown version".into())
         }
         (_, []) => list(&["nginx", "processes", "connections", "slabs", "http"]),
         (_, ["nginx"]) => Answer::Found(program(r)),
-        (_, ["processes"]) => Answer::Found(json_object! { "respawned": 0u32 }),
+        (_, ["processes"]) => Answer::Found(json!({ "respawned": 0 })),
         (_, ["connections"]) => Answer::Found(connections(r)),
         (_, ["slabs"]) => Answer::Found(zones(r)),
         (_, ["slabs", name]) => zones(r)
@@ -215,9 +212,9 @@ fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstre
     }
 }
 
-fn program(r: &Request) -> Json {
+fn program(r: &Request) -> Value {
     let address = r.conn().local().map(|local| local.ip().to_string()).unwrap_or_default();
-    json_object! {
+    json!({
         "version": "1.31.5",
         "build": format!("brisk {}", env!("CARGO_PKG_VERSION")),
         "address": address,
@@ -225,30 +222,30 @@ fn program(r: &Request) -> Json {
         "timestamp": iso(clock::now().mono_ms),
         "pid": std::process::id(),
         "ppid": std::os::unix::process::parent_id(),
-    }
+    })
 }
 
-fn connections(r: &Request) -> Json {
+fn connections(r: &Request) -> Value {
     let totals = r.thread.shared.totals();
-    json_object! {
+    json!({
         "accepted": totals.accepted,
         "dropped": totals.accepted.saturating_sub(totals.handled),
         "active": totals.reading + totals.writing,
         "idle": totals.waiting(),
-    }
+    })
 }
 
-fn requests(r: &Request) -> Json {
+fn requests(r: &Request) -> Value {
     let totals = r.thread.shared.totals();
-    json_object! { "total": totals.requests, "current": totals.writing }
+    json!({ "total": totals.requests, "current": totals.writing })
 }
 
 /// Zones and how large they may become. They are no memory of fixed size, so there are no pages to be counted.
-fn zones(r: &Request) -> Json {
+fn zones(r: &Request) -> Value {
     let zone = |zone: &Arc<brisk_server::zone::Zone>| {
-        (zone.name.to_string(), json_object! { "bytes": zone.bytes, "used_by": zone.module })
+        (zone.name.to_string(), json!({ "bytes": zone.bytes, "used_by": zone.module }))
     };
-    Json::Object(r.snap().zones.iter().map(zone).collect())
+    r.snap().zones.iter().map(zone).collect()
 }
 
 /// A monotonic time as the date that it was.

@@ -1,6 +1,5 @@
 //! Servers of upstreams added, changed and removed.
 
-use super::json::Json;
 use super::upstreams::{find, server, servers, unknown, unknown_server};
 use super::{Answer, upstreams};
 use crate::upstream::{Upstream, place};
@@ -9,6 +8,7 @@ use brisk_conf::value;
 use brisk_http::Method;
 use brisk_net::clock;
 use brisk_server::request::Request;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Servers that one upstream may have.
@@ -24,7 +24,7 @@ pub(super) fn change(r: &Request, parts: &[&str], body: &[u8]) -> Done {
         (Method::Post, [_, "servers"]) => add(upstream, body),
         (Method::Patch, [_, "servers", id]) => patch(upstream, id, body),
         (Method::Delete, [_, "servers", id]) => remove(upstream, id),
-        (Method::Delete, [_]) => Ok((Answer::Found(Json::Object(Vec::new())), reset(upstream))),
+        (Method::Delete, [_]) => Ok((Answer::Found(json!({})), reset(upstream))),
         (_, [_] | [_, "servers"] | [_, "servers", _]) => Err(Answer::wrong_method()),
         _ => Err(Answer::not_found()),
     }
@@ -48,8 +48,8 @@ struct Parameters {
 }
 
 fn parameters(body: &[u8]) -> Result<Parameters, Answer> {
-    let json = Json::parse(body);
-    let Some(members) = json.as_ref().and_then(Json::members) else {
+    let json = serde_json::from_slice::<Value>(body).ok();
+    let Some(members) = json.as_ref().and_then(Value::as_object) else {
         return Err(Answer::Failed(415, "JsonError", "json error".into()));
     };
     let mut found = Parameters { server: None, service: None, backup: None, change: Change::default() };
@@ -59,19 +59,14 @@ fn parameters(body: &[u8]) -> Result<Parameters, Answer> {
     Ok(found)
 }
 
-fn parameter(found: &mut Parameters, name: &str, value: &Json) -> Result<(), Answer> {
+fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), Answer> {
     let wrong = || bad(format!("invalid \"{name}\" parameter value"));
-    let number = || match value {
-        Json::Number(count) => u32::try_from(*count).map_err(|_| wrong()),
-        _ => Err(wrong()),
-    };
-    let flag = || if let Json::Bool(flag) = value { Ok(*flag) } else { Err(wrong()) };
-    let text = || if let Json::Text(text) = value { Ok(text.as_str()) } else { Err(wrong()) };
+    let number = || value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or_else(wrong);
+    let flag = || value.as_bool().ok_or_else(wrong);
+    let text = || value.as_str().ok_or_else(wrong);
     let time = |whole: bool| match value {
-        Json::Number(secs) => {
-            u64::try_from(*secs).ok().and_then(|s| s.checked_mul(if whole { 1 } else { 1000 }))
-        }
-        Json::Text(text) => value::parse_time(text.as_bytes(), whole),
+        Value::Number(secs) => secs.as_u64().and_then(|s| s.checked_mul(if whole { 1 } else { 1000 })),
+        Value::String(text) => value::parse_time(text.as_bytes(), whole),
         _ => None,
     };
     let change = &mut found.change;
@@ -90,11 +85,8 @@ fn parameter(found: &mut Parameters, name: &str, value: &Json) -> Result<(), Ans
         "route" => change.route = Some(Some(text()?).filter(|text| !text.is_empty()).map(Into::into)),
         "down" | "drain" => {
             let admin = if name == "down" { Admin::Down } else { Admin::Drain };
-            match flag()? {
-                true => change.admin = Some(admin),
-                // The other flag of the same document is not undone.
-                false => change.admin = change.admin.or(Some(Admin::Up)),
-            }
+            // The other flag of the same document is not undone.
+            change.admin = if flag()? { Some(admin) } else { change.admin.or(Some(Admin::Up)) };
         }
         "id" | "host" | "parent" => return Err(bad(format!("parameter \"{name}\" cannot be set"))),
         _ => return Err(bad(format!("unknown parameter \"{name}\""))),
@@ -142,9 +134,9 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     if have.iter().any(|have| have.spec.server == spec.server && have.spec.backup == spec.backup) {
         return Err(Answer::Failed(409, "UpstreamServerExists", format!("server \"{address}\" exists")));
     }
-    let id = group.add(spec);
+    let id = upstream.add_server(spec);
     let made = group.servers().into_iter().find(|server| server.id == id);
-    let json = made.map_or(Json::Null, |made| server(&made));
+    let json = made.map_or(Value::Null, |made| server(&made));
     Ok((Answer::Created(json), upstream))
 }
 
@@ -172,7 +164,7 @@ fn patch(upstream: Arc<Upstream>, id: &str, body: &[u8]) -> Done {
     }
     upstream.group().change(own, &parameters.change, clock::mono_ms()).map_err(|_| unknown_server(id))?;
     let changed = upstream.group().servers().into_iter().find(|server| server.id == own);
-    let json = changed.map_or(Json::Null, |changed| upstreams::server(&changed));
+    let json = changed.map_or(Value::Null, |changed| upstreams::server(&changed));
     Ok((Answer::Found(json), upstream))
 }
 

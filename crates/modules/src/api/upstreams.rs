@@ -1,13 +1,12 @@
 //! Upstreams, their peers and servers, as JSON.
 
-use super::json::Json;
 use super::{Answer, iso};
-use crate::json_object;
 use crate::upstream::{Registry, Upstream};
-use brisk_balance::{Admin, PeerStatus, ServerStatus};
+use brisk_balance::{Admin, PeerStatus, ServerStatus, Stats};
 use brisk_net::clock;
 use brisk_server::request::Request;
 use brisk_upstream::backend::Backend as _;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +36,7 @@ pub(super) fn look(r: &Request, parts: &[&str]) -> Answer {
     match parts {
         [] => {
             let each = |upstream: &Arc<Upstream>| (upstream.name().to_string(), one(upstream));
-            Answer::Found(Json::Object(all(r).iter().map(each).collect()))
+            Answer::Found(all(r).iter().map(each).collect())
         }
         [name] => find(r, name).map_or_else(unknown, |upstream| Answer::Found(one(&upstream))),
         [name, "servers"] => find(r, name).map_or_else(unknown, |upstream| Answer::Found(servers(&upstream))),
@@ -50,87 +49,86 @@ pub(super) fn look(r: &Request, parts: &[&str]) -> Answer {
     }
 }
 
-fn one(upstream: &Upstream) -> Json {
+fn one(upstream: &Upstream) -> Value {
     let group = upstream.group();
-    let peers = group.peers(clock::mono_ms()).iter().map(peer).collect();
-    let mut members = vec![
-        ("peers".to_string(), Json::List(peers)),
-        ("keepalive".into(), Json::from(upstream.idle().load(Ordering::Relaxed) as u64)),
-        ("zombies".into(), Json::from(0u32)),
-    ];
+    let peers: Vec<Value> = group.peers(clock::mono_ms()).iter().map(peer).collect();
+    let mut json = json!({
+        "peers": peers,
+        "keepalive": upstream.idle().load(Ordering::Relaxed),
+        "zombies": 0,
+    });
     if let Some(zone) = upstream.zone_name() {
-        members.push(("zone".into(), Json::from(zone)));
+        json["zone"] = zone.into();
     }
     if let Some(max) = upstream.queue_max() {
-        let queue = json_object! { "size": group.waiting() as u64, "max_size": max as u64 };
-        members.push(("queue".into(), queue));
+        json["queue"] = json!({ "size": group.waiting(), "max_size": max });
     }
-    Json::Object(members)
+    json
 }
 
-fn peer(peer: &PeerStatus) -> Json {
+fn peer(peer: &PeerStatus) -> Value {
     let (info, stats) = (&peer.info, &peer.info.stats);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let mut members = vec![
-        ("id".to_string(), Json::from(info.id)),
-        ("server".into(), Json::from(&*info.name)),
-        ("name".into(), Json::from(&*info.server)),
-        ("backup".into(), Json::from(info.backup)),
-        ("weight".into(), Json::from(peer.weight)),
-        ("state".into(), Json::from(peer.state.as_str())),
-        ("active".into(), Json::from(peer.active)),
-    ];
-    let mut add = |name: &str, value: Json| members.push((name.to_string(), value));
-    if peer.max_conns > 0 {
-        add("max_conns", Json::from(peer.max_conns));
-    }
-    add("requests", Json::from(count(&stats.requests)));
-    for (name, time) in [("header_time", peer.header_ms), ("response_time", peer.response_ms)] {
-        if let Some(time) = time {
-            add(name, Json::from(time));
+    let mut json = json!({
+        "id": info.id,
+        "server": *info.name,
+        "name": *info.server,
+        "backup": info.backup,
+        "weight": peer.weight,
+        "state": peer.state.as_str(),
+        "active": peer.active,
+        "requests": count(&stats.requests),
+        "responses": responses(stats),
+        "sent": count(&stats.sent_bytes),
+        "received": count(&stats.received_bytes),
+        "fails": count(&stats.fails),
+        "unavail": count(&stats.unavail),
+        "health_checks": {
+            "checks": count(&stats.checks),
+            "fails": count(&stats.check_fails),
+            "unhealthy": count(&stats.unhealthy),
+        },
+        "downtime": peer.downtime_ms,
+    });
+    let max_conns = (peer.max_conns > 0).then_some(u64::from(peer.max_conns));
+    let numbers =
+        [("max_conns", max_conns), ("header_time", peer.header_ms), ("response_time", peer.response_ms)];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            json[name] = number.into();
         }
     }
-    let classes = stats.responses.iter().enumerate();
-    let mut responses: Vec<_> =
-        classes.map(|(at, class)| (format!("{}xx", at + 1), Json::from(count(class)))).collect();
-    responses.push(("total".into(), Json::from(stats.responses.iter().map(count).sum::<u64>())));
-    add("responses", Json::Object(responses));
-    add("sent", Json::from(count(&stats.sent_bytes)));
-    add("received", Json::from(count(&stats.received_bytes)));
-    add("fails", Json::from(count(&stats.fails)));
-    add("unavail", Json::from(count(&stats.unavail)));
-    let mut checks = json_object! {
-        "checks": count(&stats.checks),
-        "fails": count(&stats.check_fails),
-        "unhealthy": count(&stats.unhealthy),
-    };
-    if let (Json::Object(checks), Some(passed)) = (&mut checks, peer.last_check_passed) {
-        checks.push(("last_passed".into(), Json::from(passed)));
+    if let Some(passed) = peer.last_check_passed {
+        json["health_checks"]["last_passed"] = passed.into();
     }
-    add("health_checks", checks);
-    add("downtime", Json::from(peer.downtime_ms));
-    if let Some(since) = peer.down_since_ms {
-        add("downstart", Json::from(iso(since)));
+    for (name, time) in [("downstart", peer.down_since_ms), ("selected", peer.selected_ms)] {
+        if let Some(time) = time {
+            json[name] = iso(time).into();
+        }
     }
-    if let Some(at) = peer.selected_ms {
-        add("selected", Json::from(iso(at)));
-    }
-    Json::Object(members)
+    json
 }
 
-pub(super) fn servers(upstream: &Upstream) -> Json {
-    Json::List(upstream.group().servers().iter().map(server).collect())
+/// Answers by class.
+fn responses(stats: &Stats) -> Value {
+    let counts = stats.responses.each_ref().map(|class| class.load(Ordering::Relaxed));
+    let classes = counts.iter().enumerate().map(|(at, count)| (format!("{}xx", at + 1), *count));
+    classes.chain([("total".to_string(), counts.iter().sum())]).collect()
 }
 
-pub(super) fn server(server: &ServerStatus) -> Json {
+pub(super) fn servers(upstream: &Upstream) -> Value {
+    upstream.group().servers().iter().map(server).collect()
+}
+
+pub(super) fn server(server: &ServerStatus) -> Value {
     let spec = &server.spec;
     let slow_start = match spec.slow_start_ms {
         ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
         ms => format!("{ms}ms"),
     };
-    let mut json = json_object! {
+    let mut json = json!({
         "id": server.id,
-        "server": &*spec.server,
+        "server": *spec.server,
         "weight": spec.weight,
         "max_conns": spec.max_conns,
         "max_fails": spec.max_fails,
@@ -138,19 +136,17 @@ pub(super) fn server(server: &ServerStatus) -> Json {
         "slow_start": slow_start,
         "route": spec.route.as_deref().unwrap_or_default(),
         "backup": spec.backup,
-        "down": spec.admin == Admin::Down,
-    };
-    let Json::Object(members) = &mut json else { return json };
+        "down": spec.admin == Admin::Down,});
     if spec.admin == Admin::Drain {
-        members.push(("drain".into(), Json::from(true)));
+        json["drain"] = true.into();
     }
     for (name, text) in [("host", &spec.host), ("service", &spec.service)] {
         if let Some(text) = text {
-            members.push((name.into(), Json::from(&**text)));
+            json[name] = Value::from(&**text);
         }
     }
     if let Some(parent) = server.parent {
-        members.push(("parent".into(), Json::from(parent)));
+        json["parent"] = parent.into();
     }
     json
 }

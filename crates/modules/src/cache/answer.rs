@@ -8,10 +8,12 @@ use brisk_cachepolicy::partial::{self, Serve};
 use brisk_cachepolicy::reuse::Mode;
 use brisk_cachepolicy::vary;
 use brisk_http::HeaderId;
+use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::file;
 use brisk_net::watch::Watch;
+use brisk_server::connection::Peer;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
@@ -131,9 +133,10 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
         let part = partial::Part { start, end, total };
         r.resp.set("Content-Range", part.content_range());
     }
+    tell(rules, r);
     if rules.mode == Mode::Rfc9111 {
         add_age(r, &head, object, now);
-        add_cache_status(r);
+        answer_condition(r, &head);
     }
     note_purity(r, object, now);
     flow
@@ -157,8 +160,43 @@ fn add_age(r: &mut Request, head: &BackendHead, object: &Object, now: i64) {
     }
 }
 
-/// `Cache-Status` behind those of other caches (RFC 9211 §2).
-pub fn add_cache_status(r: &mut Request) {
+/// RFC 9111 §4.3.2, where it differs from what nginx makes of conditions: `If-None-Match` alone counts if it is there, an
+/// older time matches, and without `Last-Modified` the answer's date counts.
+fn answer_condition(r: &mut Request, head: &BackendHead) {
+    if r.resp.status != 200 || r.head.has(HeaderId::IfMatch) || r.head.has(HeaderId::IfUnmodifiedSince) {
+        return;
+    }
+    let if_none_match = r.header(HeaderId::IfNoneMatch);
+    let since = r.header(HeaderId::IfModifiedSince).filter(|_| if_none_match.is_none());
+    let conditions = Preconditions { if_none_match, if_modified_since: since, ..Preconditions::default() };
+    let date = || head.get(HeaderId::Date).and_then(brisk_http::date::parse_http_date);
+    let validators =
+        Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified.or_else(date) };
+    let has_any = if_none_match.is_some() || since.is_some();
+    if has_any && conditional::evaluate(&conditions, &validators, ImsMode::Before) == Outcome::NotModified {
+        r.resp.status = 304;
+        r.resp.content_type = None;
+        r.resp.content_length = None;
+        r.resp.content_encoding = None;
+        r.resp.allow_ranges = false;
+        r.resp.body = Body::Empty;
+    }
+}
+
+/// What `brisk cache why` sends.
+const WHY: &[u8] = b"brisk-cache-status";
+
+/// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for those on this machine who ask.
+pub fn tell(rules: &Rules, r: &mut Request) {
+    let asks = r.header(HeaderId::Pragma) == Some(WHY);
+    let is_near = || match r.conn.as_ref().map(|conn| conn.peer) {
+        Some(Peer::Ip(address)) => address.ip().to_canonical().is_loopback(),
+        Some(_) => true,
+        None => false,
+    };
+    if rules.mode != Mode::Rfc9111 && !(asks && is_near()) {
+        return;
+    }
     if let Some(text) = Note::of(r).cache_status() {
         r.resp.add("Cache-Status", text);
     }
@@ -176,7 +214,7 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
 }
 
 /// A part of the stored body.
-fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
+pub fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
     if range.is_empty() {
         return Ok(Body::Empty);
     }

@@ -5,11 +5,11 @@ use super::forward::Lookup;
 use super::note::{Note, Status};
 use brisk_cachepolicy::cache_status::Forwarded;
 use brisk_server::request::Request;
-use brisk_server::subrequest;
+use brisk_server::subrequest::Again;
 
 /// Asks the back end in a task of its own, with a copy of the request that no client waits for.
 pub fn start(lookup: &Lookup, r: &Request, question: Question) {
-    let mut copy = subrequest::detached(r);
+    let mut copy = Again::of(r).request();
     let note = Note::of(&copy);
     note.key.replace(lookup.note.key.borrow().clone());
     note.set(Status::Expired);

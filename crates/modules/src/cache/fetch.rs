@@ -3,8 +3,8 @@
 use super::answer::{self, with_fields, with_head};
 use super::conf::{Rules, stale};
 use super::forward::Lookup;
-use super::key;
 use super::note::{Status, Validators};
+use super::{join, key};
 use brisk_cache::fill::{Chunk as Stored, Report};
 use brisk_cache::{Digest, Fill, Meta, Object, Reader, Updating};
 use brisk_cachepolicy::partial::Part;
@@ -123,6 +123,13 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
         lookup.note.validators.replace(validators);
         return;
     }
+    if let Some(part) = &question.part
+        && !r.head.has(HeaderId::Range)
+        && let Some(fields) = join::question(part)
+    {
+        ask.fields = fields;
+        return;
+    }
     // A range of something that is not stored is asked for as it is: the whole may be large.
     if is_rfc
         && question.stale.is_none()
@@ -157,8 +164,23 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed)
 }
 
 /// An answer has come.
-fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetched, asked: &Asked) -> Flow {
+fn answered(
+    lookup: Lookup,
+    r: &mut Request,
+    question: Question,
+    mut fetched: Fetched,
+    asked: &Asked,
+) -> Flow {
     let rules = &lookup.caching.rules;
+    if let Some(part) =
+        question.part.as_ref().filter(|_| fetched.head.status == 206 && !r.head.has(HeaderId::Range))
+    {
+        fetched = match join::join(part, fetched) {
+            Ok(whole) => whole,
+            // A part that nobody has asked for, or of something else.
+            Err(_) => return Flow::Status(502),
+        };
+    }
     let status = fetched.head.status;
     lookup.note.forwarded_status.set(Some(status));
     if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale) {
@@ -338,8 +360,8 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored
         {
             r.resp.date = Some(date.to_vec().into());
         }
-        answer::add_cache_status(r);
     }
+    answer::tell(rules, r);
     flow
 }
 
@@ -481,7 +503,9 @@ impl Passing {
 impl BodyStream for Passing {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         let next = self.reader.poll_chunk(cx);
-        if next.is_pending() && std::mem::take(&mut self.unflushed) {
+        // The head leaves before the first piece, and also if the back end has broken off.
+        let waits = matches!(next, Poll::Pending | Poll::Ready(Some(Err(_))));
+        if waits && std::mem::take(&mut self.unflushed) {
             return Poll::Ready(Some(Ok(Chunk::Flush)));
         }
         let piece = match ready!(next) {

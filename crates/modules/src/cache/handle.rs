@@ -35,7 +35,7 @@ impl Caching {
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
         let cache = match self.zones.choose(r) {
             Ok(Some(declared)) => declared.cache().clone(),
-            Ok(None) => return pass(origin, None),
+            Ok(None) => return pass(self.clone(), origin, None),
             Err(name) => {
                 rlog!(r, Error, "cache \"{name}\" not found");
                 return Flow::Status(500);
@@ -49,7 +49,7 @@ impl Caching {
             note.forwarded.set(Some(Forwarded::Method));
             note.detail.set(Some(Refusal::Method.word()));
             let invalidates = self.rules.mode == Mode::Rfc9111;
-            return pass(origin, invalidates.then(|| (self.clone(), cache)));
+            return pass(self.clone(), origin, invalidates.then_some(cache));
         }
         let key = key::of(&self.rules, r, &*origin, None);
         let main = Digest::of(&key);
@@ -124,7 +124,7 @@ impl Caching {
 }
 
 /// Passes a request on without the cache. An answer to an unsafe request makes what is stored doubtful (RFC 9111 §4.4).
-fn pass(origin: Arc<dyn Origin>, invalidates: Option<(Arc<Caching>, Arc<Cache>)>) -> Flow {
+fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<Cache>>) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let fetched = match origin.fetch(r, &Ask::default()).await {
@@ -132,12 +132,16 @@ fn pass(origin: Arc<dyn Origin>, invalidates: Option<(Arc<Caching>, Arc<Cache>)>
                 Err(failed) => return failed.flow(),
             };
             Note::of(r).forwarded_status.set(Some(fetched.head.status));
-            if let Some((caching, cache)) = invalidates {
-                purge::invalidate(&caching.rules, &cache, r, &*origin, &fetched.head);
-                answer::add_cache_status(r);
+            let rules = &caching.rules;
+            if let Some(cache) = invalidates {
+                purge::invalidate(rules, &cache, r, &*origin, &fetched.head);
             }
             r.resp.tunnel = fetched.tunnel;
-            origin.respond(r, &fetched.head, fetched.length, fetched.body)
+            let flow = origin.respond(r, &fetched.head, fetched.length, fetched.body);
+            if matches!(flow, Flow::Done) {
+                answer::tell(rules, r);
+            }
+            flow
         })
     }))
 }

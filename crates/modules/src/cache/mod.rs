@@ -9,6 +9,7 @@ mod conf;
 mod fetch;
 mod forward;
 mod handle;
+mod join;
 mod key;
 mod note;
 mod path;
@@ -18,7 +19,7 @@ mod rows;
 mod tests;
 mod variables;
 
-pub use conf::{Conf, check};
+pub use conf::Conf;
 pub use handle::Caching;
 
 use brisk_server::conf::Cx;
@@ -26,10 +27,10 @@ use brisk_server::module::Module;
 use std::sync::Arc;
 
 /// Whose directives, as [`Conf`]'s parameter.
-pub const PROXY: usize = 0;
-pub const FASTCGI: usize = 1;
-pub const SCGI: usize = 2;
-pub const UWSGI: usize = 3;
+const PROXY: usize = 0;
+const FASTCGI: usize = 1;
+const SCGI: usize = 2;
+const UWSGI: usize = 3;
 
 /// The names before `_cache`, by number.
 const PREFIXES: [&str; 4] = ["proxy", "fastcgi", "scgi", "uwsgi"];
@@ -67,9 +68,30 @@ pub static UWSGI_MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-/// The cache of a location, if it has one: for the `install` of a `*_pass` module.
-pub fn caching<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
+/// The cache of a location, if it has one: for the `install` of the `*_pass` module with this prefix.
+pub fn caching(cx: &Cx<'_, '_>, prefix: &str) -> Option<Arc<Caching>> {
+    match prefix {
+        "proxy" => caching_of::<PROXY>(cx),
+        "fastcgi" => caching_of::<FASTCGI>(cx),
+        "scgi" => caching_of::<SCGI>(cx),
+        "uwsgi" => caching_of::<UWSGI>(cx),
+        _ => None,
+    }
+}
+
+fn caching_of<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
     let rules = &cx.conf_of::<Conf<P>>().rules;
     let zones = rules.zone.resolve(cx)?;
     Some(Arc::new(Caching::new(rules.clone(), zones, P == PROXY)))
+}
+
+/// For the `finish` of a `*_pass` module: warns of what concerns both. `passes`: the block passes its requests on.
+pub fn check(cx: &mut Cx<'_, '_>, prefix: &str, passes: bool) {
+    match prefix {
+        "proxy" => conf::check::<PROXY>(cx, passes),
+        "fastcgi" => conf::check::<FASTCGI>(cx, passes),
+        "scgi" => conf::check::<SCGI>(cx, passes),
+        "uwsgi" => conf::check::<UWSGI>(cx, passes),
+        _ => {}
+    }
 }

@@ -154,7 +154,7 @@ impl Draft {
                     Duration::from_secs(value::seconds(&inner).map_err(|_| named("inactive"))?);
             }
             "max_size" => {
-                self.settings.bytes_max = Some(value::offset(&inner).map_err(|_| named("max_size"))?)
+                self.settings.bytes_max = Some(value::offset(&inner).map_err(|_| named("max_size"))?);
             }
             "min_free" => self.settings.min_free = value::offset(&inner).map_err(|_| named("min_free"))?,
             "memory" => {

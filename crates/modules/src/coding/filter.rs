@@ -38,15 +38,20 @@ impl Offer {
     }
 }
 
-/// Puts the filter into the plan, if any coding is on.
-pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+/// The codings that are on, in the order of preference, and who may have them.
+pub fn offers(cx: &Cx<'_, '_>) -> (Vec<Offer>, Rules) {
     let (gzip, brotli, zstd) =
         (cx.conf_of::<gzip::Conf>(), cx.conf_of::<brotli::Conf>(), cx.conf_of::<zstd::Conf>());
-    // In the order of preference.
-    let offers: Vec<Offer> = [zstd.offer(), brotli.offer(), gzip.offer()].into_iter().flatten().collect();
+    let offers = [zstd.offer(), brotli.offer(), gzip.offer()].into_iter().flatten().collect();
+    (offers, gzip.rules.clone())
+}
+
+/// Puts the filter into the plan, if any coding is on.
+pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let (offers, rules) = offers(cx);
     if !offers.is_empty() {
         // What an answer depends on is noted when it is known that it could be compressed.
-        let filter = Compress { offers: offers.into(), rules: gzip.rules.clone() };
+        let filter = Compress { offers: offers.into(), rules };
         plan.add_filter(Stage::Coding, Purity::Pure, Arc::new(filter));
     }
 }

@@ -13,3 +13,6 @@ pub mod precompressed;
 pub mod rules;
 mod stream;
 pub mod zstd;
+
+pub use filter::{Offer, offers};
+pub use rules::{Rules, weaken_etag};

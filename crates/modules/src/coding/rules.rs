@@ -159,7 +159,8 @@ impl Rules {
 
     /// Says `Vary: Accept-Encoding`, if so configured: the response could have been another one.
     pub fn set_vary(&self, resp: &mut Response) {
-        if self.vary {
+        let is_said = resp.vary.as_deref().is_some_and(|vary| *vary == *crate::dictionary::VARY.as_bytes());
+        if self.vary && !is_said {
             resp.vary = Some(Text::from("Accept-Encoding"));
         }
     }
@@ -168,15 +169,17 @@ impl Rules {
     pub fn preference(&self, r: &mut Request) -> Preference {
         r.depends_on(Purity::ByEncoding);
         let none = Preference::default();
-        // What a subrequest gives becomes part of another response.
-        if r.depth > 0 || r.head.version < self.version {
-            return none;
-        }
         let accepted = r.header(HeaderId::AcceptEncoding).map(Preference::parse).unwrap_or_default();
-        if accepted == none || (r.head.has(HeaderId::Via) && !self.allows_proxy(r)) || self.is_disabled(r) {
-            return none;
-        }
-        accepted
+        if accepted == none || !self.permits(r) { none } else { accepted }
+    }
+
+    /// Whether the response may have any coding, whatever the client accepts.
+    pub fn permits(&self, r: &mut Request) -> bool {
+        // What a subrequest gives becomes part of another response.
+        r.depth == 0
+            && r.head.version >= self.version
+            && (!r.head.has(HeaderId::Via) || self.allows_proxy(r))
+            && !self.is_disabled(r)
     }
 
     /// `gzip_proxied`, in nginx's order: `Expires` decides before `Cache-Control`, that before the validators.

@@ -90,7 +90,12 @@ pub struct Coded {
     flush: bool,
     in_a_row: u32,
     sizes: Rc<Sizes>,
+    /// Output that waits for more, as long as there is some at once: encoders give their first bytes apart.
+    held: Vec<u8>,
 }
+
+/// Less output than this waits for more.
+const OUTPUT_BYTES_MIN: usize = 4096;
 
 impl Coded {
     pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {
@@ -102,6 +107,7 @@ impl Coded {
             flush: false,
             in_a_row: 0,
             sizes,
+            held: Vec::new(),
         })
     }
 
@@ -146,6 +152,13 @@ impl Coded {
         Ok(out)
     }
 
+    /// What was held back, as a chunk.
+    fn release(&mut self) -> Poll<Option<io::Result<Chunk>>> {
+        let out = std::mem::take(&mut self.held);
+        self.sizes.add(0, out.len());
+        Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into())))))
+    }
+
     /// One step: what there is to send, if anything.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         if let Work::Away(job) = &mut self.work {
@@ -188,20 +201,25 @@ impl Coded {
 impl BodyStream for Coded {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
+            let is_over = matches!(self.work, Work::Over);
+            let is_due = self.flush || is_over || self.held.len() >= OUTPUT_BYTES_MIN;
+            if is_due && !self.held.is_empty() {
+                return self.release();
+            }
             if std::mem::take(&mut self.flush) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
-            if matches!(self.work, Work::Over) {
+            if is_over {
                 return Poll::Ready(None);
             }
-            match ready!(self.poll_step(cx)) {
-                Ok(out) if out.is_empty() => {}
-                Ok(out) => {
-                    self.sizes.add(0, out.len());
-                    return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into())))));
-                }
-                Err(error) => {
+            match self.poll_step(cx) {
+                Poll::Pending if self.held.is_empty() => return Poll::Pending,
+                Poll::Pending => return self.release(),
+                Poll::Ready(Ok(out)) if self.held.is_empty() => self.held = out,
+                Poll::Ready(Ok(out)) => self.held.extend_from_slice(&out),
+                Poll::Ready(Err(error)) => {
                     self.work = Work::Over;
+                    self.held.clear();
                     return Poll::Ready(Some(Err(error)));
                 }
             }

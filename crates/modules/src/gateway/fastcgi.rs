@@ -2,7 +2,6 @@
 
 use super::records::{FastCgi, Question};
 use super::{Conf, Location, Own};
-use crate::cache;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_gateway::fastcgi::RequestWriter;
 use brisk_http::Method;
@@ -28,7 +27,7 @@ pub static MODULE: Module = Module {
     rows: ROWS,
     variables: VARIABLES,
     conf: Conf::<Fast>::new,
-    finish: Some(super::finish::<Fast, { cache::FASTCGI }>),
+    finish: Some(super::finish::<Fast>),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -163,7 +162,7 @@ fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    super::install::<Fast, { cache::FASTCGI }>(cx, plan);
+    super::install::<Fast>(cx, plan);
     let own = &cx.conf_of::<Conf<Fast>>().own;
     if own.split.is_some() || !own.index.is_empty() {
         plan.put(Arc::new(Script { index: own.index.clone(), split: own.split.clone() }));

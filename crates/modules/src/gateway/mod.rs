@@ -107,8 +107,8 @@ fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
-/// Checks what several directives say together. `P` is the module's number for the cache.
-fn finish<O: Own, const P: usize>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+/// Checks what several directives say together.
+fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::MAIN {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn finish<O: Own, const P: usize>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cx.writes_into(folder.path.as_ref());
         cx.reads_bodies();
     }
-    cache::check::<P>(cx, passes);
+    cache::check(cx, O::PREFIX, passes);
     Ok(())
 }
 
@@ -133,7 +133,7 @@ struct Location<O> {
     own: O,
 }
 
-fn install<O: Own, const P: usize>(cx: &Cx<'_, '_>, plan: &mut Plan)
+fn install<O: Own>(cx: &Cx<'_, '_>, plan: &mut Plan)
 where
     Location<O>: Protocol,
 {
@@ -145,7 +145,7 @@ where
     let engine = Arc::new(Engine::new(location));
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
-    plan.content = Some(match cache::caching::<P>(cx) {
+    plan.content = Some(match cache::caching(cx, O::PREFIX) {
         Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
         // What is stored and fresh follows from the target alone; what is asked for does not.
         None => {

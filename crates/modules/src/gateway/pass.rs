@@ -58,7 +58,7 @@ impl Pass {
                 peers(r, without_scheme(&text, scheme))?
             }
         };
-        Ok(Target { peers, scheme, uri: Vec::new(), way: () })
+        Ok(Target { peers, tls: None, scheme, uri: Vec::new(), way: () })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
-use crate::cache;
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_gateway::scgi::RequestWriter;
 use brisk_http::{HeaderId, Method};
@@ -20,8 +19,8 @@ pub static MODULE: Module = Module {
     name: "scgi",
     rows: ROWS,
     conf: Conf::<Scgi>::new,
-    finish: Some(super::finish::<Scgi, { cache::SCGI }>),
-    install: Some(super::install::<Scgi, { cache::SCGI }>),
+    finish: Some(super::finish::<Scgi>),
+    install: Some(super::install::<Scgi>),
     ..Module::EMPTY
 };
 

@@ -2,7 +2,6 @@
 
 use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
-use crate::cache;
 use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
 use brisk_gateway::uwsgi::RequestWriter;
 use brisk_http::{HeaderId, Method};
@@ -21,8 +20,8 @@ pub static MODULE: Module = Module {
     name: "uwsgi",
     rows: ROWS,
     conf: Conf::<Uwsgi>::new,
-    finish: Some(super::finish::<Uwsgi, { cache::UWSGI }>),
-    install: Some(super::install::<Uwsgi, { cache::UWSGI }>),
+    finish: Some(super::finish::<Uwsgi>),
+    install: Some(super::install::<Uwsgi>),
     ..Module::EMPTY
 };
 

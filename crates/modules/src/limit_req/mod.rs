@@ -417,9 +417,7 @@ fn one_lower(level: LogLevel) -> LogLevel {
 fn delay(ms: u64) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            let conn = r.conn.clone();
-            let Some(conn) = conn else { return Flow::Next };
-            if conn.closed_before(sleep(Duration::from_millis(ms))).await {
+            if r.gone_before(sleep(Duration::from_millis(ms))).await {
                 brisk_server::rlog!(r, Info, "client prematurely closed connection");
                 return Flow::Status(499);
             }

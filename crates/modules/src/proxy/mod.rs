@@ -11,6 +11,7 @@ mod tests;
 mod vars;
 
 use crate::cache;
+use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Context, Diag};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
@@ -18,6 +19,7 @@ use brisk_server::module::{Module, ModuleConf};
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
+use brisk_upstream::backend::Passes;
 use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
 use cookie::CookieFlags;
@@ -69,6 +71,8 @@ struct Conf {
     cookie_domains: Arc<Vec<Rewrite>>,
     cookie_paths: Arc<Vec<Rewrite>>,
     cookie_flags: Arc<Vec<CookieFlags>>,
+    /// Made when the block is complete.
+    tls: Option<Arc<PeerTls>>,
 }
 
 impl Default for Conf {
@@ -84,6 +88,7 @@ impl Default for Conf {
             cookie_domains: Arc::default(),
             cookie_paths: Arc::default(),
             cookie_flags: Arc::default(),
+            tls: None,
         }
     }
 }
@@ -117,20 +122,38 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     conf.settings.check("proxy")?;
     let passes = conf.pass.is_some();
+    if conf.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
+        let tls = peer::build::<{ peer::PROXY }>(cx)?;
+        cx.conf::<Conf>().tls = Some(tls);
+    }
     if passes {
         let prefix = cx.global.env.prefix.clone();
-        let folder = conf.settings.temp_path(&prefix);
+        let folder = cx.conf_of::<Conf>().settings.temp_path(&prefix);
         cx.writes_into(folder.path.as_ref());
         cx.reads_bodies();
     }
-    cache::check::<{ cache::PROXY }>(cx, passes);
+    cache::check(cx, "proxy", passes);
     Ok(())
+}
+
+/// For those who ask the location's servers on their own.
+fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
+    let constant =
+        |(name, value): &(Box<[u8]>, Template)| Some((name.to_vec(), value.as_literal()?.to_vec()));
+    Passes {
+        group: fixed.group.id(),
+        tls: conf.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
+        host: fixed.url.host_header.clone().into_bytes(),
+        headers: conf.set_headers.iter().filter_map(constant).collect(),
+        connect_timeout: conf.settings.connect_timeout,
+        read_timeout: conf.settings.read_timeout,
+    }
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(pass) = conf.pass.clone() else { return };
-    let cache = cache::caching::<{ cache::PROXY }>(cx);
+    let cache = cache::caching(cx, "proxy");
     // What is stored and fresh follows from the target alone.
     if cache.is_none() {
         plan.note(Purity::Impure);
@@ -143,12 +166,16 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         (Redirects::Default, Passed::Fixed(url)) => Arc::new(vec![Rewrite::default_of(url, &pass.location)]),
         (Redirects::Default, Passed::Template(_)) => Arc::default(),
     };
+    if let Passed::Fixed(fixed) = &pass.passed {
+        plan.put(Arc::new(passes(&conf, fixed)));
+    }
     plan.put(pass.clone());
     let engine = Arc::new(Engine::new(Http {
         headers: Headers::new(&conf.set_headers, false),
         cached_headers: Headers::new(&conf.set_headers, true),
         redirects,
         pass,
+        tls: conf.tls.clone(),
         conf,
     }));
     plan.content = Some(match cache {

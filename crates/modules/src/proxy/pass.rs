@@ -7,7 +7,7 @@ use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::request::Request;
 use brisk_server::rlog;
-use brisk_server::vars::Template;
+use brisk_server::vars::{Part, Template};
 use brisk_upstream::backend::Backend;
 use brisk_upstream::protocol::Peers;
 use std::sync::Arc;
@@ -121,9 +121,6 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let location = if takes_no_uri { Arc::from(&b""[..]) } else { core.location_text.clone() };
     let passed = if template.is_literal() {
         let url = Url::parse(token.bytes()).map_err(|why| Diag::emerg(token.span, why))?;
-        if url.tls {
-            return Err(Diag::emerg(token.span, "https back ends are not supported (yet)"));
-        }
         if !url.uri.is_empty() && takes_no_uri {
             return Err(Diag::emerg(
                 d.span,
@@ -138,6 +135,19 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     };
     cx.conf::<Conf>().pass = Some(Arc::new(Pass { passed, location }));
     Ok(())
+}
+
+impl Pass {
+    /// Whether back ends are, or may be, spoken to over TLS.
+    pub fn may_be_tls(&self) -> bool {
+        match &self.passed {
+            Passed::Fixed(fixed) => fixed.url.tls,
+            Passed::Template(variable) => match variable.template.parts().first() {
+                Some(Part::Text(text)) => !text.to_ascii_lowercase().starts_with(b"http:"),
+                _ => true,
+            },
+        }
+    }
 }
 
 impl Variable {

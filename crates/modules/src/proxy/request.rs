@@ -4,6 +4,7 @@ use super::headers::{Headers, To};
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, HttpVersion, cookie, redirect};
+use crate::ssl::peer::PeerTls;
 use brisk_http::HeaderId;
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape};
@@ -25,6 +26,8 @@ pub(super) struct Http {
     /// For requests whose answers may be stored.
     pub cached_headers: Headers,
     pub redirects: Arc<Vec<Rewrite>>,
+    /// For `https`.
+    pub tls: Option<Arc<PeerTls>>,
 }
 
 /// What a request needs besides its own.
@@ -74,10 +77,6 @@ impl Protocol for Http {
             }
             Passed::Template(variable) => {
                 evaluated = variable.url(r).map_err(Flow::Status)?;
-                if evaluated.tls {
-                    rlog!(r, Error, "https back ends are not supported (yet)");
-                    return Err(Flow::Status(500));
-                }
                 (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
             }
         }
@@ -92,7 +91,11 @@ impl Protocol for Http {
             (None, None) => method_of(r).to_vec(),
         };
         let way = Way { host: url.host_header.clone().into_bytes(), method, uri: uri.clone() };
-        Ok(Target { peers, scheme: url.scheme(), uri, way })
+        let tls = match &self.tls {
+            Some(tls) if url.tls => Some(tls.of(r, &url.host_header)),
+            _ => None,
+        };
+        Ok(Target { peers, tls, scheme: url.scheme(), uri, way })
     }
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {

@@ -5,8 +5,8 @@ use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
 use brisk_server::conf::Cx;
 use brisk_server::tls::{
-    Cache as CertificateCache, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Verify,
-    ticket_keys,
+    Asking, Cache as CertificateCache, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources,
+    Stapler, Verify, ticket_keys,
 };
 use brisk_server::vars::Template;
 use brisk_tls::{Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, names};
@@ -26,15 +26,21 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     {
         return Ok(());
     }
-    if conf.ocsp != Ocsp::Off {
-        return Err(Diag::global("the \"ssl_ocsp\" directive is not supported yet".to_string())
-            .help("name the authorities' revocation lists with ssl_crl"));
+    if conf.ocsp != Ocsp::Off && conf.verify == Verify::OptionalNoCa {
+        let text = "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"";
+        return Err(Diag::global(text.to_string()));
     }
+    let ocsp = (conf.ocsp != Ocsp::Off).then(|| Asking {
+        leaf: conf.ocsp == Ocsp::Leaf,
+        responder: conf.ocsp_responder.as_ref().map(|token| token.str().to_string()),
+        cache: conf.ocsp_cache.clone(),
+    });
     let trust = trust(cx, &conf)?;
     let context = if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf)?)) };
     let rules = Rules {
         verify: conf.verify,
         trust,
+        ocsp,
         depth: u32::try_from(conf.depth).unwrap_or(u32::MAX),
         reject: conf.reject,
         handshake_timeout: conf.handshake_timeout,
@@ -137,25 +143,33 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
         Cache::Own(number) => Sessions::Own(Arc::new(SessionCache::new(usize::MAX, *number))),
         Cache::Shared(zone) => Sessions::Shared(zone.clone()),
     };
-    staple(cx, conf, &certs)?;
     let mut context = Context::new(certs, options, sessions);
     context.key_log.clone_from(&conf.key_log);
     Ok(context)
 }
 
-/// `ssl_stapling_file`.
-fn staple(cx: &mut Cx<'_, '_>, conf: &Conf, certs: &Certs) -> Result<(), Diag> {
-    let (true, Certs::Fixed(sources)) = (conf.stapling, certs) else { return Ok(()) };
+/// What of `ssl_stapling` concerns a certificate: who asks about it, or the response from a file; and a text that tells
+/// different ones apart.
+fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<(Option<Stapler>, Option<Vec<u8>>, String), Diag> {
+    if !conf.stapling {
+        return Ok((None, None, String::new()));
+    }
     if conf.compression {
         let text = "\"ssl_stapling\" is incompatible with \"ssl_certificate_compression\"";
         return Err(Diag::global(text.to_string()));
     }
-    let Some(token) = &conf.stapling_file else { return Ok(()) };
-    let response = cx.read_file(token)?;
-    for source in &sources.list {
-        source.staple(Some(response.to_vec())).map_err(|why| emerg(token, why))?;
+    if let Some(token) = &conf.stapling_file {
+        let response = cx.read_file(token)?;
+        return Ok((None, Some(response.to_vec()), format!("file {}", token.text())));
     }
-    Ok(())
+    let responder = conf.stapling_responder.as_ref().map(|token| token.str().to_string());
+    let mut issuers = Vec::new();
+    for token in [&conf.trusted, &conf.client_certificate].into_iter().flatten() {
+        let text = cx.read_file(token)?;
+        issuers.extend(brisk_tls::chain(&text).unwrap_or_default());
+    }
+    let id = format!("{responder:?} {} {:?}", conf.stapling_verify, conf.trusted.as_ref().map(Token::str));
+    Ok((Some(Stapler::new(responder, issuers, conf.stapling_verify)), None, id))
 }
 
 /// Sessions are for servers that would have made the same of the handshake: the same certificates and the same rules for
@@ -208,9 +222,11 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         let tokens = conf.certificates.iter().zip(&conf.keys);
         let mut list = Vec::new();
         for (certificate, key) in tokens {
-            list.push(source(cx, certificate, key, &conf.passwords)?);
+            let stapling = stapling(cx, conf)?;
+            list.push(source_with(cx, certificate, key, &conf.passwords, stapling)?);
         }
-        return Ok(Certs::Fixed(Arc::new(Sources { list })));
+        let is_stapled = list.iter().any(|source| source.stapler.is_some());
+        return Ok(Certs::Fixed(Arc::new(Sources { list, is_stapled })));
     }
     // nginx counts certificates and keys.
     let cache = conf
@@ -235,8 +251,18 @@ pub fn source(
     key: &Token,
     passwords: &Arc<Vec<Vec<u8>>>,
 ) -> Result<Arc<Source>, Diag> {
+    source_with(cx, certificate, key, passwords, (None, None, String::new()))
+}
+
+fn source_with(
+    cx: &mut Cx<'_, '_>,
+    certificate: &Token,
+    key: &Token,
+    passwords: &Arc<Vec<Vec<u8>>>,
+    (stapler, response, stapling): (Option<Stapler>, Option<Vec<u8>>, String),
+) -> Result<Arc<Source>, Diag> {
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
-    let id = format!("{pair:?}");
+    let id = format!("{pair:?} {stapling}");
     if let Some(have) =
         cx.global.named.get(&("ssl source", id.clone())).and_then(|v| v.downcast_ref::<Arc<Source>>())
     {
@@ -245,7 +271,7 @@ pub fn source(
     let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
     let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
         .map_err(|why| Diag::emerg(certificate.span, why))?;
-    let source = Arc::new(Source::new(pair, parsed, passwords.clone()));
+    let source = Arc::new(Source::new(pair, parsed, passwords.clone(), stapler, response));
     cx.global.named.insert(("ssl source", id), Box::new(source.clone()));
     Ok(source)
 }

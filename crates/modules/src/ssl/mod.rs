@@ -5,7 +5,10 @@
 
 pub(crate) mod build;
 mod conf;
+pub(crate) mod peer;
 pub(crate) mod rows;
+#[cfg(test)]
+mod tests;
 mod variables;
 
 use brisk_server::module::Module;

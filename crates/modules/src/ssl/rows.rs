@@ -4,7 +4,7 @@ use super::conf::{Cache, CertificateCache, Conf, Ocsp};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::module::{Row, Set};
-use brisk_server::tls::{SharedSessions, Verify};
+use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};
 use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions};
@@ -577,8 +577,12 @@ fn zone(cx: &mut Cx<'_, '_>, token: &Token, what: &str) -> Result<Arc<Zone>, Dia
         return Ok(have.clone());
     }
     let meaning = Token { value: Box::default(), ..token.clone() };
-    let make = sessions;
+    let make = if what == "OCSP" { answers } else { sessions };
     cx.global.add_zone(owner, (name.to_string(), bytes), token, &meaning, make)
+}
+
+fn answers(bytes: u64) -> Arc<dyn Any + Send + Sync> {
+    Arc::new(Answers::new(bytes))
 }
 
 fn sessions(bytes: u64) -> Arc<dyn Any + Send + Sync> {

@@ -3,7 +3,7 @@
 use super::server::Server;
 use super::sticky::Sticky;
 use super::{queue, state};
-use brisk_balance::{Ask, Group, Lease, Method, Selection, ServerSpec};
+use brisk_balance::{Ask, Group, Lease, Method, PeerId, Selection, ServerSpec};
 use brisk_net::clock;
 use brisk_resolver::Resolver;
 use brisk_server::request::Request;
@@ -12,10 +12,12 @@ use brisk_server::zone::Zone;
 use brisk_upstream::backend::{Backend, Keepalive, Wait};
 use brisk_upstream::head::BackendHead;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// What a configuration says of an upstream.
@@ -46,6 +48,8 @@ pub struct Upstream {
     /// Draws differ from request to request.
     drawn: AtomicU64,
     saving: Mutex<()>,
+    /// Told when a server was added whose name may have to be looked up.
+    pub(super) names: Notice,
     /// Taken from the zone, or made, by the first who needs it: by then the configuration is live.
     group: OnceLock<Arc<Group>>,
 }
@@ -65,6 +69,7 @@ impl Upstream {
             is_checked: AtomicBool::new(false),
             drawn: AtomicU64::new(clock::now().unix_secs as u64),
             saving: Mutex::new(()),
+            names: Notice::default(),
             group: OnceLock::new(),
         }
     }
@@ -109,6 +114,13 @@ impl Upstream {
         self.parts.resolver.is_some()
     }
 
+    /// Adds a server at run time.
+    pub fn add_server(&self, spec: ServerSpec) -> PeerId {
+        let id = self.group().add(spec);
+        self.names.tell();
+        id
+    }
+
     /// Whether changes are kept in a file.
     pub fn has_state(&self) -> bool {
         self.parts.state.is_some()
@@ -127,6 +139,33 @@ impl Upstream {
             Some(path) => state::read(path),
             None => self.parts.servers.iter().map(|server| server.spec.clone()).collect(),
         }
+    }
+}
+
+/// Tells one task, on any thread, that something has changed.
+#[derive(Default)]
+pub(super) struct Notice(Mutex<(bool, Option<Waker>)>);
+
+impl Notice {
+    fn tell(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = true;
+        if let Some(waker) = state.1.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the next change since the last.
+    pub async fn changed(&self) {
+        poll_fn(|cx| {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::take(&mut state.0) {
+                return Poll::Ready(());
+            }
+            state.1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 }
 

@@ -7,45 +7,50 @@ use brisk_conf::{Diag, Token};
 use brisk_server::conf::Cx;
 use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 /// All upstreams of a configuration. It belongs to the snapshot: names may be put together at run time.
 #[derive(Default)]
-pub struct Registry(Mutex<Vec<Entry>>);
+pub struct Registry(RwLock<Entries>);
 
-struct Entry {
-    /// Lower case.
-    name: String,
-    /// `None`: an `upstream` block.
-    port: Option<u16>,
-    upstream: Arc<Upstream>,
+#[derive(Default)]
+struct Entries {
+    /// By name in lower case and port; no port: an `upstream` block.
+    by_name: HashMap<(String, Option<u16>), Arc<Upstream>>,
+    by_id: HashMap<u64, Arc<Upstream>>,
+    /// In the order of the configuration.
+    blocks: Vec<Arc<Upstream>>,
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, name: &str, port: Option<u16>) -> Option<Arc<Upstream>> {
-        let name = name.to_ascii_lowercase();
-        let entries = self.lock();
-        entries.iter().find(|entry| entry.name == name && entry.port == port).map(|e| e.upstream.clone())
+        self.read().by_name.get(&(name.to_ascii_lowercase(), port)).cloned()
     }
 
     pub(super) fn add(&self, name: &str, port: Option<u16>, upstream: Arc<Upstream>) {
-        self.lock().push(Entry { name: name.to_ascii_lowercase(), port, upstream });
+        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if port.is_none() {
+            entries.blocks.push(upstream.clone());
+        }
+        entries.by_id.insert(upstream.id(), upstream.clone());
+        entries.by_name.insert((name.to_ascii_lowercase(), port), upstream);
     }
 
     /// The group with this [`Backend::id`].
     pub(super) fn by_id(&self, id: u64) -> Option<Arc<Upstream>> {
-        self.lock().iter().find(|entry| entry.upstream.id() == id).map(|entry| entry.upstream.clone())
+        self.read().by_id.get(&id).cloned()
     }
 
     /// The `upstream` blocks, in their order.
     pub fn blocks(&self) -> Vec<Arc<Upstream>> {
-        self.lock().iter().filter(|entry| entry.port.is_none()).map(|entry| entry.upstream.clone()).collect()
+        self.read().blocks.clone()
     }
 }
 

@@ -8,6 +8,7 @@ mod draft;
 mod group;
 mod health;
 mod implicit;
+mod metrics;
 mod queue;
 mod resolve;
 mod rows;
@@ -36,7 +37,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
     install: Some(|cx, plan| health::install(cx, plan)),
-    ..Module::EMPTY
+    metrics: Some(metrics::metrics),
 };
 
 /// The blocks read so far; the last one is the one being read.

@@ -15,8 +15,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a server with a name that was added at run time is noticed.
-const WATCH_TIME: Duration = Duration::from_secs(1);
 /// A name that nobody knows is asked for again this much later.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
 /// A lookup that failed for another reason than that there is no such name is tried again no sooner.
@@ -82,7 +80,7 @@ impl Upstream {
                 let name = Named { id, host, service };
                 work.spawn(async move { this.keep_resolved(&resolver, &name, &log).await });
             }
-            sleep(WATCH_TIME).await;
+            self.names.changed().await;
         }
     }
 

@@ -108,7 +108,7 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
     };
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+')).ok_or_else(invalid);
     match text.split_once('=') {
-        Some(("weight", count)) => spec.weight = number(count)?.max(1).min(65_535),
+        Some(("weight", count)) => spec.weight = number(count)?.clamp(1, 65_535),
         Some(("max_conns", count)) => spec.max_conns = number(count)?,
         Some(("max_fails", count)) => spec.max_fails = number(count)?,
         Some(("fail_timeout", time)) => {

@@ -45,24 +45,6 @@ fn blocks_are_checked_in_nginxs_words() {
         ("keepalive x;", "invalid value \"x\" in \"keepalive\" directive"),
         ("keepalive 1 x;", "invalid parameter \"x\""),
         ("queue 1 x;", "invalid parameter \"x\""),
-        ("sticky x y;", "unknown parameter \"x\""),
-        ("sticky cookie '';", "\"sticky\" directive empty cookie name"),
-        ("sticky cookie a domain=;", "\"sticky\" directive no value for \"domain\""),
-        ("sticky cookie a path=/ path=/;", "\"sticky\" directive parameter \"path\" is duplicate"),
-        ("sticky cookie a expires=x;", "\"sticky\" directive invalid \"expires\" parameter value"),
-        ("sticky cookie a samesite=x;", "\"sticky\" directive invalid \"samesite\" parameter value"),
-        ("sticky cookie a x;", "unknown parameter \"x\""),
-        ("sticky route x;", "invalid variable name \"x\""),
-        ("sticky learn create=$uri;", "\"sticky\" directive \"lookup\" parameter is not specified"),
-        ("sticky learn lookup=$uri;", "\"sticky\" directive \"create\" parameter is not specified"),
-        ("sticky learn lookup=$uri create=$uri;", "\"sticky\" directive \"zone\" parameter is not specified"),
-        (
-            "sticky learn lookup=uri create=$uri;",
-            "\"sticky\" directive missing variable in the \"lookup\" parameter",
-        ),
-        ("sticky learn zone=a;", "\"sticky\" directive zone size is not specified"),
-        ("sticky learn zone=a:1k;", "\"sticky\" directive zone is too small"),
-        ("sticky learn timeout=0;", "\"sticky\" directive invalid timeout"),
         ("resolver;", "invalid number of arguments in \"resolver\" directive"),
         ("resolver valid=1s;", "no name servers defined"),
         ("resolver 127.0.0.1 ipv4=off ipv6=off;", "\"ipv4\" and \"ipv6\" cannot both be \"off\""),
@@ -83,6 +65,32 @@ fn blocks_are_checked_in_nginxs_words() {
             "sticky zone \"z\" is already used in upstream \"a\"",
         ),
     ]);
+}
+
+#[test]
+fn sticky_is_checked_in_nginxs_words() {
+    for (text, want) in [
+        ("sticky x y;", "unknown parameter \"x\""),
+        ("sticky cookie '';", "\"sticky\" directive empty cookie name"),
+        ("sticky cookie a domain=;", "\"sticky\" directive no value for \"domain\""),
+        ("sticky cookie a path=/ path=/;", "\"sticky\" directive parameter \"path\" is duplicate"),
+        ("sticky cookie a expires=x;", "\"sticky\" directive invalid \"expires\" parameter value"),
+        ("sticky cookie a samesite=x;", "\"sticky\" directive invalid \"samesite\" parameter value"),
+        ("sticky cookie a x;", "unknown parameter \"x\""),
+        ("sticky route x;", "invalid variable name \"x\""),
+        ("sticky learn create=$uri;", "\"sticky\" directive \"lookup\" parameter is not specified"),
+        ("sticky learn lookup=$uri;", "\"sticky\" directive \"create\" parameter is not specified"),
+        ("sticky learn lookup=$uri create=$uri;", "\"sticky\" directive \"zone\" parameter is not specified"),
+        (
+            "sticky learn lookup=uri create=$uri;",
+            "\"sticky\" directive missing variable in the \"lookup\" parameter",
+        ),
+        ("sticky learn zone=a;", "\"sticky\" directive zone size is not specified"),
+        ("sticky learn zone=a:1k;", "\"sticky\" directive zone is too small"),
+        ("sticky learn timeout=0;", "\"sticky\" directive invalid timeout"),
+    ] {
+        refused(&[(&block(text), want)]);
+    }
 }
 
 #[test]

@@ -103,6 +103,7 @@ pub fn build(
         reads_bodies: false,
         records_requests: false,
         measures_lag: false,
+        unusual_fields: Vec::new(),
         zones: Vec::new(),
         services: Vec::new(),
         data: Vec::new(),
@@ -305,5 +306,6 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         modules: global.modules,
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,
+        unusual_fields: global.unusual_fields,
     })
 }

@@ -34,6 +34,8 @@ pub struct Global<'a> {
     pub(super) records_requests: bool,
     /// See [`Cx::measures_lag`].
     pub(super) measures_lag: bool,
+    /// See [`Cx::is_unusual`].
+    pub(super) unusual_fields: Vec<&'static str>,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
@@ -128,6 +130,13 @@ impl<'a> Cx<'_, 'a> {
     /// Says that it must be known how long requests have been waiting for the event loop.
     pub fn measures_lag(&mut self) {
         self.global.measures_lag = true;
+    }
+
+    /// Says that answers to requests with this field are others than those without: it gets no prepared one.
+    pub fn is_unusual(&mut self, field: &'static str) {
+        if !self.global.unusual_fields.contains(&field) {
+            self.global.unusual_fields.push(field);
+        }
     }
 
     /// A relative path starts at the prefix.

@@ -149,6 +149,8 @@ pub struct Snapshot {
     pub records_requests: bool,
     /// Somebody asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
+    /// Request fields that prepared answers take no account of, besides those that all know.
+    pub unusual_fields: Vec<&'static str>,
 }
 
 impl Snapshot {
@@ -177,6 +179,7 @@ impl Snapshot {
             modules: self.modules,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
+            unusual_fields: Vec::new(),
         }
     }
 

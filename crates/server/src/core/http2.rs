@@ -32,7 +32,7 @@ impl Default for Http2Conf {
 }
 
 /// `ngx_http_v2_module`. Its configuration lives in [`CoreConf`]: connections need it before there is a location.
-pub static HTTP2: Module = Module { name: "http_v2", rows: ROWS, ..Module::EMPTY };
+pub static HTTP2: Module = Module { name: "v2", rows: ROWS, ..Module::EMPTY };
 
 const HS: Context = Context::HS;
 const HSL: Context = Context::HSL;

@@ -125,6 +125,8 @@ enum Stand {
     Close { clean: bool },
     /// This request must wait, or its body is too large for here.
     Pending(Box<Request>, Run),
+    /// From this request on it is HTTP/2, with these settings of the client's.
+    Upgrade(Box<Request>, Vec<u8>),
 }
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
@@ -148,7 +150,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         tls::opening(thread, &live, index, &conn, input);
         return;
     }
-    if input.first() == Some(&b'P') {
+    if conn.requests.get() == 0 && tls::must_ask(&conn) {
+        conn.input.borrow_mut().extend_from_slice(input);
+        return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
+    }
+    if conn.requests.get() == 0 && (input.first() == Some(&b'P') || conn.io.tls().is_some()) {
         match h2::is_preface(&live, &conn, input) {
             Some(true) => {
                 h2::begin(thread, &live, index, &conn);
@@ -176,6 +182,15 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     if at < input.len() && matches!(stand, Stand::Idle) {
         stand = Stand::More;
     }
+    if let Stand::Upgrade(r, settings) = stand {
+        // It is the first request: nothing was said before.
+        return match conn.io.try_write(h2::SWITCHING) {
+            Ok(count) if count == h2::SWITCHING.len() => {
+                h2::upgrade(thread, index, &conn, r, &settings, &input[at..]);
+            }
+            _ => thread.release(index),
+        };
+    }
     let mut written = 0;
     if !out.is_empty() {
         match conn.io.try_write(out) {
@@ -189,24 +204,37 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
     // A read that filled its room may have left something behind.
     let settled = written == out.len() && end - start < READ_CHUNK_BYTES;
+    settle(thread, (index, conn), stand, &input[at..], &out[written..], settled, keepalive_ms);
+}
+
+/// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
+fn settle(
+    thread: &Rc<Thread>,
+    (index, conn): (u32, Rc<Connection>),
+    stand: Stand,
+    unread: &[u8],
+    unsent: &[u8],
+    settled: bool,
+    keepalive_ms: u64,
+) {
     match stand {
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && at == input.len() => {
+        Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);
         }
         stand => {
-            conn.input.borrow_mut().extend_from_slice(&input[at..]);
-            let rest = out[written..].to_vec();
+            conn.input.borrow_mut().extend_from_slice(unread);
             let begin = match stand {
                 Stand::Idle | Stand::More => serve::Begin::Read,
                 Stand::Close { .. } => serve::Begin::Close,
                 Stand::Pending(r, run) => serve::Begin::Request(r, run),
+                Stand::Upgrade(..) => unreachable!("it has been begun above"),
             };
-            serve::spawn(thread, index, conn, rest, begin);
+            serve::spawn(thread, index, conn, unsent.to_vec(), begin);
         }
     }
 }
@@ -267,6 +295,12 @@ fn request(
         }
         Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
+    if r.head.has(HeaderId::Http2Settings)
+        && status.is_ok()
+        && let Some(settings) = h2::wants_upgrade(&r)
+    {
+        return Stand::Upgrade(r, settings);
+    }
     let run = match status {
         Ok(()) => phases::run(&mut r),
         Err(status) => phases::fail(&mut r, status),
@@ -407,6 +441,7 @@ fn is_usual(r: &Request) -> bool {
         && r.head.present & UNUSUAL == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
         && (!r.head.has(HeaderId::Connection)
             || r.head
                 .all(HeaderId::Connection)

@@ -35,7 +35,8 @@ impl BodyReader {
     pub fn new(r: &Request, exchange: &Rc<Exchange>) -> BodyReader {
         let expects = r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
         let limit = if r.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
-        let done = exchange.ended.get() && exchange.input.borrow().is_empty();
+        let done = r.framing == BodyFraming::Length(0)
+            || exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),
             limit,
@@ -115,6 +116,9 @@ impl BodyReader {
 
     fn take(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
         let mut input = self.exchange.input.borrow_mut();
+        if self.exchange.malformed.get() {
+            return Err(BodyError::OtherLength);
+        }
         if input.is_empty() {
             if self.exchange.ended.get() {
                 self.done = true;

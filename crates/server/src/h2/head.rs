@@ -6,6 +6,7 @@ use crate::h1::intake;
 use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
+use crate::tls;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::table::STATIC;
 use brisk_h2::hpack::{Checks, Field, FieldSink};
@@ -88,14 +89,19 @@ impl<'a> Intake<'a> {
         self.fault.take()
     }
 
-    /// The request, with the fault that makes it one to be refused.
-    pub fn finish(&mut self) -> Option<(Box<Request>, Option<Fault>)> {
+    /// The request, with the fault that makes it one to be refused. Its block had this many bytes.
+    pub fn finish(&mut self, bytes: usize) -> Option<(Box<Request>, Option<Fault>)> {
         let mut r = self.r.take()?;
         let fault = match self.fault.take() {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
         };
-        r.head.len = r.buf.len();
+        if fault.is_some() {
+            // What it is, nobody knows: an error page is another request.
+            r.head.method = Method::Other;
+            r.method = Method::Other;
+        }
+        r.head.len = bytes;
         Some((r, fault))
     }
 
@@ -303,11 +309,14 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         );
         return Err(421);
     }
+    tls::admit(r)?;
     if odd {
         drop_invalid(r);
     }
-    if r.head.headers.len() as u64 > r.core().max_headers {
-        // The name that we have added is none of the client's lines.
+    let apart = |id: HeaderId| usize::from(r.head.has(id));
+    // As nginx counts: neither cookies nor what `:authority` has become.
+    let count = r.head.headers.len() - apart(HeaderId::Cookie) - apart(HeaderId::Host);
+    if count as u64 > r.core().max_headers {
         crate::rlog!(r, Info, "client sent too many header lines");
         return Err(494);
     }
@@ -368,6 +377,7 @@ pub fn is_usual(r: &Request, unusual: u64) -> bool {
         && r.head.present & unusual == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
 }
 
 /// Whether an answer may be kept for others.

@@ -15,6 +15,7 @@ use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
     PREPARED_ANSWER_BYTES_MAX,
 };
+use crate::metrics::Ended;
 use crate::phases::{self, Run};
 use crate::plan::Purity;
 use crate::prepared::Answer;
@@ -32,17 +33,22 @@ use std::rc::Rc;
 
 /// Whether a connection's first bytes may be the beginning of HTTP/2; `None`: too few to tell.
 pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> {
-    /// As far as no HTTP/1.1 request can begin.
-    const TELLING: usize = b"PRI * HTTP/2.0".len();
-    let count = input.len().min(TELLING);
+    if conn.plain_on_tls.get() {
+        return Some(false);
+    }
+    if let Some(tls) = conn.io.tls() {
+        // ALPN has settled it (RFC 9113 §3.2).
+        return Some(tls.session(|session| session.alpn() == Some(b"h2")));
+    }
+    let count = input.len().min(PREFACE.len());
     if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
         return Some(false);
     }
-    (count == TELLING).then_some(true)
+    (count == PREFACE.len()).then_some(true)
 }
 
 /// Whether the default server of the socket speaks HTTP/2; with TLS, whether that was agreed on (RFC 9113 §3.2).
-fn is_allowed(live: &Live, conn: &Connection) -> bool {
+pub fn is_allowed(live: &Live, conn: &Connection) -> bool {
     if let Some(tls) = conn.io.tls() {
         return tls.session(|session| session.alpn() == Some(b"h2"));
     }
@@ -61,6 +67,8 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
+        // So that a head of the size allowed may come in one frame.
+        max_frame_size: (count * size).clamp(1 << 14, 1 << 20) as u32,
         enable_connect_protocol: true,
         ..Settings::default()
     };
@@ -213,8 +221,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         match received.event {
             None if received.used == 0 => return Ok(at),
             None => {}
-            Some(Event::Head { stream, end }) => {
-                if let Some((r, fault)) = sink.finish() {
+            Some(Event::Head { stream, end, bytes }) => {
+                if let Some((r, fault)) = sink.finish(bytes) {
                     let odd = sink.has_odd_names();
                     request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
                 }
@@ -230,6 +238,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 exchange.end(code);
             }
             Some(Event::Reset { value: None, .. }) => {}
+            Some(Event::Mismatch { stream }) => mismatch(session, stream),
             Some(Event::Pong(payload)) => life::pong(session, payload),
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}
@@ -240,6 +249,19 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 return Ok(if session.is_dead() { data.len() } else { at });
             }
         }
+    }
+}
+
+/// A body is not as long as it was said to be: whoever reads it answers with 400.
+fn mismatch(session: &Session, stream: u32) {
+    let exchange = session.engine.borrow().value(stream).cloned().flatten();
+    match exchange {
+        Some(exchange) => {
+            exchange.malformed.set(true);
+            exchange.ended.set(true);
+            exchange.wakers.wake();
+        }
+        None => session.break_stream(stream),
     }
 }
 
@@ -311,18 +333,34 @@ fn request(
     {
         session.engine.borrow_mut().expect(stream, Some(length));
     }
+    answer(session, live, conn, listen, stream, r, status, head.end, malformed);
+}
+
+/// Runs a request through the phases. `malformed`: whatever is answered, the stream ends with an error.
+#[allow(clippy::too_many_arguments)]
+pub fn answer(
+    session: &Session,
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    listen: ListenId,
+    stream: u32,
+    mut r: Box<Request>,
+    status: Result<(), u16>,
+    end: bool,
+    malformed: bool,
+) {
     let run = match status {
         Ok(()) => phases::run(&mut r),
         Err(status) => phases::fail(&mut r, status),
     };
-    if matches!(run, Run::Respond) && head.end && can_inline(&r) && respond(session, &mut r, listen, stream) {
+    if matches!(run, Run::Respond) && end && can_inline(&r) && respond(session, &mut r, listen, stream) {
         if malformed {
             session.break_stream(stream);
         }
         session.thread.put_request(r);
         return;
     }
-    let exchange = Rc::new(Exchange::new(conn.clone(), stream, head.end, live.generation));
+    let exchange = Rc::new(Exchange::new(conn.clone(), stream, end, live.generation));
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
     }
@@ -348,6 +386,7 @@ fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) ->
     if len > engine.room(stream) {
         return false;
     }
+    engine.set_chunk(stream, r.core().http2.chunk_size);
     let mut block = session.thread.block.take();
     block.clear();
     let date_at = encode::head(r, &mut block);
@@ -407,6 +446,7 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
     if body.len() > engine.room(stream) {
         return false;
     }
+    engine.set_chunk(stream, live.snap.location(answer.location).core.http2.chunk_size);
     let mut out = session.out.borrow_mut();
     let start = out.len();
     let _ = engine.send_head(stream, block, body.is_empty(), &mut out);
@@ -417,6 +457,7 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
     }
     let written = out.len() - start;
     drop((engine, out));
+    thread.counters().prepared.up();
     if answer.has_log {
         r.server = answer.server;
         r.loc = answer.location;
@@ -432,6 +473,16 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
         r.sent.body_bytes = body.len() as u64;
         r.completed = true;
         finish(r);
+    } else if let Some(places) = &live.places {
+        let ended = Ended {
+            server: answer.server,
+            location: answer.location,
+            status: answer.status,
+            sent_bytes: written as u64,
+            received_bytes: r.head.len as u64,
+            started_us: r.started.mono_us,
+        };
+        places.record(thread, live, ended);
     }
     true
 }

@@ -2,7 +2,7 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::core::LogLevel;
+use crate::core::{CoreConf, LogLevel};
 use crate::h1;
 use crate::limits::H2_LEAVE_MS;
 use brisk_h2::{ConnectionError, ErrorCode};
@@ -68,14 +68,21 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
         return leave(session, conn);
     };
     if session.stage.get() == Stage::Open {
-        let now = clock::mono_ms();
-        session.active_ms.set(now);
+        session.active_ms.set(clock::mono_ms());
         let deadline = match session.head_deadline_ms.get() {
-            0 => now + core.keepalive_timeout.as_millis() as u64,
+            0 => idle_until(session, conn, core),
             deadline => deadline,
         };
         session.thread.extend(session.index, deadline);
     }
+}
+
+/// How long a connection may do nothing.
+fn idle_until(session: &Session, conn: &Connection, core: &CoreConf) -> u64 {
+    if conn.requests.get() == 0 {
+        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
+    }
+    session.active_ms.get() + core.keepalive_timeout.as_millis() as u64
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
@@ -105,10 +112,10 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         close(session, conn, How::Broken);
         return None;
     };
-    let keepalive_ms = core.keepalive_timeout.as_millis() as u64;
-    let until = session.active_ms.get() + keepalive_ms;
+    let until = idle_until(session, conn, core);
     if !session.is_idle() || now < until {
-        let next = if session.is_idle() { until } else { now + keepalive_ms.max(1000) };
+        let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
+        let next = if session.is_idle() { until } else { now + pause_ms };
         return Some(if head_deadline == 0 { next } else { next.min(head_deadline) });
     }
     go_away(session, ErrorCode::NO_ERROR);
@@ -170,7 +177,10 @@ pub fn leave(session: &Session, conn: &Rc<Connection>) {
         return;
     }
     session.stage.set(Stage::Leaving);
-    {
+    if session.is_idle() {
+        // What is on its way now it may send again elsewhere: it is told that nobody has looked at it.
+        go_away(session, ErrorCode::NO_ERROR);
+    } else {
         let (mut engine, mut out) = (session.engine.borrow_mut(), session.out.borrow_mut());
         engine.announce_end(&mut out);
         engine.ping(LAST_PING, &mut out);

@@ -10,10 +10,11 @@ use crate::files::OpenFile;
 use crate::h1::{self, rate_of};
 use crate::phases::{self, Run};
 use crate::request::Request;
-use crate::response::{Body, BodyStream, Chunk, Piece};
+use crate::response::{Body, BodyStream, Chunk, Piece, Reported};
 use brisk_h2::ErrorCode;
 use brisk_http::status;
 use brisk_net::{blocking, clock, file, sleep, sleep_until, timeout};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -26,10 +27,12 @@ use std::time::Duration;
 /// Starts it. `malformed`: whatever is answered, the stream ends with an error.
 pub fn spawn(session: &Session, exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
     session.running.set(session.running.get() + 1);
+    exchange.malformed.set(malformed);
     r.link = Some(exchange.clone());
+    r.interim = Some(exchange.clone());
     let task = Guard {
         cut: exchange.cut.clone(),
-        future: Some(Box::pin(serve(exchange.clone(), r, run, malformed))),
+        future: Some(Box::pin(serve(exchange.clone(), r, run))),
         exchange,
     };
     brisk_net::spawn(task);
@@ -75,7 +78,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 }
 
 /// Drives a request to its end.
-async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: bool) {
+async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
     let mut r = Logged(Some(r));
     match phases::drive(&mut r, run).await {
         Run::Respond => respond(&exchange, &mut r).await,
@@ -87,10 +90,12 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, malformed: boo
         }
     }
     h1::post_action(&mut r).await;
-    if malformed {
-        exchange.session().break_stream(exchange.id);
-    } else if r.has_unread_body() && exchange.gone.get().is_none() {
+    r.take_back_body();
+    if r.has_unread_body() && exchange.gone.get().is_none() && !exchange.malformed.get() {
         discard(&exchange, &mut r).await;
+    }
+    if exchange.malformed.get() && exchange.gone.get().is_none() {
+        exchange.session().break_stream(exchange.id);
     }
     if let Some(r) = r.finish() {
         r.thread.clone().put_request(r);
@@ -155,6 +160,8 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
     if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
         sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
     }
+    r.interim = None;
+    exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
     encode::head(r, &mut block);
@@ -192,7 +199,10 @@ fn failed(r: &Request, error: &SendError) -> ErrorCode {
             ErrorCode::INTERNAL_ERROR
         }
         SendError::Io(error) => {
-            h1::body_failed(r, error);
+            // Whoever made the body may have told why it ended.
+            if !Reported::is_in(error) {
+                h1::body_failed(r, error);
+            }
             ErrorCode::INTERNAL_ERROR
         }
     }
@@ -206,6 +216,8 @@ struct Sender<'a> {
     rate: u64,
     rate_after: u64,
     started_ms: u64,
+    /// Where the pieces come from: it may read ahead while the client takes nothing.
+    source: RefCell<Option<Box<dyn BodyStream>>>,
 }
 
 impl<'a> Sender<'a> {
@@ -218,6 +230,7 @@ impl<'a> Sender<'a> {
             rate: r.limit_rate.unwrap_or_else(|| value(&core.limit_rate)),
             rate_after: value(&core.limit_rate_after),
             started_ms: clock::mono_ms(),
+            source: RefCell::default(),
         }
     }
 
@@ -248,11 +261,13 @@ impl<'a> Sender<'a> {
     async fn response(&mut self, r: &mut Request, head: &[u8]) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
         let has_trailers = !r.resp.trailers.is_empty();
-        let bodiless = r.is_head() || (status::is_bodiless(r.resp.status) && r.resp.status != 101);
+        let bodiless = !r.resp.tunnel && (r.is_head() || status::is_bodiless(r.resp.status));
         if bodiless || (body.is_empty() && !has_trailers) {
             return self.head(head, true);
         }
-        self.head(head, false)?;
+        if !matches!(body, Body::Stream(_)) {
+            self.head(head, false)?;
+        }
         let ended = match body {
             Body::Empty => false,
             Body::One(piece) => self.piece(piece, !has_trailers).await?,
@@ -266,11 +281,16 @@ impl<'a> Sender<'a> {
                 ended
             }
             Body::Stream(stream) => {
-                self.stream(stream).await?;
+                *self.source.borrow_mut() = Some(stream);
+                let result = self.pull(head).await;
+                // What it holds (a back end's connection, the request's body) is given back before the request ends.
+                self.source.take();
+                result?;
                 false
             }
         };
         if has_trailers {
+            r.sent.body_bytes = self.exchange.sent.get();
             for source in std::mem::take(&mut r.resp.trailers) {
                 source.append(r);
             }
@@ -287,9 +307,22 @@ impl<'a> Sender<'a> {
         }
     }
 
-    async fn stream(&mut self, mut stream: Box<dyn BodyStream>) -> Result<(), SendError> {
+    /// Sends what a stream gives. The head leaves with the first piece, or when there is none for now: a body that fails
+    /// before that has no response.
+    async fn pull(&mut self, head: &[u8]) -> Result<(), SendError> {
+        let mut head = Some(head);
         loop {
-            match poll_fn(|cx| stream.poll_chunk(cx)).await {
+            let next = poll_fn(|cx| match &mut *self.source.borrow_mut() {
+                Some(source) => source.poll_chunk(cx),
+                None => Poll::Ready(None),
+            });
+            let next = next.await;
+            if !matches!(next, Some(Err(_)))
+                && let Some(head) = head.take()
+            {
+                self.head(head, false)?;
+            }
+            match next {
                 None => return Ok(()),
                 Some(Err(error)) => return Err(SendError::Io(error)),
                 Some(Ok(Chunk::Flush)) => {}
@@ -316,7 +349,16 @@ impl<'a> Sender<'a> {
     async fn part(&mut self, piece: Piece, last: bool) -> Result<(), SendError> {
         self.exchange.put(piece, last);
         loop {
-            let sent = self.patiently(poll_fn(|cx| self.exchange.poll_sent(cx))).await?;
+            let step = poll_fn(|cx| {
+                let sent = self.exchange.poll_sent(cx);
+                if sent.is_pending()
+                    && let Some(source) = &mut *self.source.borrow_mut()
+                {
+                    source.poll_ahead(cx);
+                }
+                sent
+            });
+            let sent = self.patiently(step).await?;
             match sent {
                 Ok(()) => return Ok(()),
                 Err(Stop::Gone) => return Err(SendError::Gone),

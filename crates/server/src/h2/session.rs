@@ -101,6 +101,11 @@ impl Session {
         self.touch();
     }
 
+    /// DATA frames of the stream are to hold no more than this.
+    pub fn set_chunk(&self, stream: u32, bytes: u32) {
+        self.engine.borrow_mut().set_chunk(stream, bytes);
+    }
+
     /// Ends a stream's body without another byte of it.
     pub fn end_body(&self, stream: u32) -> bool {
         let ended = self.engine.borrow_mut().begin_data(stream, 0, true, &mut self.out.borrow_mut());
@@ -326,7 +331,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
         return engine.set_ready(exchange.id, false);
     };
     let left = piece.len() - *at;
-    let room = engine.room(exchange.id).min(engine.chunk()) as u64;
+    let room = engine.room(exchange.id).min(engine.chunk(exchange.id)) as u64;
     let want = left.min(room) as usize;
     let count = match piece.in_memory() {
         Some(bytes) => {

@@ -1,11 +1,16 @@
 //! What a request's task and its connection share: the body that comes in, the piece that goes out, and whether the
 //! stream is still there.
 
+use super::encode;
 use super::session::Session;
 use crate::connection::{Connection, Cut};
 use crate::files::OpenFile;
+use crate::interim::Interim;
+use crate::limits::H2_OUT_BYTES_LOW;
 use crate::response::Piece;
+use crate::text::Text;
 use brisk_h2::ErrorCode;
+use brisk_h2::hpack::write_status;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -59,6 +64,8 @@ pub struct Exchange {
     pub input: RefCell<Vec<u8>>,
     /// The client has said all.
     pub ended: Cell<bool>,
+    /// What it has said is not what it has announced: the stream ends with an error, whatever is answered.
+    pub malformed: Cell<bool>,
     /// The stream is no more.
     pub gone: Cell<Option<ErrorCode>>,
     pub outgoing: RefCell<Option<Outgoing>>,
@@ -80,6 +87,7 @@ impl Exchange {
             generation,
             input: RefCell::default(),
             ended: Cell::new(ended),
+            malformed: Cell::new(false),
             gone: Cell::new(None),
             outgoing: RefCell::default(),
             stuck: Cell::new(None),
@@ -159,6 +167,19 @@ impl Exchange {
             Piece::File { file, .. } => Some(file.clone()),
             Piece::Bytes(_) => None,
         }
+    }
+}
+
+impl Interim for Exchange {
+    fn send(&self, status: u16, fields: &[(Text, Text)]) {
+        // A hint that has to wait is none.
+        if self.head_sent.get() || self.session().out.borrow().len() >= H2_OUT_BYTES_LOW {
+            return;
+        }
+        let mut block = Vec::new();
+        write_status(status, &mut block);
+        encode::fields(fields, &mut block);
+        self.send_head(&block, false);
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Rules {
     pub verify: Verify,
     pub trust: Option<Arc<Trust>>,
     pub depth: u32,
+    /// `ssl_ocsp`.
+    pub ocsp: Option<super::ocsp::Asking>,
     /// `ssl_reject_handshake`.
     pub reject: bool,
     /// `ssl_handshake_timeout`; none: `client_header_timeout`.

@@ -7,7 +7,7 @@ use crate::plan::Purity;
 use crate::request::Request;
 use brisk_net::clock;
 use brisk_tls::{Hello, Purpose, Refusal};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 /// What verification has come to.
@@ -33,6 +33,8 @@ pub struct Facts {
     pub hello: Option<Box<Hello>>,
     /// What is wrong with the client's certificate by what its authority answers now.
     pub revocation: RefCell<Option<String>>,
+    /// The authorities have been asked about it.
+    pub(super) is_asked: Cell<bool>,
     pub(super) verdict: OnceCell<Verdict>,
 }
 

@@ -12,7 +12,7 @@ use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
 use brisk_net::{blocking, clock, timeout};
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, ServerContext};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -167,6 +167,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         rules,
         hello,
         revocation: RefCell::default(),
+        is_asked: Cell::new(false),
         verdict: OnceCell::new(),
     }));
     let Some(context) = context.filter(|_| !is_rejected) else {
@@ -176,7 +177,13 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
     let received = conn.input.take();
     match &context.certs {
-        Certs::Fixed(_) => start(live, conn, &context, http2, received, None),
+        Certs::Fixed(sources) => {
+            if sources.is_stapled {
+                let core = &live.snap.location(live.snap.server(server).root).core;
+                super::ocsp::refresh(&sources.list, core, live);
+            }
+            start(live, conn, &context, http2, received, None)
+        }
         Certs::Named { pairs, prefix, cache, .. } => {
             let pairs = evaluate(pairs, prefix, r);
             let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
@@ -309,11 +316,12 @@ pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
     if conn.io.tls().is_none() {
         return;
     }
-    let level = if is_opening(conn) { "SSL_do_handshake() failed" } else { "SSL_read() failed" };
-    match error.get_ref() {
-        Some(why) => log(live, conn, LogLevel::Info, format_args!("{level} ({why})")),
-        None => log(live, conn, LogLevel::Info, format_args!("{level} ({})", brisk_conf::os_text(error))),
+    let why = error.get_ref().map_or_else(|| brisk_conf::os_text(error), ToString::to_string);
+    if is_opening(conn) {
+        return log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed ({why})"));
     }
+    let text = format_args!("SSL_read() failed ({why}) while waiting for request");
+    crate::log::connection(live, conn, LogLevel::Info, text);
 }
 
 fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {

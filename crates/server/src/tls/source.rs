@@ -1,6 +1,7 @@
 //! Certificates with their keys: read with the configuration, made usable at their first handshake, replaced when the files
 //! have changed.
 
+use super::ocsp::Stapler;
 use brisk_tls::{Certificates, Certified, PrivateKey};
 use std::collections::HashMap;
 use std::fmt;
@@ -33,7 +34,7 @@ impl Parsed {
         })?;
         let key = PrivateKey::from_pem(key, passwords)
             .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))?;
-        if key.belongs_to(&chain[0].clone().into()) == Some(false) {
+        if key.belongs_to(&chain[0]) == Some(false) {
             return Err(format!(
                 "SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: error:05800074:x509 certificate routines::key values mismatch)",
                 pair.key
@@ -59,6 +60,10 @@ enum State {
 pub struct Source {
     pub pair: Pair,
     passwords: Arc<Vec<Vec<u8>>>,
+    /// `ssl_stapling`.
+    pub stapler: Option<Stapler>,
+    /// The OCSP response that is sent along.
+    response: RwLock<Option<Vec<u8>>>,
     state: RwLock<State>,
 }
 
@@ -69,8 +74,19 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    pub fn new(pair: Pair, parsed: Parsed, passwords: Arc<Vec<Vec<u8>>>) -> Source {
-        Source { pair, passwords, state: RwLock::new(State::Parsed(parsed)) }
+    pub fn new(
+        pair: Pair,
+        parsed: Parsed,
+        passwords: Arc<Vec<Vec<u8>>>,
+        stapler: Option<Stapler>,
+        response: Option<Vec<u8>>,
+    ) -> Source {
+        let (state, response) = (RwLock::new(State::Parsed(parsed)), RwLock::new(response));
+        Source { pair, passwords, stapler, response, state }
+    }
+
+    fn response(&self) -> Option<Vec<u8>> {
+        self.response.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The certificate with a key that signs; made at the first call.
@@ -84,7 +100,7 @@ impl Source {
         if let State::Parsed(_) = &*state
             && let State::Parsed(parsed) = std::mem::replace(&mut *state, State::Broken(String::new()))
         {
-            *state = match parsed.certified(&self.pair, None) {
+            *state = match parsed.certified(&self.pair, self.response()) {
                 Ok(certified) => State::Ready(certified),
                 Err(why) => State::Broken(why),
             };
@@ -99,14 +115,20 @@ impl Source {
     /// Takes what the files hold now. With an error everything stays as it is.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
         let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
-        let certified = parsed.certified(&self.pair, None)?;
+        // A response that was fetched is of the certificate before.
+        if let Some(stapler) = &self.stapler {
+            stapler.forget();
+            *self.response.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        let certified = parsed.certified(&self.pair, self.response())?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Ready(certified);
         Ok(())
     }
 
     /// Sends this OCSP response with the certificate from now on.
     pub fn staple(&self, response: Option<Vec<u8>>) -> Result<(), String> {
-        let certified = self.get()?.stapled(response);
+        let certified = self.get()?.stapled(response.clone());
+        *self.response.write().unwrap_or_else(PoisonError::into_inner) = response;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Ready(certified);
         Ok(())
     }
@@ -116,6 +138,8 @@ impl Source {
 #[derive(Debug)]
 pub struct Sources {
     pub list: Vec<Arc<Source>>,
+    /// Some of them want OCSP responses.
+    pub is_stapled: bool,
 }
 
 impl Certificates for Sources {

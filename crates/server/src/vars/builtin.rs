@@ -158,11 +158,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed("request_filename", request_filename, "The path of the file for the request."),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
-    fixed(
-        "request_length",
-        |r, out| number(out, r.buf.len() as u64 + r.body_received.get()),
-        "Bytes of the request, body included.",
-    ),
+    fixed("request_length", request_length, "Bytes of the request, body included."),
     fixed("request_method", |r, out| some(out, r.method_name()), "The method."),
     fixed("request_port", request_port, "The port that the client named, if any."),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
@@ -288,6 +284,12 @@ fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
 
 fn content_length(r: &Request, out: &mut Out) -> bool {
     header(r, HeaderId::ContentLength, out) || r.body_len().is_some_and(|length| number(out, length))
+}
+
+fn request_length(r: &Request, out: &mut Out) -> bool {
+    // A block of fields is longer once it is decoded.
+    let head = if r.head.version >= brisk_http::Version::Http2 { r.head.len } else { r.buf.len() };
+    number(out, head as u64 + r.body_received.get())
 }
 
 fn request_body(r: &Request, out: &mut Out) -> bool {

@@ -1,0 +1,543 @@
+//! HTTP/2 as clients see it, over cleartext: requests and bodies of all sizes, what every directive does as it does over
+//! HTTP/1.1, the end of connections, and floods.
+
+use brisk_h2::frame::{flag, kind, write_head};
+use brisk_h2::{ErrorCode, PREFACE, Settings};
+use brisk_testkit::h2::Answer;
+use brisk_testkit::{Builder, Client, H2Client, Server, wait};
+use std::process::Command;
+use std::time::Duration;
+
+fn bin() -> &'static str {
+    env!("CARGO_BIN_EXE_brisk")
+}
+
+/// Three megabytes: more than windows and sockets hold.
+fn large() -> Vec<u8> {
+    (0..3_000_000u32).map(|n| b'a' + (n / 1000 % 26) as u8).collect()
+}
+
+const CONF: &str = r#"
+    keepalive_requests 100000;
+    log_format long '$request|$status|$body_bytes_sent|$http2|$server_protocol|$http_cookie|$http_host';
+    access_log access.log long;
+    server {
+        listen 127.0.0.1:{{PORT}};
+        root {{DIR}}/html;
+        http2 on;
+        http2_max_concurrent_streams 20;
+        http2_body_preread_size 64k;
+        http2_chunk_size 8k;
+        client_max_body_size 10m;
+        location /vars { return 200 "$http2|$server_protocol|$request|$host|$http_cookie|$request_length"; }
+        location /moved/ { return 301 /elsewhere; }
+        location /secret { auth_basic "x"; auth_basic_user_file {{DIR}}/users; }
+        location /slow { limit_rate 1m; limit_rate_after 10k; }
+        location /silent { return 444; }
+        location /error { error_page 404 /404.html; return 404; }
+        location /headers { add_header X-Mixed Case; add_header Connection close; add_trailer X-Sum $body_bytes_sent; }
+    }
+    server {
+        listen 127.0.0.1:{{PORT}};
+        server_name body;
+        http2 on;
+        root {{DIR}}/html;
+        client_max_body_size 10m;
+        client_body_early_read 1;
+        client_body_in_file_only off;
+        location / { return 200 "$content_length|$request_body_file|$request_body"; }
+    }
+    server {
+        listen 127.0.0.1:{{PORT}};
+        server_name disabled;
+    }
+"#;
+
+fn server() -> Server {
+    Builder::new(bin())
+        .http(CONF)
+        .file("html/a.txt", "hello\n")
+        .file("html/404.html", "page 404\n")
+        .file("html/headers/a.txt", "with headers\n")
+        .file("html/large", large())
+        .file("html/slow/large", large())
+        .file("users", "")
+        .start()
+}
+
+#[test]
+fn answers() {
+    let server = server();
+    let mut client = H2Client::connect(server.port());
+    let answer = client.get("/a.txt");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "hello\n"));
+    assert_eq!(answer.field("content-length"), Some("6"));
+    assert!(answer.field("date").is_some_and(|date| date.ends_with("GMT")) && answer.field("etag").is_some());
+    // Again: from what was prepared. Only the time may be another.
+    let timeless = |answer: &Answer| {
+        answer.fields.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>()
+    };
+    for _ in 0..3 {
+        let again = client.get("/a.txt");
+        assert_eq!((timeless(&again), again.text().as_str()), (timeless(&answer), "hello\n"));
+    }
+    assert_eq!(client.get("/none").status, 404);
+    assert_eq!(client.get("/error").text(), "page 404\n");
+    assert_eq!(client.get("/secret").status, 401);
+    assert_eq!(
+        client.get("/moved/").field("location"),
+        Some(&*format!("http://localhost:{}/elsewhere", server.port()))
+    );
+    let mut head = H2Client::get_fields("/a.txt");
+    head[0].1 = "HEAD";
+    let id = client.begin(&head, true);
+    let answer = client.wait(id);
+    assert_eq!((answer.status, answer.field("content-length"), answer.body.len()), (200, Some("6"), 0));
+    let mut range = H2Client::get_fields("/a.txt");
+    range.push(("range", "bytes=1-3"));
+    let id = client.begin(&range, true);
+    let answer = client.wait(id);
+    assert_eq!((answer.status, answer.text().as_str()), (206, "ell"));
+    let id = client.begin(&H2Client::get_fields("/silent"), true);
+    assert_eq!(client.wait(id).reset, Some(ErrorCode::INTERNAL_ERROR));
+    let answer = client.get("/headers/a.txt");
+    assert_eq!((answer.field("x-mixed"), answer.field("connection")), (Some("Case"), None));
+    assert_eq!(answer.trailers, [("x-sum".to_string(), "13".to_string())]);
+    let mut vars = H2Client::get_fields("/vars");
+    vars.extend([("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3")]);
+    let id = client.begin(&vars, true);
+    let text = client.wait(id).text();
+    assert!(text.starts_with("h2c|HTTP/2.0|GET /vars HTTP/2.0|localhost|a=1; b=2; c=3|"), "{text}");
+    let log = "GET /vars HTTP/2.0|200|";
+    wait::until("the log line", || server.access_log().contains(log).then_some(()));
+    assert!(server.access_log().contains("|h2c|HTTP/2.0|a=1; b=2; c=3|localhost"));
+}
+
+#[test]
+fn bodies_of_all_sizes() {
+    let server = server();
+    let mut client = H2Client::connect(server.port());
+    let large = large();
+    assert_eq!(client.get("/large").body, large);
+    let post = |length: Option<&'static str>| {
+        let mut fields =
+            vec![(":method", "POST"), (":scheme", "http"), (":authority", "body"), (":path", "/")];
+        fields.extend(length.map(|length| ("content-length", length)));
+        fields
+    };
+    assert_eq!(client.request(&post(None), b"small").text(), "5||small");
+    assert_eq!(client.request(&post(Some("5")), b"small").text(), "5||small");
+    let answer = client.request(&post(None), &large);
+    assert!(answer.text().starts_with("3000000|"), "{}", answer.text());
+    assert!(answer.text().contains("client_body_temp"));
+    // An announced length must be what comes (RFC 9113 §8.1.1).
+    let answer = client.request(&post(Some("6")), b"small");
+    assert_eq!(answer.reset, Some(ErrorCode::PROTOCOL_ERROR));
+    let answer = client.request(&post(None), &vec![b'x'; 11 << 20]);
+    assert_eq!(answer.status, 413);
+    let answer = client.request(&post(Some("99999999999")), b"");
+    assert!(answer.status == 413 || answer.reset.is_some());
+    // Trailers of a request end its body.
+    let id = client.begin(&post(None), false);
+    client.send(id, b"abc", false);
+    client.trailers(id, &[("x-trailer", "y")]);
+    assert_eq!(client.wait(id).text(), "3||abc");
+    // Nobody wants it: the answer comes all the same, and the client is told to stop.
+    let mut get = post(None);
+    get[2].1 = "localhost";
+    get[3].1 = "/a.txt";
+    let id = client.begin(&get, false);
+    client.until(|client| client.answers[&id].reset.is_some());
+    assert_eq!((client.answers[&id].status, client.answers[&id].reset), (405, Some(ErrorCode::NO_ERROR)));
+    assert_eq!(client.get("/a.txt").status, 200, "the connection lives on");
+}
+
+#[test]
+fn requests_that_are_refused() {
+    let server = server();
+    let mut client = H2Client::connect(server.port());
+    let mut check = |change: &dyn Fn(&mut Vec<(&str, &str)>), status: u16| {
+        let mut fields = H2Client::get_fields("/a.txt");
+        change(&mut fields);
+        let id = client.begin(&fields, true);
+        let answer = client.wait(id);
+        assert_eq!(answer.status, status, "{fields:?}");
+    };
+    check(&|_| {}, 200);
+    check(&|f| f[2].1 = "disabled", 421);
+    check(&|f| f[2].1 = "a b", 400);
+    check(&|f| f[0].1 = "get", 400);
+    check(&|f| f[1].1 = "1:", 400);
+    check(&|f| f[3].1 = "a.txt", 400);
+    check(&|f| f[3].1 = "*", 400);
+    check(&|f| f[3].1 = "/../../etc/passwd", 400);
+    check(&|f| f.push(("host", "localhost")), 200);
+    check(&|f| f.push(("host", "other")), 400);
+    check(&|f| f.push(("connection", "close")), 400);
+    check(&|f| f.push(("transfer-encoding", "chunked")), 400);
+    check(&|f| f.push(("te", "trailers")), 200);
+    check(&|f| f.push(("te", "gzip")), 400);
+    check(&|f| f.push(("Upper", "x")), 400);
+    check(&|f| f.push(("a", "x\r\nInjected: y")), 400);
+    check(&|f| f.push((":late", "x")), 400);
+    check(&|f| f.push(("content-length", "5")), 400);
+    check(&|f| f.push(("content-length", "-1")), 400);
+    check(&|f| drop(f.remove(2)), 400);
+    check(&|f| drop(f.remove(0)), 400);
+    check(&|f| f.truncate(2), 400);
+}
+
+/// RFC 9218: who says that something is urgent gets it first.
+#[test]
+fn priorities_change_the_order_of_frames() {
+    let server = server();
+    let order = |first: &str, second: &str| {
+        let settings = Settings { initial_window_size: 0, enable_push: false, ..Settings::default() };
+        let mut client = H2Client::with(server.port(), settings);
+        let mut ids = Vec::new();
+        for priority in [first, second] {
+            let mut fields = H2Client::get_fields("/large");
+            fields.push(("priority", priority));
+            ids.push(client.begin(&fields, true));
+        }
+        client.until(|client| ids.iter().all(|id| client.answers[id].status == 200));
+        // All windows open at once.
+        client.open_windows(&ids, 40_000);
+        client.until(|client| ids.iter().all(|id| client.answers[id].body.len() == 40_000));
+        client.order.iter().map(|(id, _)| *id).collect::<Vec<_>>()
+    };
+    let late = order("u=5", "u=1");
+    assert!(late.windows(2).all(|pair| pair[0] >= pair[1]) && late.contains(&1), "{late:?}");
+    let early = order("u=1", "u=5");
+    assert!(early.windows(2).all(|pair| pair[0] <= pair[1]), "{early:?}");
+    let shared = order("u=3,i", "u=3,i");
+    assert!(shared.windows(2).filter(|pair| pair[0] != pair[1]).count() > 4, "{shared:?}");
+}
+
+#[test]
+fn many_streams_at_once() {
+    let server = server();
+    let mut client = H2Client::connect(server.port());
+    for _ in 0..20 {
+        let ids: Vec<u32> = (0..20).map(|_| client.begin(&H2Client::get_fields("/a.txt"), true)).collect();
+        for id in ids {
+            assert_eq!(client.wait(id).text(), "hello\n");
+        }
+    }
+    let ids: Vec<u32> = (0..10).map(|_| client.begin(&H2Client::get_fields("/large"), true)).collect();
+    let large = large();
+    for id in ids {
+        assert!(client.wait(id).body == large);
+    }
+    let id = client.begin(&H2Client::get_fields("/slow/large"), true);
+    client.until(|client| client.answers[&id].body.len() > 10_000);
+    client.cancel(id);
+    assert_eq!(client.get("/a.txt").status, 200);
+}
+
+#[test]
+fn a_preface_in_pieces() {
+    let server = server();
+    let mut hello = PREFACE.to_vec();
+    write_head(0, kind::SETTINGS, 0, 0, &mut hello);
+    write_head(3, kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 1, &mut hello);
+    hello.extend_from_slice(&[0x82, 0x86, 0x84]);
+    for cut in [1, 3, 13, 14, 20, 24, 30, hello.len() - 1] {
+        let mut client = Client::connect(server.port());
+        client.send(&hello[..cut]);
+        assert_eq!(server.get("/a.txt").status, 200);
+        client.send(&hello[cut..]);
+        let reply = client.some(9).unwrap();
+        assert!(reply.starts_with(&[0, 0]), "cut at {cut}: {reply:?}");
+    }
+    // What only looks like it is HTTP/1.1.
+    let response = server.request("PROPFIND / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_eq!(response.status, 405);
+}
+
+/// A connection ends without a lost request: what was begun is answered, what comes later is told to go elsewhere.
+#[test]
+fn goaway() {
+    let server = Builder::new(bin())
+        .http("server { listen 127.0.0.1:{{PORT}}; http2 on; root {{DIR}}/html; keepalive_requests 3; }")
+        .file("html/a.txt", "hello\n")
+        .start();
+    let mut client = H2Client::connect(server.port());
+    for _ in 0..3 {
+        assert_eq!(client.get("/a.txt").status, 200);
+    }
+    assert_eq!(client.ending(), Some(ErrorCode::NO_ERROR));
+    assert_eq!(client.goaway.map(|(last, _)| last), Some(5));
+}
+
+#[test]
+fn a_reload_and_a_stop_lose_nothing() {
+    let server = server();
+    let mut busy = H2Client::connect(server.port());
+    busy.reads = false;
+    let id = busy.begin(&H2Client::get_fields("/large"), true);
+    busy.until(|client| client.answers[&id].body.len() > 30_000);
+    let mut idle = H2Client::connect(server.port());
+    assert_eq!(idle.get("/a.txt").status, 200);
+    server.reload();
+    assert_eq!(idle.ending(), Some(ErrorCode::NO_ERROR));
+    assert_eq!(idle.goaway.map(|(last, _)| last), Some(1));
+    // It may begin a stream before it hears of the end: that is served too.
+    let late = busy.begin(&H2Client::get_fields("/a.txt"), true);
+    assert_eq!(busy.wait(late).status, 200);
+    busy.reads = true;
+    busy.open_windows(&[id], 1 << 24);
+    assert!(busy.wait(id).body == large());
+    assert_eq!(busy.ending(), Some(ErrorCode::NO_ERROR));
+}
+
+/// What must end the connection with this code, while others see nothing of it.
+fn flood(server: &Server, what: &str, want: ErrorCode, mut again: impl FnMut(u32) -> Vec<u8>) {
+    let mut other = H2Client::connect(server.port());
+    assert_eq!(other.get("/a.txt").status, 200);
+    let before = memory(server);
+    let mut client = H2Client::connect(server.port());
+    client.careless = true;
+    for n in 0..30_000 {
+        if client.closed {
+            break;
+        }
+        let bytes = again(n);
+        client.raw(&bytes);
+        if n % 64 == 0 {
+            client.hear(Duration::from_millis(1));
+        }
+        if client.goaway.is_some() {
+            break;
+        }
+    }
+    assert_eq!(client.ending(), Some(want), "{what}");
+    assert_eq!(other.get("/a.txt").status, 200, "{what}");
+    let grown = memory(server).saturating_sub(before);
+    assert!(grown < 16 << 20, "{what}: {grown} bytes more");
+}
+
+/// Bytes that the worker has in memory.
+fn memory(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.worker())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_head(payload.len(), kind, flags, stream, &mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// `GET /large`, which has to wait for windows.
+fn get(stream: u32) -> Vec<u8> {
+    let block = [&[0x82, 0x86, 0x04, 6][..], b"/large", &[0x01, 9], b"localhost"].concat();
+    frame_of(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, stream, &block)
+}
+
+#[test]
+fn floods_end_their_connection_only() {
+    let server = server();
+    let calm = ErrorCode::ENHANCE_YOUR_CALM;
+    let f = frame_of;
+    flood(&server, "rapid reset", calm, |n| {
+        [get(2 * n + 1), f(kind::RST_STREAM, 0, 2 * n + 1, &[0, 0, 0, 8])].concat()
+    });
+    flood(&server, "made to reset", calm, |n| {
+        [get(2 * n + 1), f(kind::WINDOW_UPDATE, 0, 2 * n + 1, &[0; 4])].concat()
+    });
+    flood(&server, "CONTINUATION", calm, |n| match n {
+        0 => f(kind::HEADERS, 0, 1, &[0x82]),
+        _ => f(kind::CONTINUATION, 0, 1, &[0x00, 1, b'a', 1, b'b']),
+    });
+    flood(&server, "header bomb", calm, |n| match n {
+        0 => {
+            let value = [&[0x82, 0x86, 0x84, 0x60, 0x7f, 0xa1, 0x1e][..], &[b'x'; 4000]].concat();
+            f(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 1, &value)
+        }
+        _ => f(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 2 * n + 1, &[0xbe; 4000]),
+    });
+    flood(&server, "cookie crumbs", calm, |n| {
+        f(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 2 * n + 1, &[0xa0; 16_000])
+    });
+    flood(&server, "SETTINGS", calm, |_| f(kind::SETTINGS, 0, 0, &[]));
+    flood(&server, "PING", calm, |_| f(kind::PING, 0, 0, &[0; 8]));
+    flood(&server, "PRIORITY", calm, |n| f(kind::PRIORITY, 0, 2 * n + 1, &[0, 0, 0, 0, 9]));
+    let post = |stream| {
+        let block = [&[0x83, 0x86, 0x84, 0x01, 4][..], b"body"].concat();
+        f(kind::HEADERS, flag::END_HEADERS, stream, &block)
+    };
+    flood(&server, "empty DATA", calm, |n| if n == 0 { post(1) } else { f(kind::DATA, 0, 1, &[]) });
+    flood(&server, "window overflow", ErrorCode::FLOW_CONTROL_ERROR, |_| {
+        f(kind::WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff])
+    });
+    flood(&server, "zero increments", ErrorCode::PROTOCOL_ERROR, |_| f(kind::WINDOW_UPDATE, 0, 0, &[0; 4]));
+    flood(&server, "refused streams", calm, |n| get(2 * n + 1));
+}
+
+/// A client that opens streams and takes nothing: what it is owed stays bounded.
+#[test]
+fn a_client_that_reads_nothing() {
+    let server = server();
+    let mut hello = PREFACE.to_vec();
+    Settings { initial_window_size: 1 << 30, ..Settings::default() }.write(&mut hello);
+    brisk_h2::frame::write_window_update(0, 1 << 30, &mut hello);
+    (0..20).for_each(|n| hello.extend(get(2 * n + 1)));
+    let before = memory(&server);
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = Client::connect_narrow(server.port());
+        client.send(&hello);
+        clients.push(client);
+    }
+    let mut other = H2Client::connect(server.port());
+    assert_eq!(other.get("/large").body.len(), 3_000_000);
+    let grown = memory(&server).saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes more for 20 connections");
+}
+
+#[test]
+fn time_outs() {
+    let server = Builder::new(bin())
+        .http(
+            "server { listen 127.0.0.1:{{PORT}}; http2 on; root {{DIR}}/html; client_header_timeout 200ms;
+             keepalive_timeout 300ms; send_timeout 300ms; client_body_timeout 200ms; client_body_early_read $arg_read; }",
+        )
+        .file("html/a.txt", "hello\n")
+        .file("html/large", large())
+        .start();
+    // Between requests.
+    let mut client = H2Client::connect(server.port());
+    assert_eq!(client.get("/a.txt").status, 200);
+    assert_eq!(client.ending(), Some(ErrorCode::NO_ERROR));
+    // A head that does not come to its end.
+    let mut client = H2Client::connect(server.port());
+    client.raw(&frame_of(kind::HEADERS, 0, 1, &[0x82]));
+    assert_eq!(client.ending(), Some(ErrorCode::PROTOCOL_ERROR));
+    // A body that does not come.
+    let mut client = H2Client::connect(server.port());
+    let mut fields = H2Client::get_fields("/a.txt?read=1");
+    fields[0].1 = "POST";
+    let id = client.begin(&fields, false);
+    assert_eq!(client.wait(id).reset, Some(ErrorCode::PROTOCOL_ERROR));
+    // A window that does not open.
+    let mut client =
+        H2Client::with(server.port(), Settings { initial_window_size: 10, ..Settings::default() });
+    client.reads = false;
+    let id = client.begin(&H2Client::get_fields("/large"), true);
+    assert_eq!(client.wait(id).reset, Some(ErrorCode::PROTOCOL_ERROR));
+}
+
+/// Directives of times past, and the parameter of `listen`.
+#[test]
+fn obsolete_directives_are_told() {
+    let server = Builder::new(bin())
+        .http(
+            "http2_recv_buffer_size 256k;
+             server { listen 127.0.0.1:{{PORT}} http2; root {{DIR}}/html; http2_pool_size 4k; http2_streams_index_size 32;
+             http2_max_field_size 4k; http2_max_header_size 16k; http2_max_requests 1000; http2_recv_timeout 30s;
+             http2_idle_timeout 3m; http2_max_concurrent_pushes 10; http2_push off; http2_push_preload off; }",
+        )
+        .file("html/a.txt", "hello\n")
+        .start();
+    assert_eq!(H2Client::connect(server.port()).get("/a.txt").status, 200);
+    assert_eq!(server.get("/a.txt").status, 200, "HTTP/1.1 on the same port");
+    let output = server.run(&["-t"]);
+    let log = String::from_utf8_lossy(&output.stderr);
+    for text in [
+        "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
+        "the \"http2_max_field_size\" directive is obsolete, use the \"large_client_header_buffers\" directive instead",
+        "the \"http2_push_preload\" directive is obsolete, ignored",
+    ] {
+        assert!(log.contains(text), "{text}: {log}");
+    }
+}
+
+/// Independent clients.
+#[test]
+fn curl_and_nghttp() {
+    let server = server();
+    let run = |command: &str, args: &[&str]| {
+        let output = Command::new(command).args(args).output();
+        let output = output.unwrap_or_else(|error| panic!("{command}: {error}; see scripts/setup.sh"));
+        assert!(output.status.success(), "{command} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.port());
+    assert_eq!(run("curl", &["-s", "--http2-prior-knowledge", &url("/a.txt")]), b"hello\n");
+    assert!(run("curl", &["-s", "--http2-prior-knowledge", &url("/large")]) == large());
+    let upload = server.dir().join("html/large").display().to_string();
+    let echo = run("curl", &["-s", "--http2-prior-knowledge", "-H", "Host: body", "-T", &upload, &url("/")]);
+    assert!(echo.starts_with(b"3000000|"), "{}", String::from_utf8_lossy(&echo));
+    let urls: Vec<String> = (0..50).map(|n| url(&format!("/a.txt?{n}"))).collect();
+    let mut args = vec!["--no-dep", "-s"];
+    args.extend(urls.iter().map(String::as_str));
+    let statistics = String::from_utf8_lossy(&run("nghttp", &args)).into_owned();
+    assert_eq!(statistics.lines().filter(|line| line.contains(" 200 ")).count(), 50, "{statistics}");
+}
+
+/// A browser loads a page with a hundred pictures over one connection.
+#[test]
+fn a_browser_loads_a_page_over_one_connection() {
+    const PAGE: &str = r#"<body><script>
+        for (let n = 0; n < 100; n++) {
+            const image = document.createElement("img");
+            image.src = "picture.svg?" + n;
+            document.body.append(image);
+        }
+        const wait = setInterval(() => {
+            const images = [...document.images];
+            if (!images.every(image => image.complete)) return;
+            clearInterval(wait);
+            const loaded = images.filter(image => image.naturalWidth > 0).length;
+            const protocols = performance.getEntriesByType("resource").map(entry => entry.nextHopProtocol);
+            document.title = `loaded ${loaded} by ${[...new Set(protocols)]}`;
+        }, 20);
+    </script></body>"#;
+    const PICTURE: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>"#;
+    let prepared = Builder::new(bin())
+        .http(
+            "log_format by '$connection $http2 $request_uri'; access_log access.log by;
+             types { text/html html; image/svg+xml svg; }
+             server { listen 127.0.0.1:{{PORT}} ssl; http2 on; root {{DIR}}/html;
+             ssl_certificate {{DIR}}/cert.pem; ssl_certificate_key {{DIR}}/key.pem; }",
+        )
+        .file("html/index.html", PAGE)
+        .file("html/picture.svg", PICTURE)
+        .prepare();
+    let path = |name: &str| prepared.dir().join(name).display().to_string();
+    let run = |command: &str, args: &[&str]| {
+        let output = Command::new(command).args(args).output();
+        output.unwrap_or_else(|error| panic!("{command}: {error}; see scripts/setup.sh")).stdout
+    };
+    let subject = ["-subj", "/CN=localhost", "-days", "2", "-nodes", "-newkey", "rsa:2048"];
+    let (key, cert) = (path("key.pem"), path("cert.pem"));
+    run("openssl", &[&["req", "-x509", "-keyout", &key, "-out", &cert], &subject[..]].concat());
+    let profile = format!("--user-data-dir={}", path("profile"));
+    let server = prepared.start();
+    let url = format!("https://localhost:{}/", server.port());
+    let page = run(
+        "chromium",
+        &[
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--ignore-certificate-errors",
+            "--virtual-time-budget=30000",
+            &profile,
+            "--dump-dom",
+            &url,
+        ],
+    );
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("<title>loaded 100 by h2</title>"), "{page}");
+    let log = server.access_log();
+    let connections: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains(" h2 /picture.svg"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(connections.len() == 100 && connections.iter().all(|id| *id == connections[0]), "{log}");
+}

@@ -1,0 +1,201 @@
+//! What `proxy_…` directives make of requests and of answers.
+
+use brisk_testkit::{Backend, Builder, Response, Server, wait};
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+/// A back end that gives one answer and notes what it was asked.
+fn noting(answer: &'static str) -> (Backend, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let notes = asked.clone();
+    let backend = Backend::start(move |mut peer| {
+        while let Some(head) = peer.head() {
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let body = peer.body(length.map_or(0, |text| text.trim().parse().expect("a number")));
+            notes.lock().unwrap().push(format!("{head}{}", String::from_utf8_lossy(&body)));
+            peer.send(answer);
+        }
+    });
+    (backend, asked)
+}
+
+fn server(port: u16, location: &str, directives: &str) -> Server {
+    let text = format!(
+        "log_format up \"$status [$proxy_host] [$proxy_port] [$upstream_http_x_one] [$upstream_cookie_a] [$upstream_trailer_x_end] $upstream_response_length\";
+        log_format times \"$upstream_connect_time $upstream_header_time $upstream_response_time $upstream_bytes_sent $upstream_bytes_received\";
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            access_log {{{{DIR}}}}/up.log up;
+            access_log {{{{DIR}}}}/times.log times;
+            location {location} {{ {directives} }}
+        }}"
+    );
+    Builder::new(BIN).http(&text.replace("BACK", &format!("127.0.0.1:{port}"))).start()
+}
+
+const EMPTY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/// What a back end is asked.
+fn asked(location: &str, directives: &str, request: &str) -> String {
+    let (backend, asked) = noting(EMPTY);
+    let server = server(backend.port(), location, directives);
+    assert_eq!(server.request(request).status, 200, "{directives}");
+    let asked = asked.lock().unwrap();
+    asked[0].replace(&format!("127.0.0.1:{}", backend.port()), "BACK")
+}
+
+#[test]
+fn requests() {
+    let check = |location: &str, directives: &str, request: &str, want: &str| {
+        assert_eq!(asked(location, directives, request), want, "{location} {directives}");
+    };
+    let get = "GET /a/b%20c?d HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n";
+    let rest = "X-A: 1\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n";
+    let host = "Host: BACK\r\n";
+    let pass = "proxy_pass http://BACK;";
+    check("/", pass, get, &format!("GET /a/b%20c?d HTTP/1.1\r\n{host}{rest}"));
+    check("/a/", "proxy_pass http://BACK/x/;", get, &format!("GET /x/b%20c?d HTTP/1.1\r\n{host}{rest}"));
+    check("/", "proxy_pass http://BACK/y?z=$arg_q;", get, &format!("GET /y?z= HTTP/1.1\r\n{host}{rest}"));
+    check(
+        "/",
+        "set $b BACK; proxy_pass http://$b;",
+        get,
+        &format!("GET /a/b%20c?d HTTP/1.1\r\n{host}{rest}"),
+    );
+    check(
+        "/a",
+        "rewrite ^ /new?e break; proxy_pass http://BACK/x;",
+        get,
+        &format!("GET /new?e&d HTTP/1.1\r\n{host}{rest}"),
+    );
+    check(
+        "/",
+        &format!("{pass} proxy_http_version 1.0; proxy_set_header Host \"\"; proxy_set_header X-A \"\";"),
+        get,
+        "GET /a/b%20c?d HTTP/1.0\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n",
+    );
+    check(
+        "/",
+        &format!(
+            "{pass} proxy_pass_request_headers off; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
+        ),
+        get,
+        "GET /a/b%20c?d HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n\r\n",
+    );
+    check(
+        "/",
+        &format!("{pass} proxy_method $arg_m; proxy_set_body \"<$request_method>\";"),
+        "GET /?m=PUT HTTP/1.1\r\nHost: h\r\n\r\n",
+        &format!("PUT /?m=PUT HTTP/1.1\r\n{host}Content-Length: 5\r\n\r\n<GET>"),
+    );
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody";
+    check("/", pass, post, &format!("POST / HTTP/1.1\r\n{host}Content-Length: 4\r\n\r\nbody"));
+    check(
+        "/",
+        &format!("{pass} proxy_pass_request_body off;"),
+        post,
+        &format!("POST / HTTP/1.1\r\n{host}\r\n"),
+    );
+    let chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";
+    check("/", pass, chunked, &format!("POST / HTTP/1.1\r\n{host}Content-Length: 4\r\n\r\nbody"));
+}
+
+/// What a client gets.
+fn answered(directives: &str, answer: &'static str, request: &str) -> (Response, Server, Backend) {
+    let (backend, _) = noting(answer);
+    let server = server(backend.port(), "/p/", &format!("proxy_pass http://BACK/; {directives}"));
+    (server.request(request), server, backend)
+}
+
+#[test]
+fn answers() {
+    let get = "GET /p/ HTTP/1.1\r\nHost: h\r\n\r\n";
+    let plain = "HTTP/1.1 200 Fine\r\nServer: back\r\nX-Powered-By: x\r\nX-One: 1\r\nContent-Type: text/css; charset=utf-8\r\nContent-Length: 6\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nSet-Cookie: a=b; Domain=in.test; Path=/in/\r\n\r\nanswer";
+    let (response, server, _) =
+        answered("proxy_hide_header X-Powered-By; proxy_pass_header Server;", plain, get);
+    assert_eq!(response.text(), "answer");
+    assert_eq!((response.header("Server"), response.header("X-Powered-By")), (Some("back"), None));
+    assert_eq!(response.header("Content-Type"), Some("text/css; charset=utf-8"));
+    assert_eq!(response.header("Keep-Alive"), None);
+    let line = server.wait_for_line("up.log", "200");
+    let port = line.split(&['[', ']', ':']).nth(2).expect("a port").to_string();
+    assert_eq!(line.trim(), format!("200 [127.0.0.1:{port}] [{port}] [1] [b] [-] 6"));
+    let times = server.wait_for_line("times.log", " ");
+    assert!(times.split(' ').take(3).all(|time| time.starts_with("0.")), "{times}");
+
+    let cookies = "proxy_cookie_domain in.test out.test; proxy_cookie_path /in/ /; proxy_cookie_flags a secure samesite=lax;";
+    let (response, ..) = answered(cookies, plain, get);
+    assert_eq!(response.header("Set-Cookie"), Some("a=b; Domain=out.test; Path=/; Secure; SameSite=Lax"));
+
+    let to = "HTTP/1.1 302 Found\r\nLocation: http://back.test/x\r\nRefresh: 1; url=http://back.test/y\r\nContent-Length: 0\r\n\r\n";
+    let (response, ..) = answered("proxy_redirect http://back.test/ /front/;", to, get);
+    assert_eq!(response.header("Location").map(|to| to.ends_with("/front/x")), Some(true));
+    assert_eq!(response.header("Refresh"), Some("1; url=/front/y"));
+
+    let error = "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nback";
+    let (response, ..) = answered("", error, get);
+    assert_eq!(response.text(), "back");
+    let (response, ..) = answered("proxy_intercept_errors on; error_page 404 =200 @own;", error, get);
+    assert_eq!(response.status, 500, "there is no such location");
+
+    let ranged = "GET /p/ HTTP/1.1\r\nHost: h\r\nRange: bytes=1-2\r\n\r\n";
+    assert_eq!(answered("", plain, ranged).0.status, 200);
+    let (response, ..) = answered("proxy_force_ranges on;", plain, ranged);
+    assert_eq!((response.status, &*response.text()), (206, "ns"));
+}
+
+#[test]
+fn fields_are_obeyed_unless_they_are_ignored() {
+    let get = "GET /p/ HTTP/1.1\r\nHost: h\r\n\r\n";
+    let elsewhere = "HTTP/1.1 200 OK\r\nX-Accel-Redirect: /none\r\nContent-Length: 4\r\n\r\nback";
+    assert_eq!(answered("", elsewhere, get).0.status, 404);
+    assert_eq!(answered("proxy_ignore_headers X-Accel-Redirect;", elsewhere, get).0.text(), "back");
+}
+
+#[test]
+fn trailers() {
+    let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-One: 1\r\n\r\n3\r\nabc\r\n0\r\nX-End: yes\r\n\r\n";
+    let get = "GET /p/ HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n";
+    let (response, server, _) = answered("proxy_pass_trailers on;", answer, get);
+    assert_eq!((&*response.text(), response.trailers.len()), ("abc", 1));
+    assert!(server.wait_for_line("up.log", "200").contains(" [yes] 3"));
+    let (response, ..) = answered("", answer, get);
+    assert!(response.trailers.is_empty());
+}
+
+#[test]
+fn answers_become_files() {
+    let answer =
+        "HTTP/1.1 200 OK\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 5\r\n\r\nsaved";
+    let (backend, _) = noting(answer);
+    let directives =
+        "proxy_pass http://BACK; proxy_store {{DIR}}/saved$uri; proxy_store_access user:rw all:r;";
+    let server = server(backend.port(), "/", directives);
+    let folder = server.dir().join("saved");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(server.get("/x/y").text(), "saved");
+    let path = server.dir().join("saved/x/y");
+    wait::holds("the file", || path.exists());
+    assert_eq!(std::fs::read(&path).unwrap(), b"saved");
+    let facts = path.metadata().unwrap();
+    assert_eq!(facts.permissions().mode() & 0o777, 0o604);
+    let secs = facts.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert_eq!(secs, 784_111_777);
+}
+
+#[test]
+fn connections_are_made_as_told() {
+    let (backend, asked) = noting(EMPTY);
+    let directives = "proxy_pass http://BACK; proxy_bind 127.0.0.9; proxy_socket_keepalive on; proxy_socket_rcvbuf 8k;
+        proxy_socket_sndbuf 8k; proxy_connect_timeout 5s; proxy_send_timeout 5s; proxy_next_upstream_timeout 5s;
+        proxy_ignore_client_abort on; proxy_limit_rate 1m; proxy_buffer_size 8k; proxy_busy_buffers_size 8k;
+        proxy_temp_file_write_size 8k; proxy_send_lowat 0; proxy_headers_hash_max_size 1; proxy_headers_hash_bucket_size 1;";
+    let server = server(backend.port(), "/", directives);
+    assert_eq!(server.get("/").status, 200);
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    // The kernel has chosen the port of the address that was told.
+    assert!(backend.addresses().iter().all(|address| address.ip().to_string() == "127.0.0.9"));
+}

@@ -1,0 +1,152 @@
+//! The API: what it tells, and what it changes.
+
+use crate::{BACKENDS, BIN};
+use brisk_testkit::{Builder, Server};
+use serde_json::{Value, json};
+
+fn builder() -> Builder {
+    Builder::new(BIN).http(&format!(
+        "upstream u {{ zone z 64k; server 127.0.0.1:{{{{PORT2}}}} weight=2; server 127.0.0.1:1 down; }}
+         upstream kept {{ zone z; state {{{{DIR}}}}/state/kept.conf; }}
+         server {{ listen 127.0.0.1:{{{{PORT}}}}; listen unix:{{{{DIR}}}}/api.sock;
+             location / {{ proxy_pass http://u; }}
+             location /kept {{ proxy_pass http://kept/; }}
+             location /api {{ api write=on; }}
+             location /look/ {{ api; }}
+             location = /metrics {{ metrics; }} }} {BACKENDS}"
+    ))
+}
+
+fn call(server: &Server, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let length = body.len();
+    let answer = server.request(format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    assert_eq!(answer.header("Content-Type"), Some("application/json"), "{path}");
+    (answer.status, serde_json::from_str(&answer.text()).unwrap())
+}
+
+fn get(server: &Server, path: &str) -> Value {
+    let (status, value) = call(server, "GET", path, "");
+    assert_eq!(status, 200, "{path}: {value}");
+    value
+}
+
+#[test]
+fn it_tells_what_the_peers_do() {
+    let server = builder().start();
+    for _ in 0..3 {
+        assert_eq!(server.get("/").text(), "one");
+    }
+    assert_eq!(server.get("/bad").status, 503);
+    let peers = get(&server, "/api/9/http/upstreams/u")["peers"].clone();
+    let first = &peers[0];
+    assert_eq!(first["requests"], 4);
+    assert_eq!(first["responses"]["2xx"], 3);
+    assert_eq!(first["responses"]["5xx"], 1);
+    assert_eq!((&first["state"], &first["weight"], &first["active"]), (&json!("up"), &json!(2), &json!(0)));
+    assert!(first["sent"].as_u64().unwrap() > 0 && first["received"].as_u64().unwrap() > 0);
+    assert!(first["selected"].as_str().unwrap().ends_with('Z'));
+    assert_eq!((&peers[1]["state"], &peers[1]["requests"]), (&json!("down"), &json!(0)));
+    assert_eq!(get(&server, "/look/9/http/upstreams")["u"]["zone"], "z");
+    assert_eq!(get(&server, "/api/"), json!([1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    assert!(get(&server, "/api/9/http/requests")["total"].as_u64().unwrap() > 4);
+    assert!(get(&server, "/api/9/connections")["accepted"].as_u64().unwrap() > 4);
+    assert_eq!(get(&server, "/api/9/slabs")["z"]["bytes"], 65536);
+    assert_eq!(get(&server, "/api/9/nginx")["generation"], 1);
+    assert_eq!(call(&server, "GET", "/api/9/nothing", "").1["error"]["code"], "PathNotFound");
+    assert_eq!(call(&server, "GET", "/api/9/http/upstreams/x", "").1["error"]["code"], "UpstreamNotFound");
+    assert_eq!(call(&server, "GET", "/api/77/", "").1["error"]["code"], "UnknownVersion");
+    let metrics = server.get("/metrics").text();
+    let name = format!("upstream=\"u\",server=\"127.0.0.1:{}\"", server.port_of(2));
+    for line in [
+        format!("brisk_upstream_requests_total{{{name}}} 4\n"),
+        format!("brisk_upstream_responses_total{{{name},class=\"2xx\"}} 3\n"),
+        format!("brisk_upstream_up{{{name}}} 1\n"),
+    ] {
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    assert_eq!(call(&server, "DELETE", "/api/9/http/upstreams/u", "").0, 200);
+    assert_eq!(get(&server, "/api/9/http/upstreams/u")["peers"][0]["requests"], 0);
+}
+
+#[test]
+fn servers_are_added_changed_and_removed() {
+    let server = builder().start();
+    let list = "/api/9/http/upstreams/u/servers";
+    let two = format!("127.0.0.1:{}", server.port_of(3));
+    let (status, made) = call(&server, "POST", list, &format!("{{\"server\":\"{two}\",\"weight\":2}}"));
+    assert_eq!((status, &made["server"], &made["weight"]), (201, &json!(two), &json!(2)));
+    let id = made["id"].as_u64().unwrap();
+    let answers = || (0..4).map(|_| server.get("/").text()).collect::<Vec<_>>();
+    assert_eq!(answers().iter().filter(|text| *text == "two").count(), 2);
+    let (status, changed) = call(&server, "PATCH", &format!("{list}/0"), "{\"drain\":true}");
+    assert_eq!((status, &changed["drain"]), (200, &json!(true)));
+    assert!(answers().iter().all(|text| text == "two"));
+    assert_eq!(get(&server, "/api/9/http/upstreams/u")["peers"][0]["state"], "draining");
+    // A group in a zone keeps its state over a reload, but servers are what the configuration says.
+    let (status, left) = call(&server, "DELETE", &format!("{list}/{id}"), "");
+    assert_eq!((status, left.as_array().unwrap().len()), (200, 2));
+    assert_eq!(server.get("/").status, 502);
+    for (method, path, body, status, code) in [
+        ("POST", list, "{", 415, "JsonError"),
+        ("POST", list, "{}", 400, "UpstreamConfFormatError"),
+        ("POST", list, "{\"server\":\"a b\"}", 400, "UpstreamConfFormatError"),
+        ("POST", list, "{\"server\":\"unix:\"}", 400, "UpstreamBadAddress"),
+        ("POST", list, "{\"server\":\"a.example\"}", 400, "UpstreamConfNoResolver"),
+        ("POST", list, "{\"server\":\"127.0.0.1:1\"}", 409, "UpstreamServerExists"),
+        ("POST", list, "{\"server\":\"127.0.0.1:9\",\"weight\":0}", 400, "UpstreamConfFormatError"),
+        ("PATCH", "/api/9/http/upstreams/u/servers/77", "{}", 404, "UpstreamServerNotFound"),
+        ("PATCH", "/api/9/http/upstreams/u/servers/x", "{}", 400, "UpstreamBadServerId"),
+        ("PATCH", "/api/9/http/upstreams/u/servers/0", "{\"server\":\"x\"}", 400, "UpstreamConfFormatError"),
+        ("PATCH", list, "{}", 405, "MethodDisabled"),
+        ("POST", "/look/9/http/upstreams/u/servers", "{}", 405, "MethodDisabled"),
+        ("PUT", list, "{}", 405, "MethodDisabled"),
+    ] {
+        let (got, error) = call(&server, method, path, body);
+        assert_eq!((got, &error["error"]["code"]), (status, &json!(code)), "{method} {path} {body}: {error}");
+    }
+}
+
+#[test]
+fn a_state_file_outlives_the_server() {
+    let server = builder().start();
+    assert_eq!(server.get("/kept").status, 502);
+    let one = format!("127.0.0.1:{}", server.port_of(2));
+    let body = format!("{{\"server\":\"{one}\",\"max_fails\":3}}");
+    assert_eq!(call(&server, "POST", "/api/9/http/upstreams/kept/servers", &body).0, 201);
+    assert_eq!(server.get("/kept").text(), "one");
+    assert_eq!(server.read("state/kept.conf"), format!("server {one} max_fails=3;\n"));
+    server.reload();
+    assert_eq!(server.get("/kept").text(), "one");
+    assert_eq!(get(&server, "/api/9/http/upstreams/kept/servers")[0]["max_fails"], 3);
+}
+
+#[test]
+fn the_command_line_speaks_to_it() {
+    let server = builder().start();
+    let socket = format!("unix:{}/api.sock", server.dir().display());
+    let run = |args: &[&str]| {
+        let args: Vec<&str> =
+            ["upstream"].into_iter().chain(args.iter().copied()).chain(["--api", &socket]).collect();
+        let output = std::process::Command::new(BIN).args(&args).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let two = format!("127.0.0.1:{}", server.port_of(3));
+    let (ok, text) = run(&["list"]);
+    assert!(ok && text.contains("127.0.0.1:1") && text.contains("down"), "{text}");
+    let (ok, text) = run(&["add", "u", &two, "weight=3"]);
+    assert!(ok && text.contains(&two), "{text}");
+    assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["weight"], 3);
+    assert!(run(&["drain", "u", &two]).0);
+    assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["drain"], true);
+    assert!(run(&["set", "u", &two, "up", "weight=1"]).0);
+    assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["weight"], 1);
+    assert!(run(&["remove", "u", &two]).0);
+    assert_eq!(get(&server, "/api/9/http/upstreams/u/servers").as_array().unwrap().len(), 2);
+    let (ok, text) = run(&["remove", "u", &two]);
+    assert!(!ok && text.contains("no server"), "{text}");
+}

@@ -1,0 +1,241 @@
+//! Images as strangers send them: what they are, and smaller ones made of them. No I/O.
+//!
+//! All decoders are Rust, and are given a picture only when its header names a size that was allowed. What they cannot
+//! read is an [`Error`]; a caller that must not fall with them catches panics too.
+#![forbid(unsafe_code)]
+
+mod decode;
+mod encode;
+mod exif;
+mod pixels;
+mod png_writer;
+mod probe;
+mod resize;
+mod vp8;
+
+pub use pixels::Pixels;
+pub use probe::{Probe, probe};
+
+use std::fmt;
+
+/// Kinds of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Jpeg,
+    Gif,
+    Png,
+    WebP,
+}
+
+impl Format {
+    /// What begins with these bytes (16 are enough), as nginx tells images.
+    pub fn of(head: &[u8]) -> Option<Format> {
+        if head.len() < 16 {
+            return None;
+        }
+        match head {
+            [0xff, 0xd8, ..] => Some(Format::Jpeg),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Format::Gif),
+            [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(Format::Png),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
+            _ => None,
+        }
+    }
+
+    /// `jpeg`, `gif`, …
+    pub fn name(self) -> &'static str {
+        &self.media_type()[6..]
+    }
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Jpeg => "image/jpeg",
+            Format::Gif => "image/gif",
+            Format::Png => "image/png",
+            Format::WebP => "image/webp",
+        }
+    }
+}
+
+/// What becomes of the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// As it is.
+    Keep,
+    /// Made smaller, in proportion, until it fits.
+    Fit { width: u32, height: u32 },
+    /// Made smaller, in proportion, until one side fits; what is left over of the other is cut off.
+    Fill { width: u32, height: u32 },
+}
+
+/// Quarters of a turn against the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    #[default]
+    None,
+    Left,
+    Half,
+    Right,
+}
+
+/// What is to be made of an image.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub shape: Shape,
+    pub turn: Turn,
+    /// The format of the result; another one than the source's is used only if it makes the image smaller.
+    pub format: Format,
+    /// From 1 to 100.
+    pub jpeg_quality: u8,
+    pub webp_quality: u8,
+    /// Per cent; 0: none.
+    pub sharpen: u32,
+    /// Transparency of images with a palette is kept.
+    pub transparency: bool,
+    /// The result is interlaced: progressive, for JPEG.
+    pub interlace: bool,
+    /// Larger images are refused.
+    pub pixels_max: u64,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The size cannot be found out.
+    NoSize,
+    /// More than `pixels_max`.
+    TooLarge { width: u32, height: u32 },
+    /// What the decoder or encoder says.
+    Codec(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoSize => f.write_str("size of the image not found"),
+            Error::TooLarge { width, height } => write!(f, "too large image: {width}x{height}"),
+            Error::Codec(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    fn codec(error: impl fmt::Display) -> Error {
+        Error::Codec(error.to_string())
+    }
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// The image is what it should be already.
+    AsIs,
+    Image {
+        format: Format,
+        bytes: Vec<u8>,
+    },
+}
+
+/// Makes `wish` of an image in `format`.
+pub fn transform(bytes: &[u8], format: Format, wish: &Wish) -> Result<Made, Error> {
+    let probe = probe(format, bytes).ok_or(Error::NoSize)?;
+    let stays = wish.turn == Turn::None && probe.fits(wish.shape);
+    let converts = wish.format != format && !probe.is_animated;
+    if stays && !probe.is_padded && !converts {
+        return Ok(Made::AsIs);
+    }
+    if u64::from(probe.width) * u64::from(probe.height) > wish.pixels_max {
+        return Err(Error::TooLarge { width: probe.width, height: probe.height });
+    }
+    let mut image = decode::decode(bytes, format, wish.pixels_max)?;
+    if !wish.transparency && image.is_indexed {
+        image.make_opaque();
+    }
+    let mut image = reshape(image, wish);
+    if wish.sharpen > 0 && !image.is_indexed {
+        image.sharpen(wish.sharpen);
+    }
+    let out = if stays && !converts { format } else { wish.format };
+    let made = encode::encode(&image, out, wish)?;
+    // Another coding of the same picture is worth while only if it is smaller.
+    if stays && converts && made.len() >= bytes.len() {
+        return Ok(Made::AsIs);
+    }
+    Ok(Made::Image { format: out, bytes: made })
+}
+
+/// Size and direction, in nginx's order and with its rounding: scaled, turned, cut.
+fn reshape(mut image: Pixels, wish: &Wish) -> Pixels {
+    let (max_width, max_height) = match wish.shape {
+        Shape::Keep => (u32::MAX, u32::MAX),
+        Shape::Fit { width, height } | Shape::Fill { width, height } => (width, height),
+    };
+    let (mut width, mut height) = (image.width, image.height);
+    match wish.shape {
+        Shape::Keep => {}
+        Shape::Fit { .. } => {
+            if width > max_width {
+                (width, height) = (max_width, in_proportion(height, max_width, width));
+            }
+            if height > max_height {
+                (width, height) = (in_proportion(width, max_height, height), max_height);
+            }
+        }
+        Shape::Fill { .. } => {
+            let is_narrow =
+                u64::from(width) * u64::from(max_height) < u64::from(max_width) * u64::from(height);
+            if is_narrow && width > max_width {
+                (width, height) = (max_width, in_proportion(height, max_width, width));
+            } else if !is_narrow && height > max_height {
+                (width, height) = (in_proportion(width, max_height, height), max_height);
+            }
+        }
+    }
+    if (width, height) != (image.width, image.height) {
+        image = resize::resize(&image, width, height);
+    }
+    image = image.turned(wish.turn);
+    if matches!(wish.shape, Shape::Fill { .. }) && (image.width > max_width || image.height > max_height) {
+        let (width, height) = (image.width.min(max_width), image.height.min(max_height));
+        image = image.cropped(width, height);
+    }
+    image
+}
+
+/// `length * part / whole`, at least 1.
+fn in_proportion(length: u32, part: u32, whole: u32) -> u32 {
+    ((u64::from(length) * u64::from(part) / u64::from(whole)) as u32).max(1)
+}
+
+/// Any bytes: probing and making anew end and do not panic, what is made can be read, and is as large as was wished.
+pub fn fuzz_image(data: &[u8]) {
+    const SIDE: u32 = 20;
+    let Some(format) = Format::of(data) else { return };
+    let probe = probe(format, data);
+    for output in [format, Format::WebP] {
+        let wish = Wish {
+            shape: Shape::Fit { width: SIDE, height: SIDE },
+            turn: Turn::Left,
+            format: output,
+            jpeg_quality: 50,
+            webp_quality: 50,
+            sharpen: 10,
+            transparency: true,
+            interlace: true,
+            pixels_max: 10_000,
+        };
+        match transform(data, format, &wish) {
+            Ok(Made::Image { format, bytes }) => {
+                let made = crate::probe(format, &bytes).expect("what was made has a size");
+                assert!(made.width <= SIDE && made.height <= SIDE);
+                decode::decode(&bytes, format, 10_000).expect("what was made can be read");
+            }
+            Ok(Made::AsIs) => panic!("it was to be turned"),
+            Err(Error::TooLarge { width, height }) => assert!(u64::from(width) * u64::from(height) > 10_000),
+            Err(_) => {}
+        }
+    }
+    assert!(probe.is_none_or(|probe| probe.width > 0 && probe.height > 0));
+}

@@ -1,0 +1,50 @@
+//! TLS of a connection: records in, responses out.
+
+use crate::plan::Tls;
+use brisk_tls::Session;
+
+/// A connection's session.
+pub struct Secure {
+    session: Session,
+}
+
+impl std::fmt::Debug for Secure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secure")
+    }
+}
+
+/// The handshake or a record has failed.
+#[derive(Debug)]
+pub struct Failed;
+
+impl Secure {
+    /// A session, and the bytes that it begins with.
+    pub fn begin(tls: &Tls) -> Result<(Box<Self>, Vec<u8>), Failed> {
+        let session = tls.context.session(&tls.name, true).map_err(|_| Failed)?;
+        let mut secure = Box::new(Self { session });
+        let mut out = Vec::new();
+        secure.receive(&mut [], &mut Vec::new(), &mut out)?;
+        Ok((secure, out))
+    }
+
+    /// Whether requests may be sent.
+    pub fn is_established(&self) -> bool {
+        self.session.is_established()
+    }
+
+    /// Opens records; what the protocol answers is put into `out`.
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failed> {
+        self.session.receive(input, &mut |text| plain.extend_from_slice(text), out).map_err(|_| Failed)
+    }
+
+    /// Seals a request.
+    pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failed> {
+        self.session.seal(bytes, out).map_err(|_| Failed)
+    }
+}

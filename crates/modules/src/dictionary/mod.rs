@@ -1,0 +1,413 @@
+//! Shared dictionaries (RFC 9842): a response that clients have kept is what a later one is compressed against.
+//!
+//! `use_as_dictionary` marks the first, and its body is remembered by its hash. `shared_dictionaries` compresses the
+//! second with `dcz` or `dcb`, where `zstd` or `brotli` is on, for a client that names a dictionary that is remembered.
+//! Whole bodies are compressed, on the pool; so their length must be known, and it has a limit.
+
+mod encode;
+mod store;
+
+use crate::coding::{Offer, Rules, offers, weaken_etag};
+use aws_lc_rs::digest::{Context as Sha, SHA256};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, FileId, Span, Token};
+use brisk_http::negotiate::coding_quality;
+use brisk_http::{HeaderId, Method};
+use brisk_net::blocking;
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::in_memory::InMemory;
+use brisk_server::metrics::{Counter, Scrape};
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::request::Request;
+use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::text::Text;
+use brisk_server::zone::Zone;
+use brisk_server::{row, simple};
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, ready};
+use store::{Hash, Store};
+
+const NAME: &str = "dictionary";
+/// Bytes of a dictionary, and of a body that is compressed with one: together they fit into the windows that clients
+/// must have.
+const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// What a response depends on that may be compressed with a dictionary (RFC 9842 §6.2).
+pub const VARY: &str = "Accept-Encoding, Available-Dictionary";
+
+pub static MODULE: Module = Module {
+    name: NAME,
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    finish: Some(finish),
+    install: Some(install),
+    metrics: Some(metrics),
+    ..Module::EMPTY
+};
+
+static USED: Counter = Counter::new();
+static UNKNOWN: Counter = Counter::new();
+
+static ROWS: &[Row] = &[
+    row!(
+        "use_as_dictionary",
+        Context::HSL,
+        Arity::SOME,
+        D::Value("off"),
+        Replace,
+        false,
+        "Tells clients by Use-As-Dictionary (RFC 9842) that they may use responses with status 200 as dictionaries for later requests to URLs that match the pattern, such as /app/*.js, and remembers their bodies (up to 4m each) for shared_dictionaries. id=TEXT and match-dest=script,document,… are passed on. Private responses are never used.",
+        Set::Simple(use_as_dictionary)
+    ),
+    simple!(
+        Conf,
+        flag,
+        "shared_dictionaries",
+        on,
+        Context::HSL,
+        "off",
+        "Compresses responses of known length, up to 4m, against a dictionary that the client names in Available-Dictionary, if it is remembered: with dcz where zstd is on, with dcb where brotli is on, by the types, least lengths and levels of these."
+    ),
+    simple!(
+        Conf,
+        size,
+        "dictionary_store",
+        store_bytes,
+        Context::HTTP,
+        "16m",
+        "Memory for the bodies that use_as_dictionary has marked; those that were not used for longest give way."
+    ),
+];
+
+#[derive(Clone, Default)]
+struct Conf {
+    /// The value of `Use-As-Dictionary`.
+    use_as: Option<Arc<[u8]>>,
+    on: bool,
+    store_bytes: u64,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+/// A string of RFC 9651 §4.1.6.
+fn quoted(token: &Token, text: &str) -> Result<String, Diag> {
+    if text.is_empty() || !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return Err(
+            Diag::emerg(token.span, format!("invalid text \"{text}\"")).help("printable ASCII is expected")
+        );
+    }
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+fn use_as_dictionary(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let pattern = d.arg(0);
+    if pattern.str() == "off" {
+        if let Some(other) = d.args.get(1) {
+            return Err(invalid_parameter(other));
+        }
+        cx.conf::<Conf>().use_as = None;
+        return Ok(());
+    }
+    // RFC 9842 §2.1.1: without groups of regular expressions.
+    if !pattern.str().starts_with('/') || pattern.str().contains(['(', ')']) {
+        return Err(Diag::emerg(pattern.span, format!("invalid pattern \"{}\"", pattern.text()))
+            .help("a path that may have * in it, such as /app/*.js"));
+    }
+    let mut text = format!("match={}", quoted(pattern, pattern.str())?);
+    for token in &d.args[1..] {
+        match token.str().split_once('=') {
+            Some(("id", id)) if id.len() <= 1024 => text += &format!(", id={}", quoted(token, id)?),
+            Some(("match-dest", list)) => {
+                let each: Result<Vec<_>, _> = list.split(',').map(|dest| quoted(token, dest)).collect();
+                text += &format!(", match-dest=({})", each?.join(" "));
+            }
+            _ => return Err(invalid_parameter(token)),
+        }
+    }
+    cx.conf::<Conf>().use_as = Some(text.into_bytes().into());
+    Ok(())
+}
+
+/// The store of the whole configuration.
+fn zone(cx: &Cx<'_, '_>) -> Option<Arc<Zone>> {
+    cx.global.zones.iter().find(|zone| zone.module == NAME).cloned()
+}
+
+/// Declares the store where somebody wants it.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    let conf = cx.conf_of::<Conf>();
+    if (conf.use_as.is_none() && !conf.on) || zone(cx).is_some() {
+        return Ok(());
+    }
+    cx.is_unusual("Available-Dictionary");
+    let conf = cx.conf_of::<Conf>();
+    let bytes = conf.store_bytes;
+    let span = Span { file: FileId(0), start: 0, end: 0 };
+    let token = Token { value: Box::default(), span, quoted: false };
+    cx.global.add_zone(NAME, ("shared_dictionaries".into(), bytes), &token, &token, |bytes| {
+        Arc::new(Store::new(bytes))
+    })?;
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf = cx.conf_of::<Conf>();
+    let Some(zone) = zone(cx).filter(|_| conf.use_as.is_some() || conf.on) else { return };
+    let (offers, rules) = offers(cx);
+    let offers = if conf.on { offers } else { Vec::new() };
+    let filter = Dictionary { use_as: conf.use_as.clone(), offers, rules, zone };
+    // What an answer depends on is noted when a client names a dictionary.
+    plan.add_filter(Stage::Coding, Purity::Pure, Arc::new(filter));
+}
+
+fn metrics(to: &mut Scrape) {
+    let help = "Requests that named a dictionary, by what came of it.";
+    to.counter("brisk_dictionary_requests_total", help, &[("outcome", "used")], USED.get());
+    to.counter("brisk_dictionary_requests_total", help, &[("outcome", "unknown")], UNKNOWN.get());
+    for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
+        let (count, bytes) = zone.state::<Store>().size();
+        to.gauge("brisk_dictionary_entries", "Dictionaries that are remembered.", &[], count as f64);
+        to.gauge("brisk_dictionary_bytes", "Memory that dictionaries take.", &[], bytes as f64);
+    }
+}
+
+struct Dictionary {
+    use_as: Option<Arc<[u8]>>,
+    offers: Vec<Offer>,
+    rules: Rules,
+    zone: Arc<Zone>,
+}
+
+impl Filter for Dictionary {
+    fn filter(&self, r: &mut Request) {
+        let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        if r.resp.status != 200 || is_coded || r.depth > 0 {
+            return;
+        }
+        let length = r.resp.body.len().or(r.resp.content_length).filter(|&length| length <= BODY_BYTES_MAX);
+        if let Some(header) = &self.use_as
+            && length.is_some()
+            && is_public(r)
+        {
+            r.resp.set("Use-As-Dictionary", Text::from(header.clone()));
+            self.remember(r);
+        }
+        self.compress(r, length);
+    }
+}
+
+/// One user's page must not shine through the length of another's.
+fn is_public(r: &Request) -> bool {
+    let is_private = |value: &[u8]| {
+        let mut words = value.split(|&b| b == b',').map(|word| word.trim_ascii().to_ascii_lowercase());
+        words.any(|word| word.starts_with(b"private") || word == b"no-store")
+    };
+    r.method == Method::Get
+        && r.resp.header(b"Set-Cookie").is_none()
+        && !r.resp.header(b"Cache-Control").is_some_and(|value| is_private(value))
+}
+
+impl Dictionary {
+    /// Takes the body along as it is sent, or at once if it is in memory.
+    fn remember(&self, r: &mut Request) {
+        if r.is_head() {
+            return;
+        }
+        if let Body::One(piece) = &r.resp.body
+            && let Some(bytes) = piece.in_memory()
+        {
+            let hash = hash_of(bytes);
+            let store = self.zone.state::<Store>();
+            if store.get(&r.host, &hash).is_none() {
+                store.put(&r.host, hash, bytes.into());
+            }
+            return;
+        }
+        let inner = InMemory::new(std::mem::take(&mut r.resp.body));
+        let tee = Tee { inner, taken: Vec::new(), host: r.host.clone(), zone: self.zone.clone() };
+        r.resp.body = Body::Stream(Box::new(tee));
+    }
+
+    fn compress(&self, r: &mut Request, length: Option<u64>) {
+        let media = r.resp.content_type.as_deref().unwrap_or_default();
+        let Some(length) = length else { return };
+        let fit = |offer: &&Offer| length >= offer.min_length && offer.types.has(media);
+        let fitting: Vec<&Offer> = self.offers.iter().filter(fit).collect();
+        if fitting.is_empty() {
+            return;
+        }
+        r.resp.vary = Some(Text::from(VARY));
+        let Some(hash) = r.header_named(b"Available-Dictionary").and_then(parse_hash) else { return };
+        r.depends_on(Purity::Impure);
+        if !self.rules.permits(r) {
+            return;
+        }
+        let accepted = r.header(HeaderId::AcceptEncoding).unwrap_or_default();
+        let weight = |offer: &&&Offer| {
+            encode::name(offer.params.coding).map_or(0, |name| coding_quality(accepted, name.as_bytes()))
+        };
+        // Among equals the first.
+        let Some(offer) = fitting.iter().rev().max_by_key(weight).filter(|offer| weight(offer) > 0) else {
+            return;
+        };
+        let Some(dictionary) = self.zone.state::<Store>().get(&r.host, &hash) else {
+            UNKNOWN.add(1);
+            return;
+        };
+        let (coding, level) = (offer.params.coding, offer.params.level);
+        USED.add(1);
+        let body = if r.is_head() { Body::Empty } else { std::mem::take(&mut r.resp.body) };
+        if !r.is_head() {
+            let work = Work::Gathering(Vec::new());
+            let how = How { coding, level, dictionary, hash };
+            r.resp.body = Body::Stream(Box::new(Coded { inner: InMemory::new(body), how: Some(how), work }));
+        }
+        let resp = &mut r.resp;
+        resp.content_length = None;
+        resp.content_encoding = encode::name(coding).map(Text::from);
+        resp.clear_ranges();
+        weaken_etag(resp);
+    }
+}
+
+fn hash_of(bytes: &[u8]) -> Hash {
+    let mut sha = Sha::new(&SHA256);
+    sha.update(bytes);
+    let mut hash = [0; 32];
+    hash.copy_from_slice(sha.finish().as_ref());
+    hash
+}
+
+/// A byte sequence of RFC 9651 §4.1.8.
+fn parse_hash(value: &[u8]) -> Option<Hash> {
+    let text = value.trim_ascii().strip_prefix(b":")?.strip_suffix(b":")?;
+    STANDARD.decode(text).ok()?.try_into().ok()
+}
+
+/// A body that is remembered when it has been sent as a whole.
+struct Tee {
+    inner: InMemory,
+    taken: Vec<u8>,
+    host: Vec<u8>,
+    zone: Arc<Zone>,
+}
+
+impl BodyStream for Tee {
+    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        let chunk = ready!(self.inner.poll_chunk(cx));
+        match &chunk {
+            Some(Ok(Chunk::Piece(piece))) => {
+                // More than was announced is cut off later; here it must not fill the memory.
+                if self.taken.len() as u64 <= BODY_BYTES_MAX {
+                    self.taken.extend_from_slice(piece.in_memory().unwrap_or_default());
+                }
+            }
+            None if self.taken.len() as u64 <= BODY_BYTES_MAX => {
+                let bytes = std::mem::take(&mut self.taken);
+                let (host, zone) = (std::mem::take(&mut self.host), self.zone.clone());
+                // Hashing megabytes takes milliseconds. If the pool is busy, this body is not remembered.
+                let _ =
+                    blocking::run(move || zone.state::<Store>().put(&host, hash_of(&bytes), bytes.into()));
+            }
+            _ => {}
+        }
+        Poll::Ready(chunk)
+    }
+}
+
+struct How {
+    coding: brisk_http::negotiate::Coding,
+    level: u8,
+    dictionary: Arc<[u8]>,
+    hash: Hash,
+}
+
+enum Work {
+    Gathering(Vec<u8>),
+    Away(blocking::Job1<io::Result<Vec<u8>>>),
+    Over,
+}
+
+/// A body that is compressed as a whole.
+struct Coded {
+    inner: InMemory,
+    how: Option<How>,
+    work: Work,
+}
+
+impl BodyStream for Coded {
+    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            match &mut self.work {
+                Work::Gathering(plain) => match ready!(self.inner.poll_chunk(cx)) {
+                    Some(Ok(Chunk::Piece(piece))) => {
+                        plain.extend_from_slice(piece.in_memory().unwrap_or_default());
+                        if plain.len() as u64 > BODY_BYTES_MAX {
+                            return Poll::Ready(Some(Err(io::Error::other(
+                                "the body is longer than announced",
+                            ))));
+                        }
+                    }
+                    Some(Ok(Chunk::Flush)) => {}
+                    Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                    None => {
+                        let plain = std::mem::take(plain);
+                        let Some(How { coding, level, dictionary, hash }) = self.how.take() else {
+                            return Poll::Ready(None);
+                        };
+                        let job =
+                            blocking::run(move || encode::encode(coding, level, &dictionary, &hash, &plain));
+                        match job {
+                            Ok(job) => self.work = Work::Away(job),
+                            Err(_) => {
+                                let full = io::Error::other("the queue of the thread pool is full");
+                                return Poll::Ready(Some(Err(full)));
+                            }
+                        }
+                    }
+                },
+                Work::Away(job) => {
+                    let out = ready!(Pin::new(job).poll(cx));
+                    self.work = Work::Over;
+                    return Poll::Ready(Some(out.map(|out| Chunk::Piece(Piece::Bytes(out.into())))));
+                }
+                Work::Over => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{accepted, refused};
+
+    #[test]
+    fn parameters_are_checked() {
+        refused(&[
+            ("use_as_dictionary app;", "invalid pattern \"app\""),
+            ("use_as_dictionary /a(b);", "invalid pattern \"/a(b)\""),
+            ("use_as_dictionary off id=x;", "invalid parameter \"id=x\""),
+            ("use_as_dictionary /a/* ttl=5;", "invalid parameter \"ttl=5\""),
+            ("use_as_dictionary /a id=;", "invalid text \"\""),
+        ]);
+        accepted(&["dictionary_store 1m; use_as_dictionary /a/* id=one match-dest=script,document;"]);
+    }
+
+    #[test]
+    fn hashes_of_clients() {
+        let text = format!(":{}:", STANDARD.encode([5; 32]));
+        assert_eq!(parse_hash(text.as_bytes()), Some([5; 32]));
+        for bad in ["", ":", "::", ":AAAA:", ":!:", &text[1..], &text[..text.len() - 1]] {
+            assert_eq!(parse_hash(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

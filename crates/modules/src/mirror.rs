@@ -1,0 +1,119 @@
+//! `ngx_http_mirror_module`: copies of requests go to other locations, whose answers nobody gets.
+
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_server::body;
+use brisk_server::conf::Cx;
+use brisk_server::flow::Flow;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::request::Request;
+use brisk_server::subrequest::Parent;
+use brisk_server::{row, simple};
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "mirror",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[
+    row!(
+        "mirror",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        true,
+        "A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and the server ends no thread before them.",
+        Set::Simple(mirror)
+    ),
+    simple!(
+        Conf,
+        flag,
+        "mirror_request_body",
+        request_body,
+        Context::HSL,
+        "on",
+        "Whether copies have the request's body. It is read before anything else is done with the request then."
+    ),
+];
+
+#[derive(Clone, Default)]
+struct Conf {
+    uris: Arc<[Arc<[u8]>]>,
+    /// `mirror off` stands here.
+    is_off: bool,
+    request_body: bool,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn mirror(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let uri = d.arg(0).bytes();
+    let conf = cx.conf::<Conf>();
+    if !is_first && (conf.is_off || uri == b"off") {
+        return Err(Diag::emerg(d.span, "\"mirror\" directive is duplicate")
+            .help("off stands alone; write either it or URIs"));
+    }
+    conf.is_off = uri == b"off";
+    let have = if is_first { &[][..] } else { &*conf.uris };
+    conf.uris = have.iter().cloned().chain((uri != b"off").then(|| uri.into())).collect();
+    cx.reads_bodies();
+    Ok(())
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let conf: &Conf = cx.conf_of();
+    if conf.uris.is_empty() {
+        return;
+    }
+    plan.note(Purity::Impure);
+    plan.precontent.push(Arc::new(conf.clone()));
+}
+
+impl Handler for Conf {
+    fn handle(&self, r: &mut Request) -> Flow {
+        if r.depth > 0 {
+            return Flow::Next;
+        }
+        let uris = self.uris.clone();
+        if self.request_body {
+            return body::with_body(r, move |r| {
+                send(&uris, r, true);
+                Flow::Next
+            });
+        }
+        send(&uris, r, false);
+        Flow::Next
+    }
+}
+
+fn send(uris: &[Arc<[u8]>], r: &Request, with_body: bool) {
+    let parent = if with_body { Parent::of(r) } else { Parent::without_body(r) };
+    for uri in uris {
+        parent.run_aside(r.method, uri, &r.args);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{messages_in_location, refused};
+
+    #[test]
+    fn off_stands_alone() {
+        messages_in_location("mirror /a; mirror /b; mirror_request_body off;", &[]);
+        messages_in_location("mirror off;", &[]);
+        refused(&[
+            ("mirror /a; mirror off;", "\"mirror\" directive is duplicate"),
+            ("mirror off; mirror /a;", "\"mirror\" directive is duplicate"),
+        ]);
+    }
+}

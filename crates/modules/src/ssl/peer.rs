@@ -1,0 +1,325 @@
+//! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
+
+use super::build::{source, trust_of};
+use super::rows;
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_server::conf::Cx;
+use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
+use brisk_server::{ignored, row};
+use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Versions};
+use brisk_upstream::tls::Tls;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whose directives, as [`Conf`]'s parameter.
+pub const PROXY: usize = 0;
+
+/// The names before `_ssl`, by number.
+const PREFIXES: [&str; 1] = ["proxy"];
+
+pub static PROXY_MODULE: Module = Module {
+    name: "proxy_ssl",
+    rows: PROXY_ROWS,
+    conf: || Arc::new(Conf::<PROXY>::default()),
+    ..Module::EMPTY
+};
+
+/// What a block says of TLS to its back ends.
+#[derive(Clone)]
+pub struct Conf<const P: usize> {
+    versions: Versions,
+    suites: Suites,
+    groups: Groups,
+    session_reuse: bool,
+    name: Option<Arc<Template>>,
+    send_name: bool,
+    verify: bool,
+    depth: u64,
+    trusted: Option<Token>,
+    crl: Option<Token>,
+    certificate: Option<Token>,
+    key: Option<Token>,
+    passwords: Arc<Vec<Vec<u8>>>,
+    commands: Vec<(Token, Token)>,
+}
+
+impl<const P: usize> Default for Conf<P> {
+    fn default() -> Conf<P> {
+        Conf {
+            versions: Versions::default(),
+            suites: Suites::default(),
+            groups: Groups::default(),
+            session_reuse: true,
+            name: None,
+            send_name: false,
+            verify: false,
+            depth: 1,
+            trusted: None,
+            crl: None,
+            certificate: None,
+            key: None,
+            passwords: Arc::default(),
+            commands: Vec::new(),
+        }
+    }
+}
+
+impl<const P: usize> ModuleConf for Conf<P> {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+/// One location's way to speak TLS to its back ends.
+pub struct PeerTls {
+    context: ClientContext,
+    name: Option<Arc<Template>>,
+    send_name: bool,
+    id: u64,
+}
+
+static IDS: AtomicU64 = AtomicU64::new(1);
+
+impl PeerTls {
+    /// For a request whose back end is called `host`, with or without a port.
+    pub fn of(&self, r: &Request, host: &str) -> Tls {
+        let name = match &self.name {
+            Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
+            None => host.to_string(),
+        };
+        self.named(&name)
+    }
+
+    /// Where there is no request (health checks): a name that needs one gives way to the back end's.
+    pub fn alone(&self, host: &str) -> Tls {
+        let constant = self.name.as_ref().and_then(|name| name.as_literal()).map(String::from_utf8_lossy);
+        self.named(&constant.unwrap_or(host.into()))
+    }
+
+    fn named(&self, name: &str) -> Tls {
+        let bare = match name.rsplit_once(':') {
+            // A colon inside brackets is part of an IPv6 address.
+            Some((bare, port)) if !port.contains(']') => bare,
+            _ => name,
+        };
+        Tls::new(self.context.clone(), bare, self.send_name, self.id)
+    }
+}
+
+/// What a block's directives come to: for the `finish` of a module that passes requests on over TLS.
+pub fn build<const P: usize>(cx: &mut Cx<'_, '_>) -> Result<Arc<PeerTls>, Diag> {
+    let prefix = PREFIXES[P];
+    let mut conf = cx.conf_of::<Conf<P>>().clone();
+    commands(&mut conf)?;
+    let verify = if conf.verify {
+        if conf.trusted.is_none() {
+            return Err(Diag::global(format!("no {prefix}_ssl_trusted_certificate for {prefix}_ssl_verify"))
+                .help("name a file of the authorities that back ends' certificates have"));
+        }
+        let trust = trust_of(cx, std::slice::from_ref(&conf.trusted), conf.crl.as_ref())?;
+        Some((trust, u32::try_from(conf.depth).unwrap_or(u32::MAX)))
+    } else {
+        None
+    };
+    let certificate = match (&conf.certificate, &conf.key) {
+        (None, _) => None,
+        (Some(certificate), None) => {
+            let text = format!(
+                "no \"{prefix}_ssl_certificate_key\" is defined for certificate \"{}\"",
+                certificate.text()
+            );
+            return Err(Diag::emerg(certificate.span, text));
+        }
+        (Some(certificate), Some(key)) => {
+            let source = source(cx, certificate, key, &conf.passwords)?;
+            Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
+        }
+    };
+    let options = ClientOptions {
+        versions: conf.versions,
+        suites: conf.suites,
+        groups: conf.groups,
+        verify,
+        certificate,
+        alpn: Vec::new(),
+        no_resumption: !conf.session_reuse,
+        key_log: None,
+    };
+    let context = ClientContext::new(&options).map_err(Diag::global)?;
+    let id = IDS.fetch_add(1, Ordering::Relaxed);
+    Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, id }))
+}
+
+/// `…_ssl_conf_command`, as far as there is something to command.
+fn commands<const P: usize>(conf: &mut Conf<P>) -> Result<(), Diag> {
+    for (command, argument) in std::mem::take(&mut conf.commands) {
+        let text = argument.str();
+        let failed = || {
+            let call = format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", command.text(), argument.text());
+            Diag::emerg(command.span, call)
+        };
+        match command.str() {
+            "CipherString" => drop(conf.suites.set_list(text).map_err(|_| failed())?),
+            "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(|_| failed())?),
+            "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(|_| failed())?.0,
+            "Certificate" => conf.certificate = Some(argument.clone()),
+            "PrivateKey" => conf.key = Some(argument.clone()),
+            _ => return Err(failed().help("this command is not supported")),
+        }
+    }
+    Ok(())
+}
+
+/// A file; an empty name takes back what is inherited.
+fn file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Option<Token>, Diag> {
+    let token = d.arg(0);
+    if !cx.template(token)?.is_literal() {
+        return Err(Diag::emerg(
+            token.span,
+            format!("\"{}\" with variables is not supported (yet)", d.name()),
+        )
+        .help("name the file as it is"));
+    }
+    Ok((!token.bytes().is_empty()).then(|| token.clone()))
+}
+
+fn command<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let list = &mut cx.conf::<Conf<P>>().commands;
+    if is_first {
+        list.clear();
+    }
+    list.push((d.arg(0).clone(), d.arg(1).clone()));
+    Ok(())
+}
+
+fn passwords<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let text = cx.read_file(d.arg(0))?;
+    cx.conf::<Conf<P>>().passwords = Arc::new(brisk_tls::passwords(&text));
+    Ok(())
+}
+
+macro_rules! one {
+    ($prefix:literal, $name:literal, $default:expr, $doc:literal, $set:expr) => {
+        Row {
+            name: concat!($prefix, $name),
+            ..row!("", Context::HSL, Arity::ONE, $default, Replace, false, $doc, Set::Simple($set))
+        }
+    };
+}
+
+macro_rules! peer_rows {
+    ($prefix:literal, $p:ident) => {
+        &[
+            one!($prefix, "_ssl_certificate", D::Nothing, "The certificate that is shown to back ends which ask for one.", |cx, d| {
+                cx.conf::<Conf<$p>>().certificate = file(cx, d)?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_certificate_key", D::Nothing, "The key of that certificate.", |cx, d| {
+                cx.conf::<Conf<$p>>().key = file(cx, d)?;
+                Ok(())
+            }),
+            Row {
+                name: concat!($prefix, "_ssl_certificate_cache"),
+                ..ignored!("", Context::HSL, Arity::between(1, 3), "A cache of certificates whose names contain variables.", "certificates are read once")
+            },
+            one!($prefix, "_ssl_ciphers", D::Value("DEFAULT"), "Cipher suites that are offered to back ends.", |cx, d| {
+                cx.conf::<Conf<$p>>().suites = rows::suites(cx, d)?;
+                Ok(())
+            }),
+            Row {
+                name: concat!($prefix, "_ssl_conf_command"),
+                ..row!("", Context::HSL, Arity::TWO, D::Nothing, Replace, true, "A command of OpenSSL's configuration: CipherString, Ciphersuites, Groups, Certificate or PrivateKey with its value.", Set::Simple(command::<$p>))
+            },
+            one!($prefix, "_ssl_crl", D::Nothing, "A file of revocation lists that back ends' certificates are checked against.", |cx, d| {
+                cx.conf::<Conf<$p>>().crl = file(cx, d)?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_name", D::Told("the host of the pass directive"), "The name that a back end's certificate must have, and that is sent to it; may contain variables.", |cx, d| {
+                let name = Arc::new(cx.template(d.arg(0))?);
+                cx.conf::<Conf<$p>>().name = Some(name);
+                Ok(())
+            }),
+            one!($prefix, "_ssl_password_file", D::Nothing, "A file of passphrases for keys, one in a line.", passwords::<$p>),
+            Row {
+                name: concat!($prefix, "_ssl_protocols"),
+                ..row!("", Context::HSL, Arity::SOME, D::Value("TLSv1.2 TLSv1.3"), Replace, false, "Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.", Set::Simple(|cx, d| {
+                    cx.conf::<Conf<$p>>().versions = rows::protocols(cx, d)?;
+                    Ok(())
+                }))
+            },
+            one!($prefix, "_ssl_server_name", D::Value("off"), "Whether the name is sent to back ends (SNI).", |cx, d| {
+                cx.conf::<Conf<$p>>().send_name = value::flag(d.name(), d.arg(0))?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_session_reuse", D::Value("on"), "Whether TLS sessions with back ends are resumed.", |cx, d| {
+                cx.conf::<Conf<$p>>().session_reuse = value::flag(d.name(), d.arg(0))?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_trusted_certificate", D::Nothing, "A file of the authorities that back ends' certificates must have.", |cx, d| {
+                cx.conf::<Conf<$p>>().trusted = file(cx, d)?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_verify", D::Value("off"), "Whether back ends' certificates are checked.", |cx, d| {
+                cx.conf::<Conf<$p>>().verify = value::flag(d.name(), d.arg(0))?;
+                Ok(())
+            }),
+            one!($prefix, "_ssl_verify_depth", D::Value("1"), "How many authorities may stand between a back end's certificate and a trusted one.", |cx, d| {
+                cx.conf::<Conf<$p>>().depth = value::number(d.arg(0))?;
+                Ok(())
+            }),
+        ]
+    };
+}
+
+static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY);
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, refused};
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        refused(&[
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_verify on; } }",
+                "no proxy_ssl_trusted_certificate for proxy_ssl_verify",
+            ),
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_certificate a; } }",
+                "no \"proxy_ssl_certificate_key\" is defined for certificate \"a\"",
+            ),
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_conf_command Bad x; } }",
+                "SSL_CONF_cmd(\"Bad\", \"x\") failed",
+            ),
+            (
+                "proxy_ssl_certificate_key $a;",
+                "\"proxy_ssl_certificate_key\" with variables is not supported (yet)",
+            ),
+            ("proxy_ssl_crl $a;", "\"proxy_ssl_crl\" with variables is not supported (yet)"),
+            (
+                "proxy_ssl_trusted_certificate $a;",
+                "\"proxy_ssl_trusted_certificate\" with variables is not supported (yet)",
+            ),
+            ("proxy_ssl_protocols SSLv9;", "invalid value \"SSLv9\""),
+            (
+                "proxy_ssl_ciphers none;",
+                "SSL_CTX_set_cipher_list(\"none\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
+            ),
+            (
+                "proxy_ssl_password_file /nowhere;",
+                "open() \"/nowhere\" failed (2: No such file or directory)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_location_may_speak_tls() {
+        let text = "proxy_ssl_session_reuse off; proxy_ssl_verify_depth 2; proxy_ssl_certificate_cache off;
+            server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on; } }";
+        assert!(http(text).is_ok());
+    }
+}

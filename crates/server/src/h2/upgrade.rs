@@ -1,0 +1,112 @@
+//! `Upgrade: h2c` (RFC 7540 §3.2): an HTTP/1.1 request after which the connection is one of HTTP/2, and whose answer is
+//! that of stream 1.
+
+use super::hot;
+use super::stream::Exchange;
+use crate::connection::Connection;
+use crate::request::Request;
+use crate::thread::Thread;
+use brisk_http::framing::connection_tokens;
+use brisk_http::head::Span;
+use brisk_http::{HeaderId, Version};
+use std::rc::Rc;
+
+/// What the client is told before the first frame.
+pub const SWITCHING: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+
+/// The payload of the client's SETTINGS, if it asks for HTTP/2 and may have it. A request with a body is answered as it
+/// came: the body would have to be read first.
+pub fn wanted(r: &Request) -> Option<Vec<u8>> {
+    let value = r.header(HeaderId::Upgrade)?;
+    let asks = connection_tokens(value).any(|token| token.eq_ignore_ascii_case(b"h2c"));
+    let listed = |name: &[u8]| {
+        let mut values = r.head.all(HeaderId::Connection).map(|h| h.value.of(&r.buf));
+        values.any(|value| connection_tokens(value).any(|token| token.eq_ignore_ascii_case(name)))
+    };
+    let once = r.head.has(HeaderId::Http2Settings) && r.head.repeated & HeaderId::Http2Settings.bit() == 0;
+    let may = asks
+        && once
+        && listed(b"upgrade")
+        && listed(b"http2-settings")
+        && r.has_no_body()
+        && r.head.version == Version::Http11
+        && r.conn().requests.get() == 1
+        && r.conn().io.tls().is_none()
+        && hot::is_allowed(&r.live, r.conn());
+    if !may {
+        return None;
+    }
+    let settings = decode(r.header(HeaderId::Http2Settings)?)?;
+    brisk_h2::Settings::default().apply(&settings).ok().map(|()| settings)
+}
+
+/// base64url without padding (RFC 4648 §5).
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for &byte in text {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    Some(out)
+}
+
+/// Makes the connection one of HTTP/2 and answers the request; [`SWITCHING`] has been said. `rest` is what the client has
+/// sent behind it.
+pub fn begin(
+    thread: &Rc<Thread>,
+    index: u32,
+    conn: &Rc<Connection>,
+    mut r: Box<Request>,
+    settings: &[u8],
+    rest: &[u8],
+) {
+    let live = r.live.clone();
+    // To everybody behind this it is a request of HTTP/2: what was about the connection is done with.
+    r.head.version = Version::Http2;
+    let hop = [HeaderId::Upgrade, HeaderId::Connection, HeaderId::Http2Settings];
+    r.head.headers.retain(|header| !hop.contains(&header.id));
+    hop.iter().for_each(|id| r.head.present &= !id.bit());
+    let start = r.buf.len();
+    let (method, target) = (r.head.method_name, r.head.target);
+    for span in [method, target] {
+        r.buf.extend_from_within(span.start as usize..span.end as usize);
+        r.buf.push(b' ');
+    }
+    r.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
+    r.head.request_line = Span::new(start, r.buf.len());
+    hot::begin(thread, &live, index, conn);
+    let (Some(session), Some(listen)) = (conn.session.get(), conn.listener.id.get()) else { return };
+    let upgraded = session.engine.borrow_mut().upgrade(settings, None::<Rc<Exchange>>);
+    if upgraded.is_ok() {
+        hot::answer(session, &live, conn, listen, 1, r, Ok(()), true, false);
+    }
+    hot::input(conn, rest, false, &mut Vec::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_in_a_field() {
+        assert_eq!(decode(b"AAMAAABkAAQAoAAAAAIAAAAA").map(|bytes| bytes.len()), Some(18));
+        assert_eq!(decode(b"_-8"), Some(vec![0xff, 0xef]));
+        assert_eq!(decode(b""), Some(vec![]));
+        assert_eq!(decode(b"AA+A"), None);
+        assert_eq!(decode(b"AA=="), None);
+    }
+}

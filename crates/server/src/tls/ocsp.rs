@@ -1,0 +1,320 @@
+//! Asking authorities about certificates (RFC 6960): the server's own, to send the answer along, and clients'.
+
+use super::facts::{Facts, Verdict};
+use super::source::Source;
+use crate::connection::Connection;
+use crate::core::{CoreConf, LogLevel};
+use crate::thread::Live;
+use crate::zone::Zone;
+use brisk_net::connect::{Destination, Options, finish, start};
+use brisk_net::{Stream, clock, timeout};
+use brisk_tls::ocsp::{self, Status};
+use brisk_tls::{Certificate, Purpose};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// nginx's time-out for responders.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// An answer is asked for anew after this time, even if it holds for longer, and not before the other.
+const REFRESH_SECS: (i64, i64) = (300, 3600);
+/// Bytes that an answer in a cache takes, roughly.
+const ANSWER_BYTES: u64 = 128;
+
+/// `ssl_stapling`, for one certificate.
+#[derive(Debug, Default)]
+pub struct Stapler {
+    /// `ssl_stapling_responder`.
+    pub responder: Option<String>,
+    /// Where the issuer is looked for if it is not sent with the certificate; DER.
+    pub issuers: Vec<Vec<u8>>,
+    /// `ssl_stapling_verify`.
+    pub verify: bool,
+    due: AtomicI64,
+    is_busy: AtomicBool,
+}
+
+impl Stapler {
+    pub fn new(responder: Option<String>, issuers: Vec<Vec<u8>>, verify: bool) -> Stapler {
+        Stapler { responder, issuers, verify, ..Stapler::default() }
+    }
+
+    /// What is known is of another certificate.
+    pub(super) fn forget(&self) {
+        self.due.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Asks for answers that are missing or old. Handshakes do not wait: what is not there yet is not sent.
+pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<Live>) {
+    let now = clock::now().unix_secs;
+    for source in sources {
+        let Some(stapler) = &source.stapler else { continue };
+        if now < stapler.due.load(Ordering::Relaxed) || stapler.is_busy.swap(true, Ordering::AcqRel) {
+            continue;
+        }
+        let (source, core, live) = (source.clone(), core.clone(), live.clone());
+        brisk_net::spawn(async move {
+            let Some(stapler) = &source.stapler else { return };
+            let fresh = fetch(&source, stapler, &core).await;
+            let now = clock::now().unix_secs;
+            let next = match fresh {
+                Ok((response, until)) => {
+                    let _ = source.staple(Some(response));
+                    until.map_or(REFRESH_SECS.1, |until| (until - now).clamp(REFRESH_SECS.0, REFRESH_SECS.1))
+                }
+                Err(why) => {
+                    let text = format_args!("{why} while requesting certificate status");
+                    crate::worker::log_error(&live, LogLevel::Error, text);
+                    REFRESH_SECS.0
+                }
+            };
+            stapler.due.store(now + next, Ordering::Relaxed);
+            stapler.is_busy.store(false, Ordering::Release);
+        });
+    }
+}
+
+async fn fetch(
+    source: &Source,
+    stapler: &Stapler,
+    core: &CoreConf,
+) -> Result<(Vec<u8>, Option<i64>), String> {
+    let certified = source.get()?;
+    let chain: Vec<&[u8]> = certified.chain().collect();
+    let leaf = *chain.first().ok_or("no certificate")?;
+    let known = chain[1..].iter().copied().chain(stapler.issuers.iter().map(|der| &der[..]));
+    let issuer = known.into_iter().find(|issuer| brisk_tls::verify::is_issuer(leaf, issuer));
+    let issuer = issuer.ok_or("\"ssl_stapling\" ignored, issuer certificate not found")?;
+    let response = ask(stapler.responder.as_deref(), leaf, issuer, core).await?;
+    let answer = ocsp::check(&response, leaf, issuer, stapler.verify, clock::now().unix_secs)?;
+    match answer.status {
+        Status::Good => Ok((response, answer.until)),
+        Status::Revoked => Err("certificate status \"revoked\" in the OCSP response".to_string()),
+        Status::Unknown => Err("certificate status \"unknown\" in the OCSP response".to_string()),
+    }
+}
+
+/// `ssl_ocsp`.
+pub struct Asking {
+    /// Only about the client's own certificate, not about those of its authorities.
+    pub leaf: bool,
+    pub responder: Option<String>,
+    pub cache: Option<Arc<Zone>>,
+}
+
+/// Answers about clients' certificates: whether revoked, and until when that is known. The state of a zone.
+pub struct Answers {
+    entries: Mutex<HashMap<[u8; 32], (bool, i64)>>,
+    max: usize,
+}
+
+impl Answers {
+    pub fn new(bytes: u64) -> Answers {
+        Answers {
+            entries: Mutex::default(),
+            max: usize::try_from(bytes / ANSWER_BYTES).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn get(&self, id: &[u8; 32], now: i64) -> Option<bool> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.get(id).filter(|(_, until)| now <= *until).map(|(revoked, _)| *revoked)
+    }
+
+    fn put(&self, id: [u8; 32], revoked: bool, until: i64, now: i64) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= self.max {
+            entries.retain(|_, (_, until)| now <= *until);
+        }
+        if entries.len() < self.max {
+            entries.insert(id, (revoked, until));
+        }
+    }
+}
+
+/// Whether the authorities have to be asked about this client, before its first request.
+pub(crate) fn must_ask(conn: &Connection) -> bool {
+    let Some(facts) = conn.secure.get() else { return false };
+    facts.rules.ocsp.is_some() && !facts.is_asked.get() && *facts.verdict(conn) == Verdict::Good
+}
+
+/// Asks; what is wrong stands in the facts then.
+pub(crate) async fn ask_about_client(live: &Live, conn: &Connection) {
+    let Some(facts) = conn.secure.get() else { return };
+    facts.is_asked.set(true);
+    let root = live.snap.servers.get(facts.server.0 as usize).map(|server| server.root);
+    let Some(core) = root.filter(|_| facts.generation == live.generation) else {
+        *facts.revocation.borrow_mut() = Some("certificate status request failed".to_string());
+        return;
+    };
+    let core = live.snap.location(core).core.clone();
+    for (cert, issuer) in pairs(facts, conn) {
+        let verdict = status(facts, &cert, &issuer, &core).await;
+        let why = match verdict {
+            Ok(false) => continue,
+            Ok(true) => "certificate revoked".to_string(),
+            Err(why) => {
+                let text = format_args!("{why} while requesting certificate status");
+                crate::log::connection(live, conn, LogLevel::Error, text);
+                "certificate status request failed".to_string()
+            }
+        };
+        *facts.revocation.borrow_mut() = Some(why);
+        return;
+    }
+}
+
+/// The certificates of the client's chain that can be asked about, each with its issuer.
+fn pairs(facts: &Facts, conn: &Connection) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (Some(tls), Some(trust), Some(asking)) = (conn.io.tls(), &facts.rules.trust, &facts.rules.ocsp)
+    else {
+        return Vec::new();
+    };
+    tls.session(|session| {
+        let Some((leaf, extra)) = session.peer_certificates().split_first() else { return Vec::new() };
+        let now = clock::now().unix_secs;
+        let Ok(chain) = trust.verify(leaf, extra, Purpose::Client, facts.rules.depth, now) else {
+            return Vec::new();
+        };
+        let pairs = chain.0.windows(2).map(|pair| (pair[0].der.to_vec(), pair[1].der.to_vec()));
+        if asking.leaf { pairs.take(1).collect() } else { pairs.collect() }
+    })
+}
+
+/// Whether a certificate is revoked.
+async fn status(facts: &Facts, cert: &[u8], issuer: &[u8], core: &CoreConf) -> Result<bool, String> {
+    let Some(asking) = &facts.rules.ocsp else { return Ok(false) };
+    let id = brisk_tls::context_id(&[issuer, cert].concat());
+    let answers = asking.cache.as_ref().map(|zone| zone.state::<Answers>());
+    let now = clock::now().unix_secs;
+    if let Some(known) = answers.and_then(|answers| answers.get(&id, now)) {
+        return Ok(known);
+    }
+    let response = ask(asking.responder.as_deref(), cert, issuer, core).await?;
+    let answer = ocsp::check(&response, cert, issuer, true, now)?;
+    let revoked = match answer.status {
+        Status::Good => false,
+        Status::Revoked => true,
+        Status::Unknown => return Err("certificate status \"unknown\" in the OCSP response".to_string()),
+    };
+    if let (Some(answers), Some(until)) = (answers, answer.until) {
+        answers.put(id, revoked, until, now);
+    }
+    Ok(revoked)
+}
+
+/// One exchange with a responder; gives the response's bytes.
+async fn ask(
+    responder: Option<&str>,
+    cert: &[u8],
+    issuer: &[u8],
+    core: &CoreConf,
+) -> Result<Vec<u8>, String> {
+    let named = Certificate::parse(cert).ok().and_then(|cert| cert.ocsp_url().map(str::to_string));
+    let url = responder.map(str::to_string).or(named).ok_or("no OCSP responder URL in the certificate")?;
+    let request = ocsp::request(cert, issuer).ok_or("malformed certificate")?;
+    let (host, port, path) = parts(&url).ok_or_else(|| format!("invalid URL in OCSP responder \"{url}\""))?;
+    let address = resolve(host, core).await?;
+    let path = format!("{path}/{}", brisk_tls::base64_for_url(&request));
+    let head = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    let exchange = async {
+        let failed = |error: &dyn std::fmt::Display| format!("OCSP responder {url}: {error}");
+        let io = start(Destination::Ip(SocketAddr::new(address, port)), &Options::default())
+            .map_err(|error| failed(&error.error))?;
+        io.writable().await;
+        finish(&io).map_err(|error| failed(&error.error))?;
+        let stream = Stream::from(io);
+        stream.write_all(head.as_bytes()).await.map_err(|error| failed(&error))?;
+        let (mut answer, mut buf) = (Vec::new(), vec![0; 8192]);
+        loop {
+            match stream.read(&mut buf).await.map_err(|error| failed(&error))? {
+                0 => return Ok(answer),
+                count if answer.len() + count > RESPONSE_BYTES_MAX => {
+                    return Err("OCSP responder sent too big response".to_string());
+                }
+                count => answer.extend_from_slice(&buf[..count]),
+            }
+        }
+    };
+    let answer = timeout(TIMEOUT, exchange).await.map_err(|_| "OCSP responder timed out".to_string())??;
+    body(&answer)
+}
+
+/// The body of a response of status 200.
+fn body(answer: &[u8]) -> Result<Vec<u8>, String> {
+    let invalid = || "OCSP responder sent invalid response".to_string();
+    let find =
+        |end: &[u8]| answer.windows(end.len()).position(|window| window == end).map(|at| at + end.len());
+    let at = find(b"\r\n\r\n").or_else(|| find(b"\n\n")).ok_or_else(invalid)?;
+    let head = String::from_utf8_lossy(&answer[..at]).to_ascii_lowercase();
+    let status = head.split_ascii_whitespace().nth(1).unwrap_or_default();
+    if !head.starts_with("http/1.") || status != "200" {
+        return Err(format!("OCSP responder sent invalid status {status}"));
+    }
+    if !head
+        .lines()
+        .any(|line| line.starts_with("content-type:") && line.contains("application/ocsp-response"))
+    {
+        return Err("OCSP responder sent invalid \"Content-Type\" header".to_string());
+    }
+    Ok(answer[at..].to_vec())
+}
+
+/// Host, port and path of an `http://` URL; the path without its last slash.
+fn parts(url: &str) -> Option<(&str, u16, &str)> {
+    let rest = url.strip_prefix("http://")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (authority, 80),
+    };
+    (!host.is_empty()).then_some((host, port, path.trim_end_matches('/')))
+}
+
+async fn resolve(host: &str, core: &CoreConf) -> Result<IpAddr, String> {
+    if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse() {
+        return Ok(address);
+    }
+    let Some(resolver) = &core.resolver else { return Err(format!("no resolver defined to resolve {host}")) };
+    let log: brisk_resolver::Log = Rc::new(|_| ());
+    let found = resolver
+        .lookup(host, core.resolver_timeout, &log)
+        .await
+        .map_err(|error| format!("{host} {error}"))?;
+    found.addresses.first().copied().ok_or_else(|| format!("{host} could not be resolved"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        assert_eq!(parts("http://127.0.0.1:8081"), Some(("127.0.0.1", 8081, "")));
+        assert_eq!(parts("http://ocsp.example.com/a/b/"), Some(("ocsp.example.com", 80, "/a/b")));
+        assert_eq!(parts("http://[::1]:81/x"), Some(("[::1]", 81, "/x")));
+        assert_eq!(parts("http://[::1]"), Some(("[::1]", 80, "")));
+        for url in ["https://a", "http://", "http://a:port/"] {
+            assert_eq!(parts(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn responses_are_read_strictly() {
+        let good = b"HTTP/1.1 200 OK\r\nContent-Type: application/ocsp-response\r\n\r\nbytes";
+        assert_eq!(body(good), Ok(b"bytes".to_vec()));
+        for bad in [
+            &b"HTTP/1.1 404 no\r\n\r\n"[..],
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            b"x",
+            b"",
+        ] {
+            assert!(body(bad).is_err());
+        }
+    }
+}
