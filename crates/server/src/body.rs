@@ -134,7 +134,7 @@ impl BodyError {
     pub fn end(&self, r: &mut Request) -> Flow {
         match self {
             BodyError::Gone(_) | BodyError::TimedOut | BodyError::OtherLength => {
-                crate::rlog!(r, Info, "{self}")
+                crate::rlog!(r, Info, "{self}");
             }
             BodyError::Malformed(_) | BodyError::TooLarge { .. } => crate::rlog!(r, Error, "{self}"),
             BodyError::File(_) => crate::rlog!(r, Crit, "{self}"),

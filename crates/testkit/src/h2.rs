@@ -44,7 +44,6 @@ impl Answer {
 /// The fields of the last head.
 #[derive(Default)]
 struct Heads {
-    kind: Option<HeadKind>,
     fields: Vec<(String, String)>,
 }
 
@@ -67,8 +66,8 @@ impl FieldSink for Heads {
 }
 
 impl HeadSink for Heads {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
-        *self = Heads { kind: Some(kind), fields: Vec::new() };
+    fn begin(&mut self, _: u32, _: HeadKind) {
+        self.fields.clear();
     }
 
     fn is_interim(&self) -> bool {

@@ -200,7 +200,8 @@ fn failed(r: &Request, error: &SendError) -> ErrorCode {
         }
         SendError::Io(error) => {
             // Whoever made the body may have told why it ended.
-            if !error.get_ref().is_some_and(|inner| inner.is::<Reported>()) {
+            let is_reported = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Reported>);
+            if !is_reported {
                 h1::body_failed(r, error);
             }
             ErrorCode::INTERNAL_ERROR
