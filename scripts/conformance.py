@@ -2,6 +2,7 @@
 """Writes the sections of docs/conformance.md from results.
 
   conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
+  conformance.py cache-tests RESULTS.tsv                      what cache-tests.mjs wrote
   conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
 
 Ends with 1 if something fails that no list explains.
@@ -19,6 +20,8 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs")
 PAGE = os.path.join(DOCS, "conformance.md")
 EXCEPTIONS_MAX = 6
 CONFIGURATIONS_MIN = 40
+# Of the cache tests' 160 required and 105 optimal ones.
+CACHE_TESTS_MIN = {"required": 155, "optimal": 90}
 # Directives that nginx had once; configurations of that time still have them.
 REMOVED = ("ssl", "http2_max_field_size", "spdy_headers_comp", "limit_zone")
 HEAD = """# Conformance
@@ -81,6 +84,27 @@ def why_waiting(result, log, waiting, refused):
             if module in waiting:
                 return module
     return None
+
+
+def cache_tests(results):
+    rows = [line.rstrip("\n").split("\t") for line in open(results)]
+    passed = Counter(kind for kind, verdict, *_ in rows if verdict in ("pass", "yes"))
+    total = Counter(kind for kind, *_ in rows)
+    text = f"""## The HTTP cache tests
+
+github.com/http-tests/cache-tests through `proxy_cache_mode rfc9111` ([cache-tests.conf](../scripts/cache-tests.conf)):
+{passed['required']} of {total['required']} required and {passed['optimal']} of {total['optimal']} optimal tests pass; {passed['check']} of {total['check']} questions
+of behaviour are answered with yes. What does not pass:
+
+| kind | test | result | |
+|---|---|---|---|
+"""
+    for kind, verdict, test, note in rows:
+        if kind != "check" and verdict != "pass":
+            text += f"| {kind} | {test} | {verdict.replace('_', ' ')} | {note.replace('|', '/')} |\n"
+    replace_section("cache-tests", text)
+    few = CACHE_TESTS_MIN.items()
+    return [f"cache-tests: {passed[kind]} {kind}, at least {least}" for kind, least in few if passed[kind] < least]
 
 
 def nginx_tests(results, logs, baseline):
@@ -211,6 +235,8 @@ def main():
     what, *arguments = sys.argv[1:] or ["help"]
     if what == "nginx-tests" and len(arguments) == 3:
         unexplained = nginx_tests(*arguments)
+    elif what == "cache-tests" and len(arguments) == 1:
+        unexplained = cache_tests(*arguments)
     elif what == "corpus" and len(arguments) == 2:
         unexplained = corpus(*arguments)
     else:

@@ -4,6 +4,8 @@
 # What is not ours is not here. BRISK_SUITES names a folder with
 #   suite/         a copy of github.com/nginx/nginx-tests (the folder that holds access.t and lib/)
 #   nginx-tests/   the runner: run.sh, runner.py, ns.sh, areas.tsv (file, area), baseline-mainline.tsv (nginx's results)
+#   cache-tests/   a copy of github.com/http-tests/cache-tests after `npm install` (Node 18 or newer); without it that part is
+#                  left as it is
 # BRISK_NGINX_TESTS_SUITE and BRISK_NGINX_TESTS_RUNNER name them where they lie elsewhere. BRISK_AREAS chooses areas.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -15,13 +17,14 @@ areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo}
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
         echo "$file is missing. What \$BRISK_SUITES must hold:" >&2
-        sed -n '4,7s/^# //p' "$0" >&2
+        sed -n '4,9s/^# //p' "$0" >&2
         exit 1
     fi
 done
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+servers=()
+trap 'kill "${servers[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 # The tests run as nobody, who must be able to start it.
 chmod 755 "$work"
 install -m 755 "$binary" "$work/brisk"
@@ -35,3 +38,23 @@ if [ -n "${H2SPEC:-$(command -v h2spec || true)}" ]; then
     "$here/h2spec.sh" "$binary"
 fi
 python3 "$here/conformance.py" nginx-tests "$work/results.tsv" "$work/logs" "$runner/baseline-mainline.tsv"
+
+# The cache tests: a back end in Node, Brisk before it, a client in Node.
+caches=${BRISK_SUITES:-}/cache-tests
+if [ -e "$caches/test-engine/cli.mjs" ]; then
+    backend=18000 port=18002
+    sed -e "s|WORK|$work|g; s|BACKEND|$backend|; s|PORT|$port|" "$here/cache-tests.conf" > "$work/brisk.conf"
+    mkdir "$work/cache" && chmod 777 "$work" "$work/cache"
+    (cd "$caches" && npm_config_protocol=http npm_config_port=$backend npm_config_pidfile="$work/node.pid" \
+        exec node test-engine/server/server.mjs) > "$work/node.log" 2>&1 &
+    servers+=($!)
+    "$work/brisk" -p "$work/" -c "$work/brisk.conf" -e "$work/error.log" &
+    servers+=($!)
+    for server in $backend $port; do
+        until (exec 3<> "/dev/tcp/127.0.0.1/$server") 2>/dev/null; do sleep 0.1; done
+    done
+    (cd "$caches" && npm_config_base="http://127.0.0.1:$port" npm_config_id="" npm_package_config_id="" \
+        node --no-warnings test-engine/cli.mjs) > "$work/cache-tests.json"
+    node "$here/cache-tests.mjs" "$caches" "$work/cache-tests.json" > "$work/cache-tests.tsv"
+    python3 "$here/conformance.py" cache-tests "$work/cache-tests.tsv"
+fi

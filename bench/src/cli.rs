@@ -26,6 +26,7 @@ usage: brisk-benches [options] all|PART...
       --nginx PATH    nginx's binary [/usr/sbin/nginx]
       --h2o PATH      h2o's binary [/usr/bin/h2o]
       --haproxy PATH  HAProxy's binary [/usr/sbin/haproxy]
+      --varnish PATH  Varnish's binary [/usr/sbin/varnishd]
       --rounds N      rounds of each part [9]
       --secs S        length of one measurement [3]
       --quick         3 rounds of 1 second, to try things out (too few for honest intervals)
@@ -100,6 +101,7 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
         nginx: "/usr/sbin/nginx".into(),
         h2o: "/usr/bin/h2o".into(),
         haproxy: "/usr/sbin/haproxy".into(),
+        varnish: "/usr/sbin/varnishd".into(),
         rounds: 9,
         measure: Duration::from_secs(3),
         warmup: Duration::from_millis(300),
@@ -115,6 +117,7 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
                 options.given.extend([" --brisk ", &options.brisk.display().to_string()]);
             }
             Long("nginx") => options.nginx = parser.value()?.into(),
+            Long("varnish") => options.varnish = parser.value()?.into(),
             Long("haproxy") => options.haproxy = parser.value()?.into(),
             Long("h2o") => options.h2o = parser.value()?.into(),
             Long("rounds") => {

@@ -14,10 +14,12 @@ pub struct Conf {
     pub access_log: bool,
     /// Worker processes.
     pub workers: usize,
-    /// Whether it speaks HTTP/2 without TLS.
-    pub http2: bool,
+    /// Modules that nginx must load.
+    pub modules: Vec<&'static str>,
     /// Directives of `http` beside the site.
     pub http: String,
+    /// Whether it speaks HTTP/2 without TLS.
+    pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
@@ -44,8 +46,9 @@ impl Default for Conf {
             file_cache: false,
             access_log: false,
             workers: 1,
-            http2: false,
+            modules: Vec::new(),
             http: String::new(),
+            http2: false,
             site: String::new(),
             tls: None,
             back_end: None,
@@ -76,7 +79,10 @@ impl Conf {
         let Place { port, dir, docroot } = place;
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
-        let mut text = format!(
+        let mut text = String::new();
+        self.modules.iter().for_each(|module| text.extend(["load_module ", module, ";\n"]));
+        let _ = write!(
+            text,
             "daemon off;\n\
              worker_processes {};\n\
              pid nginx.pid;\n\
@@ -103,9 +109,9 @@ impl Conf {
         if self.vhosts.is_some() {
             text.push_str("server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n");
         }
-        text.push_str(&self.http);
         // The parameter that nginx of all ages knows.
         let http2 = if self.http2 { " http2" } else { "" };
+        text.push_str(&self.http);
         text.extend([
             &*format!(
                 "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
@@ -140,6 +146,28 @@ impl Conf {
             .clone_into(&mut self.site);
         self.back_end = Some(port);
         self
+    }
+
+    /// As [`Conf::proxied`], with a cache that holds the answers.
+    #[must_use]
+    pub fn cached(self, port: u16) -> Conf {
+        let mut conf = self.proxied(port);
+        conf.http.push_str("proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=1h;\n");
+        "location = /small.txt { proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\"; \
+         proxy_cache bench; proxy_cache_valid 200 1h; }\n"
+            .clone_into(&mut conf.site);
+        conf
+    }
+
+    /// Varnish's command line: it caches whatever the back end does not forbid, in memory.
+    pub fn varnish(&self, place: Place<'_>) -> Vec<String> {
+        let dir = place.dir.display();
+        let back_end = self.back_end.unwrap_or_default();
+        let text = format!(
+            "-F -a 127.0.0.1:{} -b 127.0.0.1:{back_end} -s malloc,256m -t 3600 -n {dir} -p timeout_idle=300",
+            place.port
+        );
+        text.split(' ').map(str::to_owned).collect()
     }
 
     /// In HAProxy's language: it has nothing else to do than to pass requests on.
@@ -213,6 +241,9 @@ mod tests {
         let many = Conf { vhosts: Some(Vhosts { count: 3, own_roots: true }), ..Conf::default() };
         assert_eq!(many.nginx(place).matches("server_name ").count(), 4);
         assert!(many.nginx(place).contains("root /r/host2.example.com;"));
+        let cached = Conf::default().cached(90);
+        assert!(cached.nginx(place).contains("proxy_cache bench;"));
+        assert!(cached.varnish(place).join(" ").starts_with("-F -a 127.0.0.1:81 -b 127.0.0.1:90 "));
         assert_eq!(regex_locations(200).matches("location").count(), 200);
     }
 }

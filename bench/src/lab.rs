@@ -9,6 +9,8 @@ use std::time::Duration;
 pub const SMALL_BYTES: usize = 100;
 /// Bytes of the medium file.
 pub const MEDIUM_BYTES: usize = 10 * 1024;
+/// Bytes of the page that is compressed.
+pub const PAGE_BYTES: usize = 20 * 1024;
 /// Bytes of the large file.
 pub const LARGE_BYTES: usize = 10 * 1024 * 1024;
 /// Small files with names of their own, under `/many/`.
@@ -30,6 +32,8 @@ pub struct Options {
     pub h2o: PathBuf,
     /// HAProxy's binary.
     pub haproxy: PathBuf,
+    /// Varnish's binary.
+    pub varnish: PathBuf,
     /// Rounds of each part.
     pub rounds: usize,
     /// Length of one measurement.
@@ -64,6 +68,7 @@ impl Lab {
         lab.write_file("small.txt", SMALL_BYTES)?;
         lab.write_file("medium.txt", MEDIUM_BYTES)?;
         lab.write_file("large.bin", LARGE_BYTES)?;
+        fs::write(lab.docroot.join("page.html"), page(PAGE_BYTES))?;
         for index in 0..MANY_FILES {
             lab.write_file(&many_path(index)[1..], SMALL_BYTES)?;
         }
@@ -93,6 +98,58 @@ impl Drop for Lab {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.dir));
     }
+}
+
+/// A page that compresses as pages do: to about a quarter.
+fn page(bytes: usize) -> Vec<u8> {
+    const WORDS: [&str; 24] = [
+        "server",
+        "request",
+        "the",
+        "of",
+        "and",
+        "page",
+        "connection",
+        "cache",
+        "with",
+        "is",
+        "file",
+        "answer",
+        "by",
+        "client",
+        "in",
+        "a",
+        "to",
+        "measured",
+        "core",
+        "time",
+        "header",
+        "body",
+        "for",
+        "each",
+    ];
+    let mut text =
+        b"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"></head>\n<body>\n".to_vec();
+    let mut state = 1u32;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) as usize % below
+    };
+    while text.len() < bytes {
+        let class = random(40);
+        text.extend(format!("<p class=\"c{class}\"><a href=\"/page/{}\">", random(10_000)).bytes());
+        for _ in 0..4 + random(20) {
+            text.extend(WORDS[random(WORDS.len())].bytes());
+            // Now and then a word that occurs once.
+            if random(6) == 0 {
+                text.extend(format!("{:x}", random(1 << 16)).bytes());
+            }
+            text.push(b' ');
+        }
+        text.extend(b"</a></p>\n");
+    }
+    text.truncate(bytes);
+    text
 }
 
 /// The nth of the many small files.

@@ -26,6 +26,7 @@ impl Environment {
             ("nginx", version(&options.nginx)),
             ("h2o", version(&options.h2o)),
             ("haproxy", version(&options.haproxy)),
+            ("varnish", varnish_version(&options.varnish)),
             ("load average", file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")),
         ];
         Self(facts.map(|(name, value)| (name.to_owned(), value)).to_vec())
@@ -66,7 +67,7 @@ impl Environment {
     }
 }
 
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "date",
     "cpu",
     "cores",
@@ -76,6 +77,7 @@ const ORDER: [&str; 11] = [
     "nginx",
     "h2o",
     "haproxy",
+    "varnish",
     "load average",
     "kept waiting",
 ];
@@ -100,6 +102,15 @@ fn version(binary: &Path) -> String {
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find(|line| line.contains("version")).unwrap_or_default();
     line.rsplit(": ").next().unwrap_or(line).trim_start_matches("h2o version ").to_owned()
+}
+
+/// `varnishd (varnish-7.1.1 revision …)`, as `-V` prints it.
+fn varnish_version(binary: &Path) -> String {
+    let Ok(output) = Command::new(binary).arg("-V").output() else { return "missing".to_owned() };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let name = text.split(['(', ')', ' ']).find_map(|word| word.strip_prefix("varnish-"));
+    name.unwrap_or("unknown").to_owned()
 }
 
 /// Brisk's version and, where this is a checkout, its commit.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use brisk_load::engine;
-use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop};
+use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
 use brisk_tls::{ClientContext, ClientOptions};
 
@@ -36,10 +36,10 @@ pub struct Case<'a> {
     pub connections: usize,
     /// Bytes by which a response is counted, when it is so large that parts of one matter.
     pub unit_bytes: Option<usize>,
-    /// Requests at a time on each connection, over HTTP/2 and by h2load; `None`: HTTP/1.1 by our own generator.
-    pub streams: Option<usize>,
     /// How the connections are secured.
     pub tls: Tls,
+    /// Requests at a time on each connection, over HTTP/2 and by h2load; `None`: HTTP/1.1 by our own generator.
+    pub streams: Option<usize>,
 }
 
 /// TLS of a case's connections.
@@ -79,12 +79,28 @@ pub struct Request {
     pub host: String,
     /// The path.
     pub path: String,
+    /// The value of `Accept-Encoding`; empty: none.
+    pub accept_encoding: &'static str,
 }
 
 impl Request {
     /// To the server's default name.
     pub fn path(path: &str) -> Self {
-        Self { host: "localhost".to_owned(), path: path.to_owned() }
+        Self { host: "localhost".to_owned(), path: path.to_owned(), accept_encoding: "" }
+    }
+
+    /// The same from a client that accepts these codings.
+    #[must_use]
+    pub fn accepting(self, accept_encoding: &'static str) -> Self {
+        Self { accept_encoding, ..self }
+    }
+
+    fn target(&self, options: &RequestOptions) -> Target {
+        let mut options = options.clone();
+        if !self.accept_encoding.is_empty() {
+            options.headers.push(format!("Accept-Encoding: {}", self.accept_encoding));
+        }
+        options.target(&self.host, &self.path)
     }
 }
 
@@ -250,7 +266,7 @@ fn plan_with(
     connections: usize,
     stop: Stop,
 ) -> Plan {
-    let targets = requests.iter().map(|request| options.target(&request.host, &request.path)).collect();
+    let targets = requests.iter().map(|request| request.target(options)).collect();
     let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
     Plan::new(vec![site], connections, stop)
 }

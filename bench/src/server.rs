@@ -32,6 +32,8 @@ pub enum Program {
     H2o,
     /// Debian's HAProxy.
     Haproxy,
+    /// Debian's Varnish.
+    Varnish,
     /// [`crate::floor`], with a body of so many bytes.
     Floor { body_bytes: usize },
 }
@@ -100,6 +102,7 @@ impl Spec {
                 let path = conf("haproxy.cfg", self.conf.haproxy(place))?;
                 (present(&options.haproxy)?, vec!["-db".to_owned(), "-f".to_owned(), path])
             }
+            Program::Varnish => (present(&options.varnish)?, self.conf.varnish(place)),
             Program::Floor { body_bytes } => {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
                 (std::env::current_exe()?, args.to_vec())
@@ -277,6 +280,7 @@ fn present(binary: &Path) -> io::Result<PathBuf> {
             "nginx" => "apt-get install -y nginx-light",
             "h2o" => "apt-get install -y h2o",
             "haproxy" => "apt-get install -y haproxy",
+            "varnishd" => "apt-get install -y varnish",
             _ => "cargo build --release -p brisk",
         };
         io::Error::other(format!(

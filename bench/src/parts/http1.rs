@@ -90,8 +90,8 @@ fn compare(lab: &Lab, groups: &[Group]) -> io::Result<Findings> {
                 requests: vec![Request::path(group.path)],
                 connections,
                 unit_bytes: None,
-                streams: None,
                 tls: Tls::Off,
+                streams: None,
             }));
         }
     }

@@ -24,8 +24,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/small.txt")],
             connections,
             unit_bytes: None,
-            streams: Some(streams),
             tls: Tls::Off,
+            streams: Some(streams),
         }));
     }
     let mut samples = interleave(lab, &cases)?.into_iter();

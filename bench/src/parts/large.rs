@@ -30,8 +30,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/large.bin")],
             connections: CONNECTIONS,
             unit_bytes: Some(LARGE_BYTES),
-            streams: None,
             tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let samples = interleave(lab, &cases)?;

@@ -1,6 +1,8 @@
 //! The parts of the benchmark: each brings up its servers, measures, and holds the figures
 //! against its targets. One line in [`ALL`] makes a part.
 
+mod cached;
+mod compression;
 mod http1;
 mod http2;
 mod idle;
@@ -68,15 +70,15 @@ pub const ALL: &[Definition] = &[
     },
     Definition { name: "large", about: "A file of 10 MiB over 8 keep-alive connections.", run: large::run },
     Definition {
+        name: "compression",
+        about: "A page of 20 KiB in gzip and Brotli of level 6: made for each request, of a file that does not change, and \
+                compressed before (gzip_static, Brisk's compress_static). nginx has its own module and that of Debian.",
+        run: compression::run,
+    },
+    Definition {
         name: "return",
         about: "`return 200 \"ok\";` over 64 keep-alive connections.",
         run: http1::returned,
-    },
-    Definition {
-        name: "http2",
-        about: "A file of 100 bytes over HTTP/2 without TLS (h2load): 16 connections with 16 requests at a time each, and 64 \
-                connections with one.",
-        run: http2::run,
     },
     Definition {
         name: "tls",
@@ -88,6 +90,17 @@ pub const ALL: &[Definition] = &[
         name: "proxied",
         about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
         run: proxied::run,
+    },
+    Definition {
+        name: "http2",
+        about: "A file of 100 bytes over HTTP/2 without TLS (h2load): 16 connections with 16 requests at a time each, and 64 \
+                connections with one.",
+        run: http2::run,
+    },
+    Definition {
+        name: "cached",
+        about: "100 bytes and 20 KB from a cache that is warm, over keep-alive connections.",
+        run: cached::run,
     },
     Definition {
         name: "idle",

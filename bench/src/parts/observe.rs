@@ -31,8 +31,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: vec![Request::path("/small.txt")],
             connections: CONNECTIONS,
             unit_bytes: None,
-            streams: None,
             tls: Tls::Off,
+            streams: None,
         })
         .collect();
     let measured: Vec<Measured> = interleave(lab, &cases)?

@@ -25,8 +25,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
                 requests: vec![Request::path("/small.txt")],
                 connections,
                 unit_bytes: None,
-                streams: None,
                 tls: Tls::Off,
+                streams: None,
             })
         })
         .collect();

@@ -45,8 +45,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             requests: variant.requests.clone(),
             connections: CONNECTIONS,
             unit_bytes: None,
-            streams: None,
             tls: Tls::Off,
+            streams: None,
         }));
     }
     let names = cases.iter().map(|case| case.server.name.clone());
@@ -68,7 +68,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
 fn variants() -> Vec<Variant> {
     let one = || vec![Request::path("/small.txt")];
     let many = || (0..MANY_FILES).map(|index| Request::path(&many_path(index))).collect::<Vec<_>>();
-    let host = |index: usize| Request { host: vhost_name(index), path: "/small.txt".to_owned() };
+    let host = |index: usize| Request { host: vhost_name(index), ..Request::path("/small.txt") };
     let mut shuffled: Vec<usize> = (0..VHOSTS).collect();
     Rng::new(1).shuffle(&mut shuffled);
     let variant = |case, conf, requests, compared_to| Variant { case, conf, requests, compared_to };

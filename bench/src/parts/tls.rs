@@ -78,8 +78,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         requests: vec![Request::path(kind.path)],
         connections: kind.connections,
         unit_bytes: kind.unit_bytes,
-        streams: None,
         tls: kind.tls,
+        streams: None,
     };
     let cases: Vec<Case<'_>> =
         KINDS.iter().flat_map(|kind| servers.iter().map(|server| case(kind, server))).collect();

@@ -5,12 +5,15 @@ use crate::hash::Points;
 use crate::method::Method;
 use crate::peer::{Clock, Endpoint, Peer, PeerId, PeerInfo, ServerSpec, address_id};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// An upstream's servers with all that is known about them.
 pub struct Group {
     pub name: Box<str>,
+    /// Requests that are choosing or being answered.
+    pub(crate) requests: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -42,8 +45,6 @@ pub(crate) struct State {
     /// Counts changes of the sets.
     pub generation: u64,
     next_id: PeerId,
-    /// Requests that are choosing or being answered.
-    pub requests: u32,
     pub budget: Budget,
     /// Requests that wait for a free peer, in order.
     pub waiters: VecDeque<(u64, Waker)>,
@@ -119,13 +120,13 @@ impl Group {
     pub fn new(name: &str, method: Method, servers: &[ServerSpec]) -> Group {
         let group = Group {
             name: name.into(),
+            requests: AtomicU32::new(0),
             state: Mutex::new(State {
                 method,
                 servers: Vec::new(),
                 sets: Default::default(),
                 generation: 0,
                 next_id: 0,
-                requests: 0,
                 budget: Budget::default(),
                 waiters: VecDeque::new(),
                 next_waiter: 0,
@@ -200,7 +201,7 @@ impl Group {
     /// never refused one.
     pub fn may_retry(&self, now_ms: u64) -> bool {
         let mut state = self.lock();
-        state.budget.retry(now_ms) || state.requests <= 1
+        state.budget.retry(now_ms) || self.requests.load(Ordering::Relaxed) <= 1
     }
 
     /// Requests that wait in [`Group::enqueue`].

@@ -58,14 +58,15 @@ impl Lease {
         self.inflight = false;
     }
 
-    /// Gives the place back. True if the peer is out of service for its failures now.
-    pub(crate) fn finish(mut self, outcome: Outcome, times: Times, now: Clock) -> bool {
+    /// Gives the place back.
+    pub(crate) fn finish(mut self, outcome: Outcome, times: Times, now: Clock) -> Ended {
         self.is_open = false;
         let mut state = self.group.lock();
         let (method, is_single) = (state.method, state.is_single());
         state.wake_one();
         let inflight = self.inflight;
-        let Some(peer) = state.peer_mut(self.peer.id) else { return false };
+        let mut ended = Ended { was_only_one: is_single, is_disabled: false };
+        let Some(peer) = state.peer_mut(self.peer.id) else { return ended };
         peer.conns = peer.conns.saturating_sub(1);
         if outcome == Outcome::Failed {
             Stats::add(&peer.info.stats.fails, 1);
@@ -83,12 +84,20 @@ impl Lease {
         }
         if is_single {
             peer.fails = 0;
-            return false;
+            return ended;
         }
-        let disabled = settle(peer, outcome, now);
+        ended.is_disabled = settle(peer, outcome, now);
         peer.note_downtime(now);
-        disabled
+        ended
     }
+}
+
+/// What an attempt's end means for the next.
+pub(crate) struct Ended {
+    /// There is nobody else to ask.
+    pub was_only_one: bool,
+    /// The peer is out of service for its failures now.
+    pub is_disabled: bool,
 }
 
 /// Counts a failure, or forgives those that were.

@@ -10,6 +10,7 @@ use crate::random::Random;
 use crate::round_robin;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Draws and rounds of a hash before the choice is left to round robin, as in nginx.
 const ROUNDS_MAX: u32 = 20;
@@ -29,11 +30,28 @@ pub struct Ask {
 
 /// The peers that a request has asked already.
 #[derive(Debug, Default)]
-pub(crate) struct Tried(Vec<PeerId>);
+pub(crate) struct Tried {
+    /// Mostly there is no other.
+    first: Option<PeerId>,
+    more: Vec<PeerId>,
+}
 
 impl Tried {
     pub fn has(&self, id: PeerId) -> bool {
-        self.0.contains(&id)
+        self.first == Some(id) || self.more.contains(&id)
+    }
+
+    fn add(&mut self, id: PeerId) {
+        if self.first.is_none() {
+            self.first = Some(id);
+        } else {
+            self.more.push(id);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
     }
 }
 
@@ -56,9 +74,9 @@ pub struct Selection {
 
 impl Selection {
     pub fn new(group: Arc<Group>, ask: Ask, now_ms: u64) -> Selection {
+        group.requests.fetch_add(1, Ordering::Relaxed);
         let (method, tries) = {
             let mut state = group.lock();
-            state.requests += 1;
             state.budget.request(now_ms);
             (state.method, state.tries())
         };
@@ -89,7 +107,7 @@ impl Selection {
 
     /// After waiting for a free peer: all are asked again.
     pub fn restart(&mut self) {
-        self.tried.0.clear();
+        self.tried.clear();
         (self.set, self.rounds, self.steps) = (0, 0, 0);
         self.hash = if self.method == Method::IpHash { 89 } else { 0 };
     }
@@ -113,15 +131,15 @@ impl Selection {
                 return None;
             }
             self.set = 1;
-            self.tried.0.clear();
+            self.tried.clear();
         }
     }
 
     /// Ends an attempt. True if the peer is taken out of service for its failures.
     pub fn finish(&mut self, lease: Lease, outcome: Outcome, times: Times, now_ms: u64) -> bool {
-        let is_single = self.group.lock().is_single();
-        self.tries = if is_single { 0 } else { self.tries.saturating_sub(1) };
-        lease.finish(outcome, times, Clock::at(now_ms))
+        let ended = lease.finish(outcome, times, Clock::at(now_ms));
+        self.tries = if ended.was_only_one { 0 } else { self.tries.saturating_sub(1) };
+        ended.is_disabled
     }
 
     fn choose(&mut self, state: &mut State, now: Clock) -> Option<usize> {
@@ -173,7 +191,7 @@ impl Selection {
     fn take(&mut self, group: &Arc<Group>, state: &mut State, at: usize, now: Clock) -> Lease {
         let inflight = state.method.times().is_some_and(|times| times.inflight);
         let peer = &mut state.sets[self.set].peers[at];
-        self.tried.0.push(peer.info.id);
+        self.tried.add(peer.info.id);
         peer.conns += 1;
         peer.selected_ms = Some(now.ms);
         Stats::add(&peer.info.stats.requests, 1);
@@ -279,7 +297,6 @@ impl Selection {
 
 impl Drop for Selection {
     fn drop(&mut self) {
-        let mut state = self.group.lock();
-        state.requests = state.requests.saturating_sub(1);
+        self.group.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

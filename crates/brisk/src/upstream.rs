@@ -156,18 +156,18 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
 }
 
 fn print_server(server: &Value) {
-    let mut line = format!("{} {}", server["id"], server["server"].as_str().unwrap_or_default());
+    let mut words = vec![server["id"].to_string(), server["server"].as_str().unwrap_or_default().to_string()];
     for (name, value) in server.as_object().into_iter().flatten() {
         match value {
             _ if matches!(name.as_str(), "id" | "server") => {}
             Value::Bool(false) => {}
-            Value::Bool(true) => line += &format!(" {name}"),
+            Value::Bool(true) => words.push(name.clone()),
             Value::String(text) if text.is_empty() => {}
-            Value::String(text) => line += &format!(" {name}={text}"),
-            other => line += &format!(" {name}={other}"),
+            Value::String(text) => words.push(format!("{name}={text}")),
+            other => words.push(format!("{name}={other}")),
         }
     }
-    println!("{line}");
+    println!("{}", words.join(" "));
 }
 
 /// Where the API is.

@@ -12,6 +12,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+#[path = "tls/revocation.rs"]
+mod revocation;
+
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 /// With its certificate in `NAME.crt` and `NAME.key`.

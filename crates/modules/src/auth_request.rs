@@ -8,10 +8,12 @@ use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
+use brisk_server::response::{Body, Chunk};
 use brisk_server::row;
 use brisk_server::subrequest::Parent;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, VarId};
+use std::future::poll_fn;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -21,6 +23,9 @@ pub static MODULE: Module = Module {
     install: Some(install),
     ..Module::EMPTY
 };
+
+/// Bytes of an answer's body that are worth being read.
+const DRAINED_BYTES_MAX: u64 = 1024 * 1024;
 
 static ROWS: &[Row] = &[
     row!(
@@ -99,8 +104,10 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         Some(at) => (&uri[..at], &uri[at + 1..]),
         None => (&*uri, &b""[..]),
     };
-    // Only the head of the answer counts: its body is never pulled.
-    let answer = Parent::without_body(r).run(Method::Get, path, args).await;
+    let mut answer = Parent::without_body(r).run(Method::Get, path, args).await;
+    if let Some(answer) = &mut answer {
+        drain(std::mem::take(&mut answer.resp.body)).await;
+    }
     let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
     if let Some(answer) = &answer {
         // All values first: none is to see what another has set.
@@ -126,6 +133,20 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         _ => {
             brisk_server::rlog!(r, Error, "auth request unexpected status: {status}");
             Flow::Status(500)
+        }
+    }
+}
+
+/// Only the head of the answer counts. What has come of its body is thrown away, so that a cache may keep the answer and
+/// the connection to its back end be used again; a body that does not end soon is given up.
+async fn drain(body: Body) {
+    let Body::Stream(mut stream) = body else { return };
+    let mut bytes = 0;
+    while bytes < DRAINED_BYTES_MAX
+        && let Some(Ok(chunk)) = poll_fn(|cx| stream.poll_chunk(cx)).await
+    {
+        if let Chunk::Piece(piece) = chunk {
+            bytes += piece.len();
         }
     }
 }

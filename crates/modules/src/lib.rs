@@ -109,7 +109,6 @@ pub static MODULES: &[&Module] = &[
     &ssi::MODULE,
     &ssl::MODULE,
     &ssl::peer::PROXY_MODULE,
-    &ssl::peer::UWSGI_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

@@ -80,6 +80,13 @@ pub fn locate_warm(path: &Path) -> io::Result<OwnedFd> {
     warm(path, OFlags::PATH | OFlags::CLOEXEC).unwrap_or_else(|| locate(path))
 }
 
+/// Opens an existing file for appending, if that needs no disk access; `WouldBlock` otherwise, and where the kernel
+/// cannot tell.
+pub fn append_warm(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    warm(path, flags).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
+}
+
 /// Opens within the kernel's caches; `None` if the kernel does not know how.
 fn warm(path: &Path, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     if let Err(error) = fault::warm_path(path) {

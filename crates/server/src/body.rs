@@ -136,8 +136,12 @@ impl BodyError {
             BodyError::Gone(_) | BodyError::TimedOut | BodyError::OtherLength => {
                 crate::rlog!(r, Info, "{self}");
             }
-            BodyError::Malformed(_) | BodyError::TooLarge { .. } => crate::rlog!(r, Error, "{self}"),
-            BodyError::File(_) => crate::rlog!(r, Crit, "{self}"),
+            BodyError::Malformed(_) | BodyError::TooLarge { .. } => {
+                crate::rlog!(r, Error, "{self}");
+            }
+            BodyError::File(_) => {
+                crate::rlog!(r, Crit, "{self}");
+            }
         }
         match self {
             BodyError::Gone(_) => {

@@ -95,3 +95,5 @@ pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
 pub const LOG_PACKS_WAITING_MAX: usize = 8;
 /// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
 pub const LOG_SETTLE_MS_MAX: u64 = 5_000;
+/// How long a connection that is to be closed waits for lines that are on the pool.
+pub const LOG_WAIT_MS_MAX: u64 = 100;

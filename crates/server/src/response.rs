@@ -53,6 +53,11 @@ pub enum Chunk {
 pub struct Reported;
 
 impl Reported {
+    /// Whether this is such an error.
+    pub fn is_in(error: &io::Error) -> bool {
+        matches!(error.get_ref(), Some(inner) if inner.is::<Reported>())
+    }
+
     /// The error that ends a body.
     pub fn error() -> io::Error {
         io::Error::other(Reported)
@@ -144,7 +149,7 @@ pub struct Response {
     pub last_modified: Option<i64>,
     pub etag: Option<Text>,
     pub location: Option<Text>,
-    /// `Server` from a back end that is passed on.
+    /// `Server` from a back end that is passed on, and likewise its date. An empty one is not sent.
     pub server: Option<Text>,
     pub date: Option<Text>,
     /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.

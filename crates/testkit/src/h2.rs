@@ -67,7 +67,7 @@ impl FieldSink for Heads {
 
 impl HeadSink for Heads {
     fn begin(&mut self, _: u32, _: HeadKind) {
-        self.fields.clear();
+        *self = Heads { fields: Vec::new() };
     }
 
     fn is_interim(&self) -> bool {

@@ -82,7 +82,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "brisk-testkit",
-        &["brisk-conf", "brisk-h2", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"],
+        &["brisk-conf", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"],
     ),
     ("brisk-tidy", &["brisk-modules"]),
 ];

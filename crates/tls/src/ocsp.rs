@@ -80,7 +80,7 @@ fn status_text(status: &[u8]) -> &'static str {
     }
 }
 
-fn basic<'a>(mut outer: Reader<'a>) -> Option<&'a [u8]> {
+fn basic(mut outer: Reader<'_>) -> Option<&[u8]> {
     let mut bytes = outer.take(der::context(0))?.inner().sequence()?;
     if bytes.take(der::OID)?.body != BASIC {
         return None;

@@ -1,6 +1,7 @@
 //! A group of servers, as the engine sees it.
 
 use crate::head::BackendHead;
+use crate::tls::Tls;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Selection};
 use brisk_net::clock;
 use brisk_server::request::Request;
@@ -40,7 +41,8 @@ impl Keepalive {
 pub struct Passes {
     /// [`Backend::id`].
     pub group: u64,
-    pub tls: bool,
+    /// `None`: no TLS.
+    pub tls: Option<Tls>,
     /// What `Host` is unless it is among the headers.
     pub host: Vec<u8>,
     /// Fields that do not depend on a request.

@@ -45,6 +45,13 @@ pub(crate) fn respond<P: Protocol>(
             copy(protocol, r, field);
         }
     }
+    // Who passes them on adds none.
+    if !head.has(HeaderId::Server) && !settings.hides(b"Server") {
+        r.resp.server = Some(Text::default());
+    }
+    if !head.has(HeaderId::Date) && !settings.hides(b"Date") {
+        r.resp.date = Some(Text::default());
+    }
     r.resp.status = head.status;
     let text = head.status_text();
     if text.len() > 4 && text != b"200 OK" {

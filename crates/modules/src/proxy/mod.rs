@@ -142,7 +142,7 @@ fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
         |(name, value): &(Box<[u8]>, Template)| Some((name.to_vec(), value.as_literal()?.to_vec()));
     Passes {
         group: fixed.group.id(),
-        tls: fixed.url.tls,
+        tls: conf.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
         host: fixed.url.host_header.clone().into_bytes(),
         headers: conf.set_headers.iter().filter_map(constant).collect(),
         connect_timeout: conf.settings.connect_timeout,

@@ -1,4 +1,4 @@
-//! TLS to back ends: `proxy_ssl_…`, `uwsgi_ssl_…`. One implementation, under each module's prefix.
+//! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
 
 use super::build::{source, trust_of};
 use super::rows;
@@ -15,22 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whose directives, as [`Conf`]'s parameter.
 pub const PROXY: usize = 0;
-pub const UWSGI: usize = 1;
 
 /// The names before `_ssl`, by number.
-const PREFIXES: [&str; 2] = ["proxy", "uwsgi"];
+const PREFIXES: [&str; 1] = ["proxy"];
 
 pub static PROXY_MODULE: Module = Module {
     name: "proxy_ssl",
     rows: PROXY_ROWS,
     conf: || Arc::new(Conf::<PROXY>::default()),
-    ..Module::EMPTY
-};
-
-pub static UWSGI_MODULE: Module = Module {
-    name: "uwsgi_ssl",
-    rows: UWSGI_ROWS,
-    conf: || Arc::new(Conf::<UWSGI>::default()),
     ..Module::EMPTY
 };
 
@@ -97,10 +89,20 @@ impl PeerTls {
             Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
             None => host.to_string(),
         };
+        self.named(&name)
+    }
+
+    /// Where there is no request (health checks): a name that needs one gives way to the back end's.
+    pub fn alone(&self, host: &str) -> Tls {
+        let constant = self.name.as_ref().and_then(|name| name.as_literal()).map(String::from_utf8_lossy);
+        self.named(&constant.unwrap_or(host.into()))
+    }
+
+    fn named(&self, name: &str) -> Tls {
         let bare = match name.rsplit_once(':') {
             // A colon inside brackets is part of an IPv6 address.
             Some((bare, port)) if !port.contains(']') => bare,
-            _ => &name,
+            _ => name,
         };
         Tls::new(self.context.clone(), bare, self.send_name, self.id)
     }
@@ -273,4 +275,51 @@ macro_rules! peer_rows {
 }
 
 static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY);
-static UWSGI_ROWS: &[Row] = peer_rows!("uwsgi", UWSGI);
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{http, refused};
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        refused(&[
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_verify on; } }",
+                "no proxy_ssl_trusted_certificate for proxy_ssl_verify",
+            ),
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_certificate a; } }",
+                "no \"proxy_ssl_certificate_key\" is defined for certificate \"a\"",
+            ),
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_conf_command Bad x; } }",
+                "SSL_CONF_cmd(\"Bad\", \"x\") failed",
+            ),
+            (
+                "proxy_ssl_certificate_key $a;",
+                "\"proxy_ssl_certificate_key\" with variables is not supported (yet)",
+            ),
+            ("proxy_ssl_crl $a;", "\"proxy_ssl_crl\" with variables is not supported (yet)"),
+            (
+                "proxy_ssl_trusted_certificate $a;",
+                "\"proxy_ssl_trusted_certificate\" with variables is not supported (yet)",
+            ),
+            ("proxy_ssl_protocols SSLv9;", "invalid value \"SSLv9\""),
+            (
+                "proxy_ssl_ciphers none;",
+                "SSL_CTX_set_cipher_list(\"none\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
+            ),
+            (
+                "proxy_ssl_password_file /nowhere;",
+                "open() \"/nowhere\" failed (2: No such file or directory)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_location_may_speak_tls() {
+        let text = "proxy_ssl_session_reuse off; proxy_ssl_verify_depth 2; proxy_ssl_certificate_cache off;
+            server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on; } }";
+        assert!(http(text).is_ok());
+    }
+}

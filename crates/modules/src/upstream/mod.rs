@@ -38,7 +38,6 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(|cx, plan| health::install(cx, plan)),
     metrics: Some(metrics::metrics),
-    ..Module::EMPTY
 };
 
 /// The blocks read so far; the last one is the one being read.

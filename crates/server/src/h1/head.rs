@@ -41,18 +41,26 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     }
     let resp = &r.resp;
     status_line(resp, out);
-    out.extend_from_slice(b"Server: ");
     match &resp.server {
-        Some(server) => out.extend_from_slice(server),
-        None => out.extend_from_slice(server_token(&r.core().server_tokens).as_bytes()),
+        Some(server) if server.is_empty() => {}
+        Some(server) => write_field(b"Server", server, out),
+        None => {
+            out.extend_from_slice(b"Server: ");
+            out.extend_from_slice(server_token(&r.core().server_tokens).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
     }
-    out.extend_from_slice(b"\r\nDate: ");
-    let date_at = out.len();
+    let mut date_at = None;
     match &resp.date {
-        Some(date) => out.extend_from_slice(date),
-        None => out.extend_from_slice(&r.thread.date()),
+        Some(date) if date.is_empty() => {}
+        Some(date) => write_field(b"Date", date, out),
+        None => {
+            out.extend_from_slice(b"Date: ");
+            date_at = Some(out.len());
+            out.extend_from_slice(&r.thread.date());
+            out.extend_from_slice(b"\r\n");
+        }
     }
-    out.extend_from_slice(b"\r\n");
     // RFC 9110 §15.3.5: a 204 describes no content.
     if let Some(content_type) = &resp.content_type
         && !content_type.is_empty()
@@ -88,7 +96,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     rest(r, out);
     out.extend_from_slice(b"\r\n");
     r.sent.head_bytes = (out.len() - start) as u64;
-    Written { delimiting, date_at: r.resp.date.is_none().then_some(date_at) }
+    Written { delimiting, date_at }
 }
 
 fn status_line(resp: &Response, out: &mut Vec<u8>) {

@@ -221,7 +221,7 @@ fn settle(
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && unread.is_empty() => {
+        Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);

@@ -6,6 +6,7 @@ use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
 use crate::h2;
+use crate::limits::LOG_WAIT_MS_MAX;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -110,10 +111,10 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
     let mut after_another = matches!(begin, Begin::Request(..));
     let mut next = match begin {
         Begin::Read => Next::Read,
-        Begin::Load(load) => match tls::finish(&thread.live(), &conn, *load).await {
-            true => Next::Read,
-            false => Next::Drop,
-        },
+        Begin::Load(load) => {
+            let has_session = tls::finish(&thread.live(), &conn, *load).await;
+            if has_session { Next::Read } else { Next::Drop }
+        }
         Begin::Close => Next::Close,
         Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
     };
@@ -505,8 +506,12 @@ pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
-    // Who sees the end of the connection finds the line in the log, as with nginx.
+    // Who sees the end of the connection finds the line in the log, as with nginx, unless a disk is very slow.
     thread.logs.flush_due();
+    let end_ms = clock::mono_ms() + LOG_WAIT_MS_MAX;
+    while !thread.logs.named.is_idle() && clock::mono_ms() < end_ms {
+        brisk_net::sleep(Duration::from_millis(1)).await;
+    }
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {

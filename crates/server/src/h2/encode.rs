@@ -17,10 +17,12 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     // RFC 8441 §5: what a 101 is to HTTP/1.1.
     write_status(if resp.status == 101 { 200 } else { resp.status }, out);
     match &resp.server {
+        Some(server) if server.is_empty() => {}
         Some(server) => field(b"server", server, out),
         None => write_literal(b"server", server_token(&r.core().server_tokens).as_bytes(), out),
     }
     let date_at = match &resp.date {
+        Some(date) if date.is_empty() => None,
         Some(date) => {
             field(b"date", date, out);
             None

@@ -200,8 +200,7 @@ fn failed(r: &Request, error: &SendError) -> ErrorCode {
         }
         SendError::Io(error) => {
             // Whoever made the body may have told why it ended.
-            let is_reported = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Reported>);
-            if !is_reported {
+            if !Reported::is_in(error) {
                 h1::body_failed(r, error);
             }
             ErrorCode::INTERNAL_ERROR

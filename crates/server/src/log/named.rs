@@ -1,7 +1,8 @@
 //! One thread's logs whose names depend on requests: `access_log /logs/$host.log`.
 //!
 //! Opening a file may wait for the disk, so it is done on the pool, with the lines that need it; so is the look whether
-//! an open file is still the one of its name. A line for a log that is open and believed goes straight there.
+//! an open file is still the one of its name. A line for a log that is open and believed, or that the kernel knows
+//! where to find, goes straight there.
 
 use super::{ErrorLogs, LogFile};
 use crate::conf::LogTarget;
@@ -88,6 +89,15 @@ impl Named {
         self.slot.is_good.load(Ordering::Relaxed)
     }
 
+    /// The log, if it is open or can be opened without waiting for the disk.
+    fn at_hand(&self, keep: bool) -> Option<Arc<LogFile>> {
+        let open = self.slot.log().clone().filter(|_| keep);
+        open.or_else(|| {
+            let fd = file::append_warm(Path::new(&*self.slot.path)).ok()?;
+            Some(Arc::new(LogFile::new(LogTarget::File((*self.slot.path).into()), fd)))
+        })
+    }
+
     /// Has the pool write a line; false if it is lost because the pool does not keep up.
     fn send(&self, line: &[u8], check: bool, keep: bool, errors: ErrorLogs) -> bool {
         let waiting_bytes = &self.slot.waiting_bytes;
@@ -127,10 +137,12 @@ impl NamedLogs {
         let valid_ms = cache.map_or(0, |cache| cache.valid.as_millis() as u64);
         let check = now_ms.saturating_sub(entry.checked_ms) > valid_ms;
         let keep = cache.is_some_and(|cache| entry.uses >= cache.min_uses);
-        let open = (entry.is_idle() && !check && keep).then(|| entry.slot.log().clone()).flatten();
-        let is_written = match open {
+        let have = if entry.is_idle() && !check { entry.at_hand(keep) } else { None };
+        let is_written = match have {
             Some(log) => {
                 log.write(line);
+                entry.slot.is_good.store(true, Ordering::Relaxed);
+                *entry.slot.log() = keep.then_some(log);
                 true
             }
             None => {
@@ -143,6 +155,11 @@ impl NamedLogs {
         // The most recently used are last.
         list.push(entry);
         is_written
+    }
+
+    /// Whether no line waits for the pool.
+    pub fn is_idle(&self) -> bool {
+        self.0.borrow().iter().all(Named::is_idle)
     }
 
     /// Closes what is open, when the lines that wait have been written.

@@ -316,7 +316,7 @@ pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
     if conn.io.tls().is_none() {
         return;
     }
-    let why = error.get_ref().map_or_else(|| brisk_conf::os_text(error).to_string(), ToString::to_string);
+    let why = error.get_ref().map_or_else(|| brisk_conf::os_text(error), ToString::to_string);
     if is_opening(conn) {
         return log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed ({why})"));
     }

@@ -5,7 +5,7 @@ use brisk_balance::Endpoint;
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::connect::{Destination, Options, finish, start};
-use brisk_net::{Io, timeout};
+use brisk_net::{Stream, timeout};
 use brisk_upstream::backend::Passes;
 
 /// An answer's head and as much of its body as `match` looks at.
@@ -21,9 +21,6 @@ pub(super) struct Ask<'a> {
 /// Asks; the error says why the server is not well.
 pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
     let passes = ask.passes;
-    if passes.tls {
-        return Err("checks of servers that are asked over TLS are not supported".into());
-    }
     let to = match &ask.endpoint {
         Endpoint::Ip(address) => Destination::Ip(*address),
         Endpoint::Unix(path) => Destination::Unix(path),
@@ -34,6 +31,14 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
     let io = start(to, &Options::default()).map_err(failed)?;
     timeout(passes.connect_timeout, io.writable()).await.map_err(|_| "connect timed out".to_string())?;
     finish(&io).map_err(failed)?;
+    let io = match &passes.tls {
+        None => Stream::from(io),
+        Some(tls) => {
+            let session = Stream::connect_tls(io, &tls.context, &tls.name, tls.send_name);
+            let made = timeout(passes.connect_timeout, session).await;
+            made.map_err(|_| "the TLS handshake timed out".to_string())?.map_err(|error| error.to_string())?
+        }
+    };
     io.write_all(&request(ask)).await.map_err(|error| format!("send() failed ({error})"))?;
     let limit = passes.read_timeout;
     timeout(limit, answer(&io, ask.check)).await.map_err(|_| "the answer timed out".to_string())?
@@ -63,7 +68,7 @@ fn request(ask: &Ask<'_>) -> Vec<u8> {
     out
 }
 
-async fn answer(io: &Io, check: &Check) -> Result<(), String> {
+async fn answer(io: &Stream, check: &Check) -> Result<(), String> {
     let (mut bytes, mut head) = (Vec::new(), ResponseHead::default());
     let mut is_over = false;
     loop {
