@@ -61,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-modules",
             "brisk-net",
             "brisk-server",
+            "brisk-tls",
         ],
     ),
     ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
