@@ -98,7 +98,10 @@ fn requests_wait_for_a_place_in_turn() {
     let answer = waiting.response();
     assert_eq!(answer.text(), "b");
     let queued = answer.header("X-Queue").unwrap();
-    assert!(queued.ends_with(" 127.0.0.1") && !queued.starts_with("in=0.000") && !queued.starts_with("in= "), "{queued}");
+    assert!(
+        queued.ends_with(" 127.0.0.1") && !queued.starts_with("in=0.000") && !queued.starts_with("in= "),
+        "{queued}"
+    );
     drop(slow);
     let mut slow = server.client();
     slow.send("GET /hasty/slow/a HTTP/1.1\r\nHost: x\r\n\r\n");
