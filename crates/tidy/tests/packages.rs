@@ -86,6 +86,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "brisk-testkit",
         &[
             "brisk-conf",
+            "brisk-gateway",
+            "brisk-h2",
             "brisk-http",
             "brisk-load",
             "brisk-modules",

@@ -179,6 +179,16 @@ impl Run<'_> {
             },
             Op::Enter(location) => {
                 let live = r.live.clone();
+                let (before, after) = (live.snap.location(r.loc), live.snap.location(*location));
+                // As in nginx: the first block's handler would run with the second block's configuration.
+                if before.anonymous && before.plan.content.is_some() && after.plan.content.is_none() {
+                    brisk_server::rlog!(
+                        r,
+                        Error,
+                        "a second \"if\" has nothing of what the first one passes to"
+                    );
+                    return Step::End(Flow::Status(500));
+                }
                 phases::set_location(&live.snap, r, *location);
                 Step::Next
             }
