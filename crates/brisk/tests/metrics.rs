@@ -4,7 +4,7 @@ use brisk_testkit::{Builder, Server, wait};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
-const CONF: &str = r#"
+const CONF: &str = r"
     limit_req_zone $arg_k zone=req:32k rate=1r/m;
     limit_conn_zone $arg_k zone=conn:32k;
     access_log off;
@@ -17,7 +17,7 @@ const CONF: &str = r#"
         location = /status { status; }
         location /gone { return 410; }
     }
-    server { listen 127.0.0.1:{{PORT}}; server_name two.example; return 302 /; }"#;
+    server { listen 127.0.0.1:{{PORT}}; server_name two.example; return 302 /; }";
 
 /// The value of a sample.
 fn value(server: &Server, sample: &str) -> Option<f64> {

@@ -1,3 +1,4 @@
+//! What the directives of `proxy_pass` say to mistakes.
 use super::pass::Url;
 use crate::check::{http, refused};
 
