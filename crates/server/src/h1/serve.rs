@@ -193,10 +193,35 @@ enum Head {
     Gone,
 }
 
+/// Parses what has come; `None`: nothing. `preface`: whether it is one of HTTP/2, as far as that can be told. `first`: nothing
+/// was read since the last request.
+fn parse(
+    thread: &Thread,
+    conn: &Connection,
+    listen: crate::conf::ListenId,
+    preface: Option<bool>,
+    first: bool,
+    head: &mut RequestHead,
+) -> Option<Result<Parsed, brisk_http::HeadError>> {
+    let input = conn.input.borrow();
+    if preface.is_none() && !input.is_empty() {
+        return Some(Ok(Parsed::Partial));
+    }
+    // A line end after a body is what old clients send; it is no request.
+    if first && input.len() <= 2 && input.iter().all(|b| matches!(b, b'\r' | b'\n')) {
+        return None;
+    }
+    Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], head))
+}
+
 /// Reads until a head is complete. It waits without a request in hand: that would keep a configuration alive for as
 /// long as a slow client likes.
 async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
+    if thread.live().snap.measures_lag && conn.input.borrow().is_empty() {
+        // What comes from here on was not there when the loop woke up.
+        conn.caught_up_us.set(clock::precise_us());
+    }
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
     let mut reading = None;
@@ -210,18 +235,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         if preface == Some(true) {
             return Head::Session;
         }
-        let parsed = {
-            let input = conn.input.borrow();
-            if preface.is_none() && !input.is_empty() {
-                // Too little to tell whether it will be HTTP/2.
-                Some(Ok(Parsed::Partial))
-            } else if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
-                // A line end after a body is what old clients send; it is no request.
-                None
-            } else {
-                Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], &mut head))
-            }
-        };
+        let parsed = parse(thread, conn, listen, preface, buf.is_empty(), &mut head);
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
