@@ -110,6 +110,10 @@ impl<T: Default> Connection<T> {
         match self.streams.get(id).map(|stream| stream.receive) {
             Some(Half::Open) => self.trailers(id, end_stream, bytes, sink, out),
             Some(Half::Head) => self.response(id, end_stream, bytes, sink, out),
+            Some(Half::Closed) if self.reset_by_us.has(id) => {
+                self.decode(bytes, &mut Discard)?;
+                self.count(Nuisance::Stray).map(|()| None)
+            }
             Some(Half::Closed) => {
                 // RFC 9113 §5.1, half-closed (remote).
                 self.decode(bytes, &mut Discard)?;
@@ -219,8 +223,7 @@ impl<T: Default> Connection<T> {
         }
         if expected.is_some_and(|left| left > 0) {
             self.count(Nuisance::Reset)?;
-            self.end_receive(id);
-            return Ok(Some(Event::Mismatch { stream: id }));
+            return Ok(Some(self.mismatch(id)));
         }
         self.end_receive(id);
         Ok(Some(Event::Trailers { stream: id }))

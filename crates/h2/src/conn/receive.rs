@@ -168,8 +168,7 @@ impl<T: Default> Connection<T> {
             }
         };
         if mismatch {
-            self.end_receive(head.stream);
-            return Ok(told(used, Event::Mismatch { stream: head.stream }));
+            return Ok(told(used, self.mismatch(head.stream)));
         }
         if let Some(code) = reset
             && let Some(event) = self.break_stream(head.stream, code, out)?
@@ -181,8 +180,9 @@ impl<T: Default> Connection<T> {
 
     /// Whether anybody wants the data; if not, perhaps the code to reset the stream with.
     fn judge_data(&mut self, head: FrameHead, left: u32, end: bool) -> Result<Judged, ConnectionError> {
+        let given_up = self.reset_by_us.has(head.stream);
         let Some(stream) = self.streams.get_mut(head.stream) else {
-            if self.reset_by_us.has(head.stream) {
+            if given_up {
                 // As much as its window was may be under way; sending it in crumbs is another matter.
                 if left < 64 {
                     self.count(Nuisance::Stray)?;
@@ -196,6 +196,9 @@ impl<T: Default> Connection<T> {
         let left = u64::from(left);
         let mismatch = stream.expected.is_some_and(|expected| left > expected || (end && left < expected));
         let code = if stream.receive == Half::Closed {
+            if given_up {
+                return Ok(Judged::Unwanted(None));
+            }
             ErrorCode::STREAM_CLOSED
         } else if stream.receive == Half::Head {
             ErrorCode::PROTOCOL_ERROR
@@ -249,6 +252,13 @@ impl<T: Default> Connection<T> {
             return Ok(quiet(used));
         }
         Ok(told(used, Event::Data { stream, data, end: is_end }))
+    }
+
+    /// A body is not what it was said to be; whatever else comes of it is not looked at.
+    pub(super) fn mismatch<'a>(&mut self, id: u32) -> Event<'a, T> {
+        self.reset_by_us.push(id);
+        self.end_receive(id);
+        Event::Mismatch { stream: id }
     }
 
     /// The peer has said all on a stream.

@@ -274,6 +274,15 @@ fn bodies_of_another_length_than_announced() {
     check(&[data(1, b"xx")]);
     check(&[data(0, b"xx"), data(0, b"xx")]);
     check(&[data(0, b"x"), get(1)]);
+    // More of it before the answer, and after.
+    let mut side = Side::server();
+    side.hear(&post(1)).unwrap();
+    side.conn.expect(1, Some(3));
+    let more = [data(0, b"xxxx"), data(0, b"x"), data(1, b"x"), get(1)].concat();
+    assert_eq!(side.hear(&more).unwrap(), ["Mismatch { stream: 1 }"]);
+    side.conn.send_head(1, &[0x8c], true, &mut side.out).unwrap();
+    assert_eq!(side.hear(&data(1, b"x")), Ok(vec![]));
+    assert_eq!(side.said(), ["HEADERS 1 5"]);
 }
 
 #[test]

@@ -61,21 +61,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
             out.extend_from_slice(b"\r\n");
         }
     }
-    // RFC 9110 §15.3.5: a 204 describes no content.
-    if let Some(content_type) = &resp.content_type
-        && !content_type.is_empty()
-        && resp.status != 204
-    {
-        out.extend_from_slice(b"Content-Type: ");
-        out.extend_from_slice(content_type);
-        if let Some(charset) = &resp.charset
-            && !charset.is_empty()
-        {
-            out.extend_from_slice(b"; charset=");
-            out.extend_from_slice(charset);
-        }
-        out.extend_from_slice(b"\r\n");
-    }
+    content_type(resp, out);
     if let Some(length) = resp.content_length
         && !status::is_bodiless(resp.status)
     {
@@ -97,6 +83,24 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     out.extend_from_slice(b"\r\n");
     r.sent.head_bytes = (out.len() - start) as u64;
     Written { delimiting, date_at }
+}
+
+fn content_type(resp: &Response, out: &mut Vec<u8>) {
+    // RFC 9110 §15.3.5: a 204 describes no content.
+    if let Some(content_type) = &resp.content_type
+        && !content_type.is_empty()
+        && resp.status != 204
+    {
+        out.extend_from_slice(b"Content-Type: ");
+        out.extend_from_slice(content_type);
+        if let Some(charset) = &resp.charset
+            && !charset.is_empty()
+        {
+            out.extend_from_slice(b"; charset=");
+            out.extend_from_slice(charset);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 fn status_line(resp: &Response, out: &mut Vec<u8>) {

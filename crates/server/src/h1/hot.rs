@@ -154,18 +154,11 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         conn.input.borrow_mut().extend_from_slice(input);
         return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
     }
-    if conn.requests.get() == 0 && (input.first() == Some(&b'P') || conn.io.tls().is_some()) {
-        match h2::is_preface(&live, &conn, input) {
-            Some(true) => {
-                h2::begin(thread, &live, index, &conn);
-                return h2::input(&conn, input, end - start == READ_CHUNK_BYTES, out);
-            }
-            Some(false) => {}
-            None => {
-                conn.input.borrow_mut().extend_from_slice(input);
-                return serve::spawn(thread, index, conn, Vec::new(), serve::Begin::Read);
-            }
-        }
+    if conn.requests.get() == 0
+        && (input.first() == Some(&b'P') || conn.io.tls().is_some())
+        && is_http2(thread, &live, index, &conn, input, end - start == READ_CHUNK_BYTES, out)
+    {
+        return;
     }
     let mut at = 0;
     let mut keepalive_ms = 0;
@@ -183,13 +176,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         stand = Stand::More;
     }
     if let Stand::Upgrade(r, settings) = stand {
-        // It is the first request: nothing was said before.
-        return match conn.io.try_write(h2::SWITCHING) {
-            Ok(count) if count == h2::SWITCHING.len() => {
-                h2::upgrade(thread, index, &conn, r, &settings, &input[at..]);
-            }
-            _ => thread.release(index),
-        };
+        return upgrade(thread, index, &conn, r, &settings, &input[at..]);
     }
     let mut written = 0;
     if !out.is_empty() {
@@ -236,6 +223,45 @@ fn settle(
             };
             serve::spawn(thread, index, conn, unsent.to_vec(), begin);
         }
+    }
+}
+
+/// Whether the connection begins with HTTP/2, or may: then it was taken over.
+fn is_http2(
+    thread: &Rc<Thread>,
+    live: &Live,
+    index: u32,
+    conn: &Rc<Connection>,
+    input: &[u8],
+    full: bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    match h2::is_preface(live, conn, input) {
+        Some(true) => {
+            h2::begin(thread, live, index, conn);
+            h2::input(conn, input, full, out);
+        }
+        Some(false) => return false,
+        None => {
+            conn.input.borrow_mut().extend_from_slice(input);
+            serve::spawn(thread, index, conn.clone(), Vec::new(), serve::Begin::Read);
+        }
+    }
+    true
+}
+
+/// Switches to HTTP/2. It is the first request: nothing was said before.
+fn upgrade(
+    thread: &Rc<Thread>,
+    index: u32,
+    conn: &Rc<Connection>,
+    r: Box<Request>,
+    settings: &[u8],
+    rest: &[u8],
+) {
+    match conn.io.try_write(h2::SWITCHING) {
+        Ok(count) if count == h2::SWITCHING.len() => h2::upgrade(thread, index, conn, r, settings, rest),
+        _ => thread.release(index),
     }
 }
 

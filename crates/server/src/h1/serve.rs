@@ -10,7 +10,7 @@ use crate::limits::LOG_WAIT_MS_MAX;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
-use crate::response::Reported;
+use crate::response::{Body, Piece, Reported};
 use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -193,10 +193,35 @@ enum Head {
     Gone,
 }
 
+/// Parses what has come; `None`: nothing. `preface`: whether it is one of HTTP/2, as far as that can be told. `first`: nothing
+/// was read since the last request.
+fn parse(
+    thread: &Thread,
+    conn: &Connection,
+    listen: crate::conf::ListenId,
+    preface: Option<bool>,
+    first: bool,
+    head: &mut RequestHead,
+) -> Option<Result<Parsed, brisk_http::HeadError>> {
+    let input = conn.input.borrow();
+    if preface.is_none() && !input.is_empty() {
+        return Some(Ok(Parsed::Partial));
+    }
+    // A line end after a body is what old clients send; it is no request.
+    if first && input.len() <= 2 && input.iter().all(|b| matches!(b, b'\r' | b'\n')) {
+        return None;
+    }
+    Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], head))
+}
+
 /// Reads until a head is complete. It waits without a request in hand: that would keep a configuration alive for as
 /// long as a slow client likes.
 async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
+    if thread.live().snap.measures_lag && conn.input.borrow().is_empty() {
+        // What comes from here on was not there when the loop woke up.
+        conn.caught_up_us.set(clock::precise_us());
+    }
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
     let mut reading = None;
@@ -210,18 +235,7 @@ async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
         if preface == Some(true) {
             return Head::Session;
         }
-        let parsed = {
-            let input = conn.input.borrow();
-            if preface.is_none() && !input.is_empty() {
-                // Too little to tell whether it will be HTTP/2.
-                Some(Ok(Parsed::Partial))
-            } else if input.iter().all(|b| matches!(b, b'\r' | b'\n')) && input.len() <= 2 && buf.is_empty() {
-                // A line end after a body is what old clients send; it is no request.
-                None
-            } else {
-                Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], &mut head))
-            }
-        };
+        let parsed = parse(thread, conn, listen, preface, buf.is_empty(), &mut head);
         match parsed {
             None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
                 None => continue,
@@ -440,7 +454,14 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
-    if r.core().post_action.is_none() {
+    // What is small is with the kernel at once; the rest may take as long as the client likes, and a configuration must not
+    // live for that.
+    let is_small = match &r.resp.body {
+        Body::Empty => true,
+        Body::One(Piece::Bytes(text)) => text.len() <= send::SMALL_BODY_BYTES_MAX,
+        _ => false,
+    };
+    if r.core().post_action.is_none() && !is_small {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &bytes, written.delimiting).await;

@@ -67,8 +67,6 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
-        // So that a head of the size allowed may come in one frame.
-        max_frame_size: (count * size).clamp(1 << 14, 1 << 20) as u32,
         enable_connect_protocol: true,
         ..Settings::default()
     };
