@@ -13,7 +13,7 @@ use std::time::Instant;
 use brisk_load::engine;
 use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
-use brisk_tls::{ClientContext, ClientOptions};
+use brisk_tls::{ClientContext, ClientOptions, Groups};
 
 use crate::lab::{LOAD_CPU, Lab};
 use crate::process::{between, tasks_of};
@@ -61,7 +61,12 @@ impl Tls {
         if self == Self::Off {
             return Ok(plan);
         }
-        let options = ClientOptions { no_resumption: self != Self::Resumed, ..ClientOptions::default() };
+        let mut options = ClientOptions { no_resumption: self != Self::Resumed, ..ClientOptions::default() };
+        // What browsers put first, of what all servers have: the same work for each of them.
+        let (groups, _) = Groups::from_list("X25519:prime256v1").map_err(|_| io::Error::other("no group"))?;
+        options.groups = groups;
+        let suites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
+        options.suites.set_tls13_list(suites).map_err(|_| io::Error::other("no suite"))?;
         let context = Arc::new(ClientContext::new(&options).map_err(io::Error::other)?);
         Ok(Plan { tls: Some(plan::Tls { context, name: "localhost".to_owned() }), ..plan })
     }
