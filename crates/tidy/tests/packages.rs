@@ -64,7 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net"]),
+    ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
     (
         "brisk-fuzz",
         &[
