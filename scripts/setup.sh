@@ -8,17 +8,14 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl nghttp:nghttp2-client openssl:openssl
-        chromium:chromium"
-    packages='libc6-dev tzdata'
-    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount"
+    tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
+        nghttp:nghttp2-client openssl:openssl chromium:chromium"
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench)
-    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy h2load:nghttp2-client wrk:wrk gzip:gzip"
+    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
-bench) tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk" packages='libc6-dev' ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
     packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl

@@ -174,7 +174,7 @@ impl Conf {
     pub fn haproxy(&self, place: Place<'_>) -> String {
         let (port, back_end) = (place.port, self.back_end.unwrap_or_default());
         format!(
-            "global\n  maxconn 20000\n  nbthread {}\n\
+            "global\n  maxconn 4000\n  nbthread {}\n\
              defaults\n  mode http\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n  \
              timeout http-keep-alive 300s\n  option http-keep-alive\n  http-reuse always\n\
              frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\

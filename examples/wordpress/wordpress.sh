@@ -137,6 +137,13 @@ pid_of() {
     [ -n "$pid" ] && [ -e "/proc/$pid" ] && tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "$2" && echo "$pid"
 }
 
+# Starts what becomes a service by itself.
+start() {
+    name=$1
+    shift
+    run "$@" >"$dir/log/start.log" 2>&1 </dev/null || die "$name does not start: $(cat "$dir/log/start.log")"
+}
+
 # Waits for a condition, at most a minute.
 wait_for() {
     what=$1
@@ -172,16 +179,29 @@ up() {
     done
     [ -z "$as_user" ] || chown -R 65534:65534 "$dir"
 
-    pid_of mysql.pid mariadbd >/dev/null || database >"$dir/log/database.log" 2>&1 &
+    # Nothing that goes on running keeps this script's own output.
+    if ! pid_of mysql.pid mariadbd >/dev/null; then
+        rm -f "$dir/mysql.sock"
+        (
+            exec >"$dir/log/database.log" 2>&1 </dev/null
+            database
+        ) &
+    fi
     wait_for MariaDB [ -S "$dir/mysql.sock" ]
     fpm=$(find_one '/usr/sbin/php-fpm[0-9]*')
-    pid_of php-fpm.pid php-fpm >/dev/null || run "$fpm" -n -c "$dir/php.ini" -y "$dir/php-fpm.conf" -D
+    if ! pid_of php-fpm.pid php-fpm >/dev/null; then
+        rm -f "$dir/php.sock"
+        start PHP-FPM "$fpm" -n -c "$dir/php.ini" -y "$dir/php-fpm.conf" -D
+    fi
     wait_for PHP-FPM [ -S "$dir/php.sock" ]
     if [ -z "${WORDPRESS_BARE:-}" ]; then
         php=$(find_one '/usr/bin/php[0-9]*.[0-9]')
         run "$php" -n -c "$dir/php.ini" "$here/install.php" "$dir/site" "$url"
     fi
-    pid_of brisk.pid brisk >/dev/null || run "$brisk" -p "$dir" -c "$dir/brisk.conf" -e "$dir/log/brisk.log"
+    if ! pid_of brisk.pid brisk >/dev/null; then
+        rm -f "$dir/brisk.pid"
+        start Brisk "$brisk" -p "$dir" -c "$dir/brisk.conf" -e "$dir/log/brisk.log"
+    fi
     wait_for Brisk [ -s "$dir/brisk.pid" ]
     say "$url is served as $dir/brisk.conf says; \`$0 down\` ends it"
 }

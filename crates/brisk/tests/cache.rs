@@ -381,3 +381,13 @@ fn rfc_9111_says_what_it_does() {
     let other = server.request("GET /other HTTP/1.1\r\nHost: a\r\nCache-Control: only-if-cached\r\n\r\n");
     assert_eq!(other.status, 504);
 }
+
+#[test]
+fn numbers_of_caches() {
+    let (backend, _) = numbered("Cache-Control: max-age=600\r\n");
+    let server = server(backend.port(), "location = /metrics { metrics; }");
+    until_status(&server, "/a", "HIT");
+    let text = server.get("/metrics").text();
+    assert!(text.contains("brisk_cache_entries{zone=\"one\"} 1\n"), "{text}");
+    assert!(text.contains("brisk_cache_stored_total{zone=\"one\"} 1\n"), "{text}");
+}

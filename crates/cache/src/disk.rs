@@ -12,8 +12,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+/// Threads that look through a folder at once, at most.
+const SCAN_THREADS_MAX: usize = 4;
 /// Bytes of a file that are read first: most headers, and small bodies whole.
 const FIRST_READ_BYTES: usize = 16 * 1024;
 
@@ -255,6 +257,37 @@ pub fn scan(
     Ok(())
 }
 
+/// As [`scan`], with several threads at once where there are folders to share out: a million entries are there in seconds.
+pub fn scan_quickly(
+    folder: &Path,
+    levels: usize,
+    temp_age_s: i64,
+    visit: &(dyn Fn(Seen) -> bool + Sync),
+) -> io::Result<()> {
+    if levels == 0 {
+        return scan(folder, levels, temp_age_s, &mut |seen| visit(seen));
+    }
+    let mut inner: Vec<PathBuf> = match fs::read_dir(folder) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+        Err(error) if is_missing(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    inner.retain(|path| path.is_dir());
+    let next = AtomicUsize::new(0);
+    let work = || -> io::Result<()> {
+        while let Some(path) = inner.get(next.fetch_add(1, Ordering::Relaxed)) {
+            scan(path, levels - 1, temp_age_s, &mut |seen| visit(seen))?;
+        }
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(SCAN_THREADS_MAX);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        others.into_iter().filter_map(|other| other.join().ok()).fold(own, io::Result::and)
+    })
+}
+
 /// False: stopped.
 fn scan_folder(
     folder: &OwnedFd,
@@ -434,6 +467,15 @@ pub(crate) mod tests {
         };
         want.sort();
         assert_eq!(find(100), want);
+        let quick = std::sync::Mutex::new(Vec::new());
+        let visit = |seen: Seen| {
+            quick.lock().unwrap().push(seen.digest);
+            true
+        };
+        scan_quickly(&folder.0, 2, 100, &visit).unwrap();
+        let mut quick = quick.into_inner().unwrap();
+        quick.sort();
+        assert_eq!(quick, want);
         let inside = || fs::read_dir(path.parent().unwrap()).unwrap().count();
         let before = inside();
         assert_eq!(find(-10), want);

@@ -82,16 +82,24 @@ impl Cache {
     /// Fills the index from the disk.
     pub(crate) fn learn(self: &Arc<Cache>) {
         let settings = self.settings();
-        let mut paced = Paced::new(settings.loader);
         let used = disk::unix_now();
         let weak = Arc::downgrade(self);
-        let mut visit = |seen: disk::Seen| {
+        let learn = |seen: disk::Seen| {
             self.index.learn(seen.digest, blocks(seen.bytes), used);
-            paced.step();
-            // Nobody but this thread holds it any more.
+            // Otherwise nobody but this thread holds it any more.
             weak.strong_count() > 1
         };
-        if let Err(error) = disk::scan(&self.folder, self.levels.len(), TEMP_AGE_S, &mut visit) {
+        let levels = self.levels.len();
+        let done = if settings.loader.is_some() {
+            let mut paced = Paced::new(settings.loader);
+            disk::scan(&self.folder, levels, TEMP_AGE_S, &mut |seen| {
+                paced.step();
+                learn(seen)
+            })
+        } else {
+            disk::scan_quickly(&self.folder, levels, TEMP_AGE_S, &learn)
+        };
+        if let Err(error) = done {
             self.report(&format!("cache loader: reading \"{}\" failed ({error})", self.folder.display()));
         }
         self.load_rules();

@@ -67,6 +67,27 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "hello",
+        run: brisk_tls::fuzz::fuzz_hello,
+        seeds: &["crates/tls/corpus/hello"],
+        dictionary: &[b"\x16\x03\x01", b"\x00\x00", b"\x00\x10", b"\xff\xff"],
+        bytes_max: 700,
+    },
+    Target {
+        name: "certificate",
+        run: brisk_tls::fuzz::fuzz_certificate,
+        seeds: &["crates/tls/corpus/certificate"],
+        dictionary: &[
+            b"\x30\x82",
+            b"\x30\x80",
+            b"\x06\x03\x55\x1d",
+            b"\xa3",
+            b"-----BEGIN A-----\n",
+            b"\x17\x0d",
+        ],
+        bytes_max: 1200,
+    },
+    Target {
         name: "answer",
         run: brisk_upstream::fuzz::fuzz_answer,
         seeds: &["crates/upstream/corpus/answer"],

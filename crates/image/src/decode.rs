@@ -21,6 +21,7 @@ pub fn decode(bytes: &[u8], format: Format, pixels_max: u64) -> Result<Pixels, E
         Format::Gif => gif(bytes, memory)?,
         Format::Png => png(bytes, memory)?,
         Format::WebP => webp(bytes, memory)?,
+        Format::Avif => return Err(Error::Codec("AVIF cannot be read".into())),
     };
     check(image.width, image.height, pixels_max)?;
     Ok(image)

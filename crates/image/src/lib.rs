@@ -25,7 +25,12 @@ pub enum Format {
     Gif,
     Png,
     WebP,
+    /// Written only, and only with the feature `avif`.
+    Avif,
 }
+
+/// Whether AVIF can be written.
+pub const CAN_AVIF: bool = cfg!(feature = "avif");
 
 impl Format {
     /// What begins with these bytes (16 are enough), as nginx tells images.
@@ -53,6 +58,7 @@ impl Format {
             Format::Gif => "image/gif",
             Format::Png => "image/png",
             Format::WebP => "image/webp",
+            Format::Avif => "image/avif",
         }
     }
 }
@@ -88,6 +94,7 @@ pub struct Wish {
     /// From 1 to 100.
     pub jpeg_quality: u8,
     pub webp_quality: u8,
+    pub avif_quality: u8,
     /// Per cent; 0: none.
     pub sharpen: u32,
     /// Transparency of images with a palette is kept.
@@ -221,6 +228,7 @@ pub fn fuzz_image(data: &[u8]) {
             format: output,
             jpeg_quality: 50,
             webp_quality: 50,
+            avif_quality: 50,
             sharpen: 10,
             transparency: true,
             interlace: true,

@@ -55,6 +55,7 @@ pub fn probe(format: Format, bytes: &[u8]) -> Option<Probe> {
             Some(Probe { is_animated: head.windows(4).any(|chunk| chunk == b"acTL"), ..probe })
         }
         Format::WebP => webp(bytes),
+        Format::Avif => None,
     }
 }
 

@@ -115,6 +115,7 @@ pub static MODULES: &[&Module] = &[
     &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,
+    &upstream::vars::MODULE,
     &static_files::MODULE,
     &slice::MODULE,
 ];

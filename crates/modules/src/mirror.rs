@@ -99,7 +99,10 @@ impl Handler for Conf {
 fn send(uris: &[Arc<[u8]>], r: &Request, with_body: bool) {
     let parent = if with_body { Parent::of(r) } else { Parent::without_body(r) };
     for uri in uris {
-        parent.run_aside(r.method, uri, &r.args);
+        if !parent.run_aside(r.method, uri, &r.args) {
+            let uri = String::from_utf8_lossy(uri);
+            brisk_server::rlog!(r, Error, "too many copies are on their way, none is sent to \"{uri}\"");
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl Handler for Overload {
         if admitted.0.replace(true) {
             return Flow::Next;
         }
-        let waited_us = Loop::current().lag_us().max(blocking::delay_us());
+        let waited_us = loop_delay_us(r).max(blocking::delay_us());
         if waited_us <= self.target_us {
             return Flow::Next;
         }
@@ -140,7 +140,16 @@ impl Handler for Overload {
     }
 }
 
+/// How long a request has waited for the event loop. The first of a wake-up has waited for nothing that would be done
+/// sooner without it: it is always let in, so that a pause of the whole machine turns nobody away who comes alone.
+fn loop_delay_us(r: &Request) -> u64 {
+    let turn = Loop::current().turn();
+    if TURN.replace(turn) == turn { r.waited_us() } else { 0 }
+}
+
 thread_local! {
+    /// The last wake-up that brought a request.
+    static TURN: Cell<u64> = const { Cell::new(0) };
     /// The second in which it was last complained, and how many were refused since without a complaint.
     static COMPLAINED: Cell<(i64, u64)> = const { Cell::new((0, 0)) };
 }

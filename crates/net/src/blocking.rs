@@ -173,9 +173,11 @@ pub fn stats() -> Stats {
     Stats { threads: state.threads, idle: state.idle, waiting: state.jobs.len() }
 }
 
-/// How long the oldest job has been waiting, in microseconds; 0 if none waits.
+/// How long the oldest job has been waiting, in microseconds; 0 if no others wait behind it.
 pub fn delay_us() -> u64 {
-    let since = lock(&STATE).jobs.front().map(|(since, _)| *since);
+    let state = lock(&STATE);
+    let since = state.jobs.front().filter(|_| state.jobs.len() > 1).map(|(since, _)| *since);
+    drop(state);
     since.map_or(0, |since| clock::precise_us().saturating_sub(since))
 }
 

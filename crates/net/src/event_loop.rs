@@ -45,6 +45,7 @@ struct Lag {
     since_us: Cell<u64>,
     /// When the events of the last wake-up came, on the average.
     arrived_us: Cell<u64>,
+    turn: Cell<u64>,
 }
 
 /// A wait of less than this was none: there were events already.
@@ -52,6 +53,7 @@ const NAP_US: u64 = 500;
 
 impl Lag {
     fn awake(&self, asleep_us: u64, now_us: u64, is_full: bool) {
+        self.turn.set(self.turn.get() + 1);
         let had_to_wait = now_us - asleep_us.min(now_us) >= NAP_US;
         let since_us = self.since_us.get();
         let since_us = if had_to_wait || since_us == 0 { now_us } else { since_us };
@@ -200,6 +202,11 @@ impl Loop {
     /// not measured.
     pub fn lag_us(&self) -> u64 {
         if self.lag.on.get() { clock::precise_us().saturating_sub(self.lag.arrived_us.get()) } else { 0 }
+    }
+
+    /// The number of the present wake-up, where [lag](Loop::measure_lag) is measured.
+    pub fn turn(&self) -> u64 {
+        self.lag.turn.get()
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {

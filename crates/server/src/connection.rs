@@ -73,6 +73,8 @@ pub struct Connection {
     pub input: RefCell<Vec<u8>>,
     /// Interim responses that the socket has not taken yet: they leave before anything else.
     pub unsent: RefCell<Vec<u8>>,
+    /// When (monotonic, in microseconds) nothing was left to be answered the last time, where that is asked for.
+    pub(crate) caught_up_us: Cell<u64>,
     /// `$connection`: unique in the process.
     pub id: u64,
     pub peer: Peer,
@@ -112,6 +114,7 @@ impl Connection {
             io,
             input: RefCell::default(),
             unsent: RefCell::default(),
+            caught_up_us: Cell::new(0),
             id,
             peer,
             peer_text: peer.to_string().into_bytes().into(),

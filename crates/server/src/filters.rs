@@ -28,7 +28,7 @@ struct NotModified;
 
 impl Filter for NotModified {
     fn filter(&self, r: &mut Request) {
-        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.err_status != 0 {
+        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.err_status != 0 || r.resp.is_judged {
             return;
         }
         if r.resp.last_modified.is_none() && r.resp.etag.is_none() {
@@ -136,6 +136,7 @@ fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
     parts.write_content_type(&mut media);
     r.resp.status = 206;
     r.resp.remove("Accept-Ranges");
+    r.resp.remove("Content-Range");
     r.resp.content_type = Some(media.into());
     r.resp.charset = None;
     r.resp.content_length = Some(parts.body_len(ranges));

@@ -64,6 +64,8 @@ pub const SUBREQUEST_DEPTH_MAX: u8 = 50;
 pub const IMAGES_WAITING_MAX: usize = 512;
 /// Bytes by which images are told.
 pub const IMAGE_HEAD_BYTES: usize = 16;
+/// Subrequests of one thread that nobody waits for (`mirror`): where they do not keep up, they are left out.
+pub const ASIDE_MAX: u32 = 4096;
 /// Subrequests that SSI makes for one request, in all depths.
 pub const SSI_INCLUDES_MAX: u32 = 10_000;
 /// Subrequests of one page that run at the same time, ahead of what is sent.

@@ -20,7 +20,8 @@ use brisk_http::framing::BodyFraming;
 use brisk_http::negotiate::Preference;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
-use brisk_net::clock::Now;
+use brisk_net::Loop;
+use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
 use brisk_net::watch::Watch;
 use std::any::Any;
@@ -407,6 +408,13 @@ impl Request {
             self.purity = Purity::Impure;
         }
         found.map_err(|Cold(wanted)| Flow::Disk(wanted))
+    }
+
+    /// How long the request has been waiting for the event loop, in microseconds; 0 where that is not
+    /// [measured](crate::conf::Cx::measures_lag).
+    pub fn waited_us(&self) -> u64 {
+        let lag_us = Loop::current().lag_us();
+        lag_us.min(clock::precise_us().saturating_sub(self.conn().caught_up_us.get()))
     }
 
     /// Whether messages of this level are wanted.

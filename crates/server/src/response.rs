@@ -142,6 +142,10 @@ pub struct Response {
     pub content_type: Option<Text>,
     /// Added to the content type.
     pub charset: Option<Text>,
+    /// The charset that a back end wants the client to get, whatever its content is in (`X-Accel-Charset`).
+    pub wanted_charset: Option<Text>,
+    /// Conditions of the request were the back end's to judge.
+    pub is_judged: bool,
     /// `Some` also for HEAD. `None`: chunked or until close.
     pub content_length: Option<u64>,
     pub content_encoding: Option<Text>,

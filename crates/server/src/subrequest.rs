@@ -10,7 +10,7 @@ use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
 use crate::h1;
 use crate::h2::Exchange;
-use crate::limits::SUBREQUEST_DEPTH_MAX;
+use crate::limits::{ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::regex::Captures;
 use crate::request::Request;
@@ -98,8 +98,13 @@ impl Parent {
     }
 
     /// Runs a subrequest that nobody waits for, and whose body nobody wants (`mirror`). The thread does not end before
-    /// it.
-    pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) {
+    /// it. False if there are too many already.
+    pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) -> bool {
+        let running = self.thread.aside.get();
+        if running >= ASIDE_MAX {
+            return false;
+        }
+        self.thread.aside.set(running + 1);
         let (parent, uri, args) = (self.clone(), uri.to_vec(), args.to_vec());
         if let Some(conn) = &self.conn {
             conn.outlived.set(true);
@@ -109,6 +114,7 @@ impl Parent {
         let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
         let id = self.conn.as_ref().map_or(0, |conn| conn.id);
         brisk_net::spawn(Aside { thread, id, work: Some(work) });
+        true
     }
 
     /// A copy of `r`, the request that this was made of, without its body: what works on the body asks it for
@@ -345,6 +351,7 @@ impl Drop for Aside {
     fn drop(&mut self) {
         // Whatever it holds goes before it is counted no more.
         self.work = None;
+        self.thread.aside.set(self.thread.aside.get() - 1);
         self.thread.uncount();
     }
 }

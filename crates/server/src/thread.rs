@@ -195,6 +195,8 @@ pub struct Thread {
     pub(crate) date: Cell<(i64, [u8; 29])>,
     pub(crate) accept_paused: Cell<bool>,
     /// Accepts nothing new.
+    /// Subrequests that nobody waits for.
+    pub(crate) aside: Cell<u32>,
     draining: Cell<bool>,
     /// What the services of the present configuration do, in the thread that they run in.
     work: RefCell<Option<Work>>,
@@ -228,6 +230,7 @@ impl Thread {
             dirty: RefCell::default(),
             date: Cell::new((0, [0; 29])),
             accept_paused: Cell::new(false),
+            aside: Cell::new(0),
             draining: Cell::new(false),
             work: RefCell::default(),
         });

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-net", &["brisk-tls"]),
     ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-cache", &["brisk-cachepolicy", "brisk-http", "brisk-net"]),
-    ("brisk-server", &["brisk-conf", "brisk-h2", "brisk-http", "brisk-net", "brisk-resolver"]),
+    ("brisk-server", &["brisk-conf", "brisk-h2", "brisk-http", "brisk-net", "brisk-resolver", "brisk-tls"]),
     (
         "brisk-modules",
         &[
@@ -48,7 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-load", &["brisk-http", "brisk-net"]),
+    ("brisk-load", &["brisk-http", "brisk-net", "brisk-tls"]),
     (
         "brisk",
         &[
@@ -79,11 +79,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-resolver",
             "brisk-server",
             "brisk-upstream",
+            "brisk-tls",
         ],
     ),
     (
         "brisk-testkit",
-        &["brisk-conf", "brisk-http", "brisk-load", "brisk-modules", "brisk-net", "brisk-server"],
+        &[
+            "brisk-conf",
+            "brisk-http",
+            "brisk-load",
+            "brisk-modules",
+            "brisk-net",
+            "brisk-server",
+            "brisk-tls",
+        ],
     ),
     ("brisk-tidy", &["brisk-modules"]),
 ];

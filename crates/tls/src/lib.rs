@@ -11,6 +11,7 @@ mod constraints;
 mod crl;
 mod der;
 mod error;
+pub mod fuzz;
 mod hello;
 pub mod issue;
 mod key;

@@ -22,6 +22,8 @@ use rustls::{
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+/// RFC 8446 §4.6.1: seven days.
+const LIFETIME_SECS_MAX: u32 = 604_800;
 /// Early data that a client may send: nginx's limit.
 const EARLY_DATA_BYTES_MAX: u32 = 16_384;
 
@@ -215,8 +217,11 @@ fn resume(config: &mut ServerConfig, options: &ServerOptions) {
         config.max_early_data_size = EARLY_DATA_BYTES_MAX;
         config.send_half_rtt_data = true;
     } else if let Some(keys) = tickets {
-        config.ticketer =
-            Arc::new(Ticketer { keys: keys.clone(), context: options.context, lifetime: *timeout });
+        config.ticketer = Arc::new(Ticketer {
+            keys: keys.clone(),
+            context: options.context,
+            lifetime: (*timeout).min(LIFETIME_SECS_MAX),
+        });
     }
     config.send_tls13_tickets = 2;
 }

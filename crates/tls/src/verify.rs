@@ -98,6 +98,11 @@ pub struct Trust {
 }
 
 impl Trust {
+    /// Trusts these certificates (DER).
+    pub fn of(anchors: Vec<Vec<u8>>) -> Trust {
+        Trust { anchors, crls: None }
+    }
+
     /// Adds the certificates of a PEM file. The error is in OpenSSL's words.
     pub fn add(&mut self, text: &[u8]) -> Result<(), String> {
         let found = certificates(text)?;

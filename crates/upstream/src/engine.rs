@@ -44,6 +44,7 @@ impl<P: Protocol> Engine<P> {
             Ok(fetched) => {
                 let stored = crate::store::wrap(self.protocol.settings(), r, fetched);
                 r.resp.tunnel = stored.tunnel;
+                r.resp.is_judged = true;
                 respond::respond(&self.protocol, r, &stored.head, stored.length, stored.body)
             }
             Err(failed) => failed.flow(),

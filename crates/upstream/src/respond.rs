@@ -52,6 +52,14 @@ pub(crate) fn respond<P: Protocol>(
     if !head.has(HeaderId::Date) && !settings.hides(b"Date") {
         r.resp.date = Some(Text::default());
     }
+    if let Some(charset) =
+        head.get(HeaderId::XAccelCharset).filter(|_| !settings.ignores(ignored::X_ACCEL_CHARSET))
+    {
+        r.resp.wanted_charset = Some(charset.to_vec().into());
+        if r.resp.charset.is_none() {
+            r.resp.charset.clone_from(&r.resp.wanted_charset);
+        }
+    }
     r.resp.status = head.status;
     let text = head.status_text();
     if text.len() > 4 && text != b"200 OK" {
@@ -202,10 +210,6 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
         HeaderId::AcceptRanges if settings.force_ranges => {}
         HeaderId::ContentEncoding if r.resp.content_encoding.is_none() => {
             r.resp.content_encoding = Some(value());
-        }
-        HeaderId::XAccelCharset if !settings.ignores(ignored::X_ACCEL_CHARSET) => {
-            r.resp.charset = Some(value());
-            r.resp.headers.push((field.name.to_vec().into(), value()));
         }
         _ => r.resp.headers.push((field.name.to_vec().into(), value())),
     }

@@ -109,6 +109,21 @@ fn servers_are_added_changed_and_removed() {
 }
 
 #[test]
+fn pages_of_other_sites_change_nothing() {
+    let server = builder().start();
+    let delete = |origin: &str| {
+        let host = format!("127.0.0.1:{}", server.port());
+        let request = format!(
+            "DELETE /api/9/http/upstreams/u/servers/1 HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n"
+        );
+        server.request(request).status
+    };
+    assert_eq!(delete("http://evil.example"), 403);
+    assert_eq!(delete("null"), 403);
+    assert_eq!(delete(&format!("http://127.0.0.1:{}", server.port())), 200);
+}
+
+#[test]
 fn a_state_file_outlives_the_server() {
     let server = builder().start();
     assert_eq!(server.get("/kept").status, 502);

@@ -81,6 +81,7 @@ fn requests_wait_for_a_place_in_turn() {
             "upstream u { server 127.0.0.1:{{PORT2}} max_conns=1; queue 2 timeout=20s; }
              upstream hasty { server 127.0.0.1:{{PORT2}} max_conns=1; queue 1 timeout=50ms; }
              server { listen 127.0.0.1:{{PORT}}; proxy_buffering off;
+                 add_header X-Queue \"in=$upstream_queue_time $upstream_last_server_name\";
                  location / { proxy_pass http://u; }
                  location /hasty/ { proxy_pass http://hasty/; } }
              server { listen 127.0.0.1:{{PORT2}}; location /slow { limit_rate 400; } }",
@@ -94,7 +95,13 @@ fn requests_wait_for_a_place_in_turn() {
     let mut waiting = server.client();
     waiting.send("GET /b HTTP/1.0\r\n\r\n");
     assert_eq!(slow.response().text().len(), 250);
-    assert_eq!(waiting.response().text(), "b");
+    let answer = waiting.response();
+    assert_eq!(answer.text(), "b");
+    let queued = answer.header("X-Queue").unwrap();
+    assert!(
+        queued.ends_with(" 127.0.0.1") && !queued.starts_with("in=0.000") && !queued.starts_with("in= "),
+        "{queued}"
+    );
     drop(slow);
     let mut slow = server.client();
     slow.send("GET /hasty/slow/a HTTP/1.1\r\nHost: x\r\n\r\n");

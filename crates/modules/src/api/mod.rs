@@ -113,6 +113,12 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     if !write || !matches!(r.method, Method::Post | Method::Patch | Method::Delete) {
         return respond(r, Answer::wrong_method());
     }
+    if !is_own_origin(r) {
+        return respond(
+            r,
+            Answer::Failed(403, "CrossOrigin", "requests of other sites' pages are refused".into()),
+        );
+    }
     let prefix = prefix.to_vec();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
@@ -132,6 +138,13 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
             respond(r, answer)
         })
     }))
+}
+
+/// False for what a page of another site has a browser send here (RFC 6454 §7).
+fn is_own_origin(r: &Request) -> bool {
+    let Some(origin) = r.header_named(b"Origin") else { return true };
+    let host = r.header_named(b"Host").unwrap_or_default();
+    [&b"http://"[..], b"https://"].iter().any(|scheme| origin.strip_prefix(*scheme) == Some(host))
 }
 
 fn respond(r: &mut Request, answer: Answer) -> Flow {

@@ -354,12 +354,11 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored
     if stored && single && (head.has(HeaderId::AcceptRanges) || rules.mode == Mode::Rfc9111) {
         answer::allow_ranges(r);
     }
-    if rules.mode == Mode::Rfc9111 {
-        if r.resp.date.is_none()
-            && let Some(date) = head.get(HeaderId::Date)
-        {
-            r.resp.date = Some(date.to_vec().into());
-        }
+    if rules.mode == Mode::Rfc9111
+        && r.resp.date.is_none()
+        && let Some(date) = head.get(HeaderId::Date)
+    {
+        r.resp.date = Some(date.to_vec().into());
     }
     answer::tell(rules, r);
     flow

@@ -11,6 +11,7 @@ mod forward;
 mod handle;
 mod join;
 mod key;
+mod metrics;
 mod note;
 mod path;
 mod purge;
@@ -41,6 +42,8 @@ pub static PROXY_MODULE: Module = Module {
     variables: variables::VARIABLES,
     conf: || Arc::new(Conf::<PROXY>::default()),
     finish: Some(conf::finish::<PROXY>),
+    // Of all caches, whoever declared them.
+    metrics: Some(metrics::metrics),
     ..Module::EMPTY
 };
 

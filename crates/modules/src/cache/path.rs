@@ -48,6 +48,12 @@ impl Declared {
     }
 }
 
+/// The caches that are in use, by name.
+pub fn live(zones: &[Arc<zone::Zone>]) -> impl Iterator<Item = (&str, &Arc<Cache>)> {
+    let own = zones.iter().filter(|zone| zone.module == MODULE);
+    own.filter_map(|zone| Some((&*zone.name, zone.state::<Cell>().0.get()?)))
+}
+
 impl Service for Declared {
     fn start(self: Arc<Self>, work: &Work) {
         let cache = self.cache();

@@ -173,7 +173,8 @@ pub fn of_type(cx: &Cx<'_, '_>, media: &[u8]) -> Option<Template> {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
-    if conf.charset.is_none() {
+    // Without a charset there is still what back ends ask for, and that needs a map.
+    if conf.charset.is_none() && conf.maps.is_empty() {
         return;
     }
     // What a variable looks at is noted when it is read.
@@ -195,6 +196,7 @@ impl Filter for Conf {
                 set_charset(r, to);
                 recode::apply(&mut r.resp, recoder);
             }
+            None if r.resp.wanted_charset.is_some() => set_charset(r, to),
             None => brisk_server::rlog!(r, Error, "{}", no_map(&from, &to)),
         }
     }
@@ -204,6 +206,9 @@ impl Conf {
     /// The charset that the response shall have, if the module applies to it.
     fn destination(&self, r: &Request) -> Option<Text> {
         let content_type = r.resp.content_type.as_ref().filter(|media| !media.is_empty())?;
+        if r.resp.wanted_charset.is_some() {
+            return r.resp.wanted_charset.clone();
+        }
         let has_charset = r.resp.charset.as_ref().is_some_and(|name| !name.is_empty());
         let applies = if has_charset { self.overrides } else { self.types.has(content_type) };
         let charset = self.charset.as_ref().filter(|_| applies)?;

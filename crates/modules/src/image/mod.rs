@@ -45,6 +45,19 @@ static ROWS: &[Row] = &[
         "What is done with images (JPEG, GIF, PNG, WebP): test lets only images pass, size answers with their size as JSON, resize WIDTH HEIGHT makes them smaller, crop WIDTH HEIGHT cuts off what is left over, rotate 90|180|270 turns them against the clock, alone or after resize or before crop. A - leaves a side open; numbers may come from variables. What is no image is a 415.",
         Set::Simple(image_filter)
     ),
+    row!(
+        "image_filter_avif_quality",
+        Context::HSL,
+        Arity::ONE,
+        D::Value("60"),
+        Replace,
+        false,
+        "The quality of AVIF images, from 1 to 100; may be a variable.",
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().avif_quality = number(cx, d.arg(0), 1)?;
+            Ok(())
+        })
+    ),
     simple!(
         Conf,
         size,
@@ -61,7 +74,7 @@ static ROWS: &[Row] = &[
         D::Value("off"),
         Replace,
         false,
-        "Formats in which images that are resized, cropped or rotated are sent to clients whose Accept names them, the first that it does: webp, or off. Responses get Vary: Accept. Images that could stay as they are change their format only if that makes them smaller.",
+        "Formats in which images that are resized, cropped or rotated are sent to clients whose Accept names them, the first that it does: avif, webp, or off. AVIF needs a build with the feature avif, and much time for each image. Responses get Vary: Accept. Images that could stay as they are change their format only if that makes them smaller.",
         Set::Simple(formats)
     ),
     simple!(
@@ -192,6 +205,7 @@ enum Action {
 #[derive(Clone)]
 struct Conf {
     action: Action,
+    avif_quality: Number,
     width: Number,
     height: Number,
     angle: Option<Number>,
@@ -210,6 +224,7 @@ impl Default for Conf {
     fn default() -> Conf {
         Conf {
             action: Action::Off,
+            avif_quality: Number::Fixed(60),
             width: Number::Fixed(u32::MAX),
             height: Number::Fixed(u32::MAX),
             angle: None,
@@ -279,9 +294,15 @@ fn formats(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         match token.bytes() {
             b"off" if d.args.len() == 1 => {}
             b"webp" => formats.push(Format::WebP),
-            _ => {
-                return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-                    .help("webp or off is expected"));
+            b"avif" if brisk_image::CAN_AVIF => formats.push(Format::Avif),
+            name => {
+                let help = if name == b"avif" {
+                    "this build writes no AVIF: build it with --features avif"
+                } else {
+                    "avif, webp or off is expected"
+                };
+                let message = format!("invalid value \"{}\"", token.text());
+                return Err(Diag::emerg(token.span, message).help(help));
             }
         }
     }
@@ -426,6 +447,7 @@ impl Conf {
             Some(quality).filter(|quality| *quality > 0)
         };
         let (jpeg_quality, webp_quality) = (quality(&self.jpeg_quality, r), quality(&self.webp_quality, r));
+        let avif_quality = quality(&self.avif_quality, r);
         let format = self.negotiate(r, format);
         let needs = |wanted, quality| if format == wanted { quality } else { Some(1) };
         Some(Wish {
@@ -434,6 +456,7 @@ impl Conf {
             format,
             jpeg_quality: needs(Format::Jpeg, jpeg_quality)?,
             webp_quality: needs(Format::WebP, webp_quality)?,
+            avif_quality: needs(Format::Avif, avif_quality)?,
             sharpen: self.sharpen.get(r),
             transparency: self.transparency,
             interlace: self.interlace,
@@ -560,7 +583,7 @@ mod tests {
             "image_filter resize 10 -; image_filter rotate 90; image_filter_interlace on;",
             "image_filter crop $arg_w $arg_h; image_filter rotate $arg_r; image_filter_transparency off;",
             "image_filter_jpeg_quality 95; image_filter_webp_quality $arg_q; image_filter_sharpen 0;",
-            "image_filter_sharpen 150; image_filter_formats webp;",
+            "image_filter_sharpen 150; image_filter_formats webp; image_filter_avif_quality 50;",
         ] {
             messages_in_location(good, &[]);
         }
@@ -576,6 +599,13 @@ mod tests {
         ] {
             messages_in_location(bad, &[&format!("invalid {what}")]);
         }
+    }
+
+    #[test]
+    fn avif_is_refused_by_builds_without_it() {
+        let wrong = ["invalid value \"avif\""];
+        let want = if brisk_image::CAN_AVIF { &[][..] } else { &wrong };
+        messages_in_location("image_filter_formats avif webp;", want);
     }
 
     #[test]

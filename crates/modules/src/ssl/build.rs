@@ -148,11 +148,20 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
     Ok(context)
 }
 
-/// What of `ssl_stapling` concerns a certificate: who asks about it, or the response from a file; and a text that tells
-/// different ones apart.
-fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<(Option<Stapler>, Option<Vec<u8>>, String), Diag> {
+/// What of `ssl_stapling` concerns a certificate.
+#[derive(Default)]
+struct Stapling {
+    /// Who asks about it.
+    stapler: Option<Stapler>,
+    /// The response from a file.
+    response: Option<Vec<u8>>,
+    /// Tells different ones apart.
+    id: String,
+}
+
+fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Stapling, Diag> {
     if !conf.stapling {
-        return Ok((None, None, String::new()));
+        return Ok(Stapling::default());
     }
     if conf.compression {
         let text = "\"ssl_stapling\" is incompatible with \"ssl_certificate_compression\"";
@@ -160,7 +169,8 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<(Option<Stapler>, Option
     }
     if let Some(token) = &conf.stapling_file {
         let response = cx.read_file(token)?;
-        return Ok((None, Some(response.to_vec()), format!("file {}", token.text())));
+        let (response, id) = (Some(response.to_vec()), format!("file {}", token.text()));
+        return Ok(Stapling { stapler: None, response, id });
     }
     let responder = conf.stapling_responder.as_ref().map(|token| token.str().to_string());
     let mut issuers = Vec::new();
@@ -169,7 +179,8 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<(Option<Stapler>, Option
         issuers.extend(brisk_tls::chain(&text).unwrap_or_default());
     }
     let id = format!("{responder:?} {} {:?}", conf.stapling_verify, conf.trusted.as_ref().map(Token::str));
-    Ok((Some(Stapler::new(responder, issuers, conf.stapling_verify)), None, id))
+    let stapler = Some(Stapler::new(responder, issuers, conf.stapling_verify));
+    Ok(Stapling { stapler, response: None, id })
 }
 
 /// Sessions are for servers that would have made the same of the handshake: the same certificates and the same rules for
@@ -251,7 +262,7 @@ pub fn source(
     key: &Token,
     passwords: &Arc<Vec<Vec<u8>>>,
 ) -> Result<Arc<Source>, Diag> {
-    source_with(cx, certificate, key, passwords, (None, None, String::new()))
+    source_with(cx, certificate, key, passwords, Stapling::default())
 }
 
 fn source_with(
@@ -259,10 +270,10 @@ fn source_with(
     certificate: &Token,
     key: &Token,
     passwords: &Arc<Vec<Vec<u8>>>,
-    (stapler, response, stapling): (Option<Stapler>, Option<Vec<u8>>, String),
+    stapling: Stapling,
 ) -> Result<Arc<Source>, Diag> {
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
-    let id = format!("{pair:?} {stapling}");
+    let id = format!("{pair:?} {}", stapling.id);
     if let Some(have) =
         cx.global.named.get(&("ssl source", id.clone())).and_then(|v| v.downcast_ref::<Arc<Source>>())
     {
@@ -271,7 +282,7 @@ fn source_with(
     let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
     let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
         .map_err(|why| Diag::emerg(certificate.span, why))?;
-    let source = Arc::new(Source::new(pair, parsed, passwords.clone(), stapler, response));
+    let source = Arc::new(Source::new(pair, parsed, passwords.clone(), stapling.stapler, stapling.response));
     cx.global.named.insert(("ssl source", id), Box::new(source.clone()));
     Ok(source)
 }

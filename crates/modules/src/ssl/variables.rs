@@ -9,6 +9,7 @@ use brisk_server::tls::{Facts, Verdict, Verify};
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_tls::certificate::{self, Certificate};
 use brisk_tls::{Session, names};
+use std::fmt::Write as _;
 
 type Out = Vec<u8>;
 
@@ -213,9 +214,11 @@ fn escaped(pem: &str) -> String {
     for byte in pem.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(char::from(byte))
+                text.push(char::from(byte));
             }
-            _ => text.push_str(&format!("%{byte:02X}")),
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
         }
     }
     text

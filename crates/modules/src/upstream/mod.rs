@@ -17,6 +17,7 @@ mod state;
 mod sticky;
 #[cfg(test)]
 mod tests;
+pub mod vars;
 
 pub use group::Upstream;
 pub use implicit::{Registry, at_run_time, find, implicit};

@@ -1,5 +1,6 @@
 //! `queue`: requests that no server can take now wait for one, first come, first served.
 
+use super::vars;
 use brisk_balance::Group;
 use brisk_net::clock;
 use brisk_server::request::Request;
@@ -24,7 +25,9 @@ impl Drop for Place {
 
 /// The request got its server.
 pub(super) fn leave(r: &mut Request) {
-    r.slot::<Option<Place>>().take();
+    if r.slot::<Option<Place>>().take().is_some() {
+        vars::left(r);
+    }
 }
 
 /// Waits until a server may be free for this request; `None`: the queue is full, or it has waited long enough.
@@ -34,14 +37,19 @@ pub(super) fn wait<'a>(
     limit: Duration,
     r: &'a mut Request,
 ) -> Option<Wait<'a>> {
-    let place = r.slot::<Option<Place>>();
-    if place.is_none() {
+    if r.slot::<Option<Place>>().is_none() {
         let ticket = group.enqueue(max, Waker::noop())?;
         let deadline_ms = clock::mono_ms() + limit.as_millis() as u64;
-        *place = Some(Place { group: group.clone(), ticket, deadline_ms });
+        vars::queued(r);
+        *r.slot::<Option<Place>>() = Some(Place { group: group.clone(), ticket, deadline_ms });
     }
-    let place = place.as_ref().filter(|place| clock::mono_ms() < place.deadline_ms)?;
-    let left = Duration::from_millis(place.deadline_ms - clock::mono_ms());
+    let is_over = |place: &Place| clock::mono_ms() >= place.deadline_ms;
+    if r.slot::<Option<Place>>().as_ref().is_some_and(is_over) {
+        leave(r);
+        return None;
+    }
+    let place = r.slot::<Option<Place>>().as_ref()?;
+    let left = Duration::from_millis(place.deadline_ms.saturating_sub(clock::mono_ms()));
     let turn = poll_fn(|cx| {
         let is_ours = place.group.is_first(place.ticket, cx.waker());
         if is_ours && place.group.has_place(clock::mono_ms()) { Poll::Ready(()) } else { Poll::Pending }

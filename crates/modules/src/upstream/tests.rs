@@ -116,6 +116,26 @@ fn all_that_nginx_knows_is_known() {
 }
 
 #[test]
+fn groups_are_found_by_their_names() {
+    let pass = |url: &str| {
+        format!("upstream u {{ server 127.0.0.1; }} server {{ location / {{ proxy_pass {url}; }} }}")
+    };
+    for (url, want) in [
+        ("http://u:80", "upstream \"u\" may not have port 80"),
+        ("http://:80", "no host in upstream \":80\""),
+        ("http://127.0.0.1:x", "invalid port in upstream \"127.0.0.1:x\""),
+    ] {
+        refused(&[(&pass(url), want)]);
+    }
+    accepted(&[
+        &pass("http://U"),
+        &pass("http://127.0.0.1:81"),
+        &pass("http://[::1]/x"),
+        &pass("http://unix:/s:/x"),
+    ]);
+}
+
+#[test]
 fn a_name_without_address_is_a_warning() {
     messages(
         "upstream u { server no-such-host.invalid; }",

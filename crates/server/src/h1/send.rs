@@ -18,6 +18,9 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+/// Bodies up to this size are copied behind their head.
+pub const SMALL_BODY_BYTES_MAX: usize = 4096;
+
 /// What a response is sent through: the socket, time-outs and the rate limit.
 pub struct Sender {
     conn: Rc<Connection>,
@@ -185,6 +188,13 @@ impl Sender {
         match body {
             _ if is_bodiless && !r.resp.tunnel => self.head(head).await?,
             Body::Empty => self.head(head).await?,
+            // One copy is cheaper than a call that gathers.
+            Body::One(Piece::Bytes(text))
+                if !chunked && self.rate == 0 && text.len() <= SMALL_BODY_BYTES_MAX =>
+            {
+                self.raw(&[head, &text].concat()).await?;
+                self.sent += text.len() as u64;
+            }
             Body::One(piece) => {
                 self.piece_with_head(head, &piece, chunked).await?;
             }

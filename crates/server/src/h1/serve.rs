@@ -10,7 +10,7 @@ use crate::limits::LOG_WAIT_MS_MAX;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
-use crate::response::Reported;
+use crate::response::{Body, Piece, Reported};
 use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -218,6 +218,10 @@ fn parse(
 /// long as a slow client likes.
 async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
     let Some(core) = default_core(thread, conn) else { return Head::Gone };
+    if thread.live().snap.measures_lag && conn.input.borrow().is_empty() {
+        // What comes from here on was not there when the loop woke up.
+        conn.caught_up_us.set(clock::precise_us());
+    }
     let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let mut head = RequestHead::default();
     let mut reading = None;
@@ -450,7 +454,14 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);
-    if r.core().post_action.is_none() {
+    // What is small is with the kernel at once; the rest may take as long as the client likes, and a configuration must not
+    // live for that.
+    let is_small = match &r.resp.body {
+        Body::Empty => true,
+        Body::One(Piece::Bytes(text)) => text.len() <= send::SMALL_BODY_BYTES_MAX,
+        _ => false,
+    };
+    if r.core().post_action.is_none() && !is_small {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &bytes, written.delimiting).await;

@@ -1,0 +1,71 @@
+//! Variables about the choice of a server.
+
+use brisk_net::clock;
+use brisk_server::module::Module;
+use brisk_server::request::Request;
+use brisk_server::vars::{Variable, VariableGet};
+use std::cell::{Cell, RefCell};
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// What variables tell of a request's way to its server.
+#[derive(Default)]
+pub(super) struct Way {
+    /// The server that was chosen last, as written.
+    server: RefCell<Option<Arc<str>>>,
+    /// When it came into the queue, and how long it was there, in milliseconds.
+    queued_at: Cell<Option<u64>>,
+    queued_ms: Cell<Option<u64>>,
+}
+
+/// The variables' own module: those of the engine are in its list.
+pub static MODULE: Module = Module { name: "upstream_choice", variables: VARIABLES, ..Module::EMPTY };
+
+static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "upstream_last_server_name",
+        get: VariableGet::Fixed(|r, out| {
+            let way = r.finding_ref::<Way>();
+            let server = way.and_then(|way| way.server.borrow().clone());
+            server.is_some_and(|server| {
+                let host = match server.rsplit_once(':') {
+                    Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+                    _ => &server,
+                };
+                out.extend_from_slice(host.as_bytes());
+                true
+            })
+        }),
+        set: None,
+        doc: "The server of an upstream that was chosen last, as written, without its port.",
+    },
+    Variable {
+        name: "upstream_queue_time",
+        get: VariableGet::Fixed(|r, out| {
+            let queued = r.finding_ref::<Way>().and_then(|way| way.queued_ms.get());
+            // Writing to a vector cannot fail.
+            queued.is_some_and(|ms| write!(out, "{}.{:03}", ms / 1000, ms % 1000).is_ok())
+        }),
+        set: None,
+        doc: "Seconds with milliseconds that the request waited in the queue of its upstream.",
+    },
+];
+
+/// A server was chosen.
+pub(super) fn chosen(r: &Request, server: &Arc<str>) {
+    r.finding(Way::default).server.replace(Some(server.clone()));
+}
+
+/// The request came into the queue.
+pub(super) fn queued(r: &Request) {
+    r.finding(Way::default).queued_at.set(Some(clock::mono_ms()));
+}
+
+/// The request left the queue, with a server or without.
+pub(super) fn left(r: &Request) {
+    if let Some(way) = r.finding_ref::<Way>()
+        && let Some(since) = way.queued_at.take()
+    {
+        way.queued_ms.set(Some(clock::mono_ms().saturating_sub(since)));
+    }
+}
