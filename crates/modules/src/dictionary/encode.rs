@@ -81,8 +81,8 @@ fn brotli(level: u8, window: i32, dictionary: &[u8], plain: &[u8], out: &mut Vec
     BrotliCompressCustomIoCustomDict(
         &mut IoReaderWrapper(&mut input),
         &mut IoWriterWrapper(out),
-        &mut [0; BUFFER_BYTES],
-        &mut [0; BUFFER_BYTES],
+        &mut vec![0; BUFFER_BYTES],
+        &mut vec![0; BUFFER_BYTES],
         &params,
         StandardAlloc::default(),
         &mut |_, _, _, _| (),

@@ -121,17 +121,18 @@ fn use_as_dictionary(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(pattern.span, format!("invalid pattern \"{}\"", pattern.text()))
             .help("a path that may have * in it, such as /app/*.js"));
     }
-    let mut text = format!("match={}", quoted(pattern, pattern.str())?);
+    let mut parts = vec![format!("match={}", quoted(pattern, pattern.str())?)];
     for token in &d.args[1..] {
         match token.str().split_once('=') {
-            Some(("id", id)) if id.len() <= 1024 => text += &format!(", id={}", quoted(token, id)?),
+            Some(("id", id)) if id.len() <= 1024 => parts.push(format!("id={}", quoted(token, id)?)),
             Some(("match-dest", list)) => {
                 let each: Result<Vec<_>, _> = list.split(',').map(|dest| quoted(token, dest)).collect();
-                text += &format!(", match-dest=({})", each?.join(" "));
+                parts.push(format!("match-dest=({})", each?.join(" ")));
             }
             _ => return Err(invalid_parameter(token)),
         }
     }
+    let text = parts.join(", ");
     cx.conf::<Conf>().use_as = Some(text.into_bytes().into());
     Ok(())
 }
@@ -304,11 +305,9 @@ impl BodyStream for Tee {
     fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<io::Result<Chunk>>> {
         let chunk = ready!(self.inner.poll_chunk(cx));
         match &chunk {
-            Some(Ok(Chunk::Piece(piece))) => {
-                // More than was announced is cut off later; here it must not fill the memory.
-                if self.taken.len() as u64 <= BODY_BYTES_MAX {
-                    self.taken.extend_from_slice(piece.in_memory().unwrap_or_default());
-                }
+            // More than was announced is cut off later; here it must not fill the memory.
+            Some(Ok(Chunk::Piece(piece))) if self.taken.len() as u64 <= BODY_BYTES_MAX => {
+                self.taken.extend_from_slice(piece.in_memory().unwrap_or_default());
             }
             None if self.taken.len() as u64 <= BODY_BYTES_MAX => {
                 let bytes = std::mem::take(&mut self.taken);

@@ -26,7 +26,7 @@ pub static MODULE: Module = Module {
     name: "fastcgi",
     rows: ROWS,
     variables: VARIABLES,
-    conf: Conf::<Fast>::new,
+    conf: Conf::<Fast>::initial,
     finish: Some(super::finish::<Fast>),
     install: Some(install),
     ..Module::EMPTY

@@ -57,7 +57,8 @@ pub struct Conf<O> {
 }
 
 impl<O: Own> Conf<O> {
-    fn new() -> Arc<dyn ModuleConf> {
+    /// Before any directive.
+    fn initial() -> Arc<dyn ModuleConf> {
         Arc::new(Conf {
             settings: Settings::new(HIDDEN, O::TEMP),
             params: Arc::default(),

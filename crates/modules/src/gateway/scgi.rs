@@ -18,7 +18,7 @@ use brisk_upstream::settings_rows;
 pub static MODULE: Module = Module {
     name: "scgi",
     rows: ROWS,
-    conf: Conf::<Scgi>::new,
+    conf: Conf::<Scgi>::initial,
     finish: Some(super::finish::<Scgi>),
     install: Some(super::install::<Scgi>),
     ..Module::EMPTY

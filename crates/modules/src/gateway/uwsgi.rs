@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "uwsgi",
     rows: ROWS,
-    conf: Conf::<Uwsgi>::new,
+    conf: Conf::<Uwsgi>::initial,
     finish: Some(super::finish::<Uwsgi>),
     install: Some(super::install::<Uwsgi>),
     ..Module::EMPTY
