@@ -87,6 +87,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "brisk-conf",
             "brisk-gateway",
+            "brisk-h2",
             "brisk-http",
             "brisk-load",
             "brisk-modules",
