@@ -193,6 +193,7 @@ fn priorities_change_the_order_of_frames() {
     let order = |first: &str, second: &str| {
         let settings = Settings { initial_window_size: 0, enable_push: false, ..Settings::default() };
         let mut client = H2Client::with(server.port(), settings);
+        client.reads = false;
         let mut ids = Vec::new();
         for priority in [first, second] {
             let mut fields = H2Client::get_fields("/large");

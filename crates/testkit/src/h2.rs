@@ -252,14 +252,19 @@ impl H2Client {
         let until = Instant::now() + DEADLINE;
         while !done(self) && !self.closed {
             let left = until.saturating_duration_since(Instant::now());
-            assert!(
-                !left.is_zero(),
-                "nothing came in time; have {:?}, goaway {:?}",
-                self.answers,
-                self.goaway
-            );
+            assert!(!left.is_zero(), "nothing came in time; {}", self.state());
             self.hear(left);
         }
+    }
+
+    /// What has come so far, without the bodies.
+    fn state(&self) -> String {
+        let one = |(id, answer): (&u32, &Answer)| {
+            let Answer { status, body, ended, reset, .. } = answer;
+            format!("{id}: {status}, {} bytes, ended {ended}, reset {reset:?}", body.len())
+        };
+        let all: Vec<String> = self.answers.iter().map(one).collect();
+        format!("{}; goaway {:?}", all.join("; "), self.goaway)
     }
 
     /// Waits until the server has closed; gives the code of its GOAWAY.
