@@ -275,7 +275,7 @@ fn hosts_with_rules_for_clients_are_reached_by_their_own_handshake_only() {
     assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
 }
 
-const SESSIONS: &str = r#"
+const SESSIONS: &str = r"
     ssl_certificate a.crt;
     ssl_certificate_key a.key;
     add_header X-Reused $ssl_session_reused;
@@ -285,7 +285,7 @@ const SESSIONS: &str = r#"
     server { listen 127.0.0.1:{{PORT3}} ssl; ssl_session_tickets off; ssl_session_cache builtin:100; location / { return 200 ok; } }
     server { listen 127.0.0.1:{{PORT4}} ssl; ssl_session_tickets off; ssl_session_cache off; location / { return 200 ok; } }
     server { listen 127.0.0.1:{{PORT5}} ssl; ssl_session_ticket_key new.key; ssl_session_ticket_key old.key; location / { return 200 ok; } }
-"#;
+";
 
 #[test]
 fn sessions_are_resumed_on_any_thread_and_after_a_reload() {

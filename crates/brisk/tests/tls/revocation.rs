@@ -13,7 +13,7 @@ impl Authority<'_> {
     fn run(&self, args: &str) -> String {
         let dir = self.0.display().to_string();
         let args: Vec<String> =
-            args.split_ascii_whitespace().map(|arg| arg.replace("@", &format!("{dir}/"))).collect();
+            args.split_ascii_whitespace().map(|arg| arg.replace('@', &format!("{dir}/"))).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         tool("openssl", &args, "")
     }
