@@ -1,3 +1,5 @@
+//! What `proxy_pass` and its companions make of a configuration.
+
 use super::pass::Url;
 use crate::check::{http, refused};
 
