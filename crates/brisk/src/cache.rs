@@ -8,6 +8,7 @@ use crate::config;
 use brisk_cache::disk::{self, Seen};
 use brisk_cache::format::Header;
 use brisk_cachepolicy::Refusal;
+use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -141,7 +142,7 @@ fn list(zones: &[Zone], pattern: &str) -> String {
                 let key = String::from_utf8_lossy(&header.meta.key).escape_debug().to_string();
                 let (status, ttl, bytes) =
                     (header.meta.status, header.meta.terms.ttl(now), header.body_bytes);
-                out.push_str(&format!("{}\t{status}\t{ttl}\t{bytes}\t{key}\n", zone.name));
+                let _ = writeln!(out, "{}\t{status}\t{ttl}\t{bytes}\t{key}", zone.name);
             }
         });
     }
@@ -158,7 +159,7 @@ fn stats(zones: &[Zone]) -> String {
             fresh += u64::from(header.meta.terms.ttl(now) >= 0);
             bytes += header.body_bytes + u64::from(header.bytes);
         });
-        out.push_str(&format!("{}\t{entries}\t{fresh}\t{bytes}\t{}\n", zone.name, zone.folder.display()));
+        let _ = writeln!(out, "{}\t{entries}\t{fresh}\t{bytes}\t{}", zone.name, zone.folder.display());
     }
     out
 }
@@ -224,7 +225,7 @@ fn warm(args: &[&str]) -> Result<String, String> {
     let mut out = String::new();
     for url in urls {
         let status = get(&url, "")?.status;
-        out.push_str(&format!("{status} {url}\n"));
+        let _ = writeln!(out, "{status} {url}");
     }
     Ok(out)
 }
@@ -271,7 +272,7 @@ fn why(args: &[&str]) -> Result<String, String> {
         out.push_str("no cache was asked: the location has none, or the server is another one\n");
         return Ok(out);
     };
-    out.push_str(&format!("{status}\n"));
+    let _ = writeln!(out, "{status}");
     let parameter = |name: &str| {
         status.split("; ").find_map(|part| part.strip_prefix(name)?.strip_prefix('=')).map(String::from)
     };
@@ -282,10 +283,10 @@ fn why(args: &[&str]) -> Result<String, String> {
         out.push_str("it was not in the cache, and is stored now\n");
     }
     if let Some(word) = parameter("detail") {
-        out.push_str(&format!("not stored: {}\n", explain(&word)));
+        let _ = writeln!(out, "not stored: {}", explain(&word));
     }
     if let Some(ttl) = parameter("ttl") {
-        out.push_str(&format!("fresh for {ttl} more seconds\n"));
+        let _ = writeln!(out, "fresh for {ttl} more seconds");
     }
     Ok(out)
 }

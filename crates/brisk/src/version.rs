@@ -73,7 +73,7 @@ pub fn long() -> String {
         |module: &str, name: &str| module == name || module == "upstream" && name.starts_with("upstream_");
     let has = |name: &str| MODULES.iter().any(|m| is(m.name, name));
     let mut out = short();
-    out.push_str("built with OpenSSL 1.1.1 (compatible; AWS-LC) under rustls\nTLS SNI support enabled\nconfigure arguments:");
+    out.push_str("built with AWS-LC (rustls)\nTLS SNI support enabled\nconfigure arguments:");
     for name in OPTIONAL.iter().filter(|name| has(name)) {
         let _ = write!(out, " --with-http_{name}_module");
     }

@@ -185,7 +185,7 @@ fn nothing_is_stored_without_leave() {
             let head = *given.lock().unwrap();
             // A length of 9 with fewer bytes behind it is a truncated body.
             peer.send(format!("HTTP/1.1 200 OK\r\n{head}\r\nhello"));
-            if head.contains("9") {
+            if head.contains('9') {
                 return;
             }
         }

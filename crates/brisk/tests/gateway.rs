@@ -7,6 +7,7 @@ mod kept;
 
 use brisk_testkit::application::{Asked, Exchange, Speaks};
 use brisk_testkit::{Application, Builder, Server};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -23,10 +24,10 @@ fn echo(speaks: Speaks) -> Application {
         let asked = exchange.asked.clone();
         let mut text = String::from("Content-Type: text/plain\r\n\r\n");
         for (name, value) in &asked.params {
-            text += &format!("{name}={value}\n");
+            let _ = writeln!(text, "{name}={value}");
         }
-        text += &format!("body={}\n", String::from_utf8_lossy(&asked.body));
-        text += &format!("modifiers={:?}\n", asked.modifiers);
+        let _ = writeln!(text, "body={}", String::from_utf8_lossy(&asked.body));
+        let _ = writeln!(text, "modifiers={:?}", asked.modifiers);
         exchange.stdout(text);
     })
 }
@@ -39,7 +40,7 @@ fn server(http: &str, locations: &[(&str, String)]) -> Server {
 fn text(http: &str, locations: &[(&str, String)]) -> String {
     let mut text = format!("{http} server {{ listen 127.0.0.1:{{{{PORT}}}}; root /srv/app; ");
     for (name, directives) in locations {
-        text += &format!("location {name} {{ {directives} }} ");
+        let _ = write!(text, "location {name} {{ {directives} }} ");
     }
     text + "}"
 }

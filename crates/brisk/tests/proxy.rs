@@ -321,7 +321,7 @@ fn another_server_is_asked() {
     server.wait_for_log("no live upstreams while connecting to upstream");
     let lines = wait::until("all lines", || {
         let text = server.read("up.log");
-        (text.lines().count() == 7).then(|| text)
+        (text.lines().count() == 7).then_some(text)
     });
     assert!(lines.starts_with("/a 200 502, 200\n"), "{lines}");
 }

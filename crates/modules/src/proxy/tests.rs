@@ -1,9 +1,5 @@
-<<<<<<< HEAD
-//! What the directives of `proxy_pass` say to mistakes.
-=======
 //! What `proxy_pass` and its companions make of a configuration.
 
->>>>>>> wt-h2
 use super::pass::Url;
 use crate::check::{http, refused};
 
