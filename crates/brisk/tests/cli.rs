@@ -72,7 +72,7 @@ fn help_and_versions() {
         0,
         &[
             "^nginx version: nginx/1\\.31\\.\\d",
-            "^built with OpenSSL [0-9.]+ \\(compatible; AWS-LC\\)",
+            "^built with AWS-LC \\(rustls\\)",
             "^TLS SNI support enabled$",
             "^configure arguments: .*--with",
         ],

@@ -391,7 +391,7 @@ fn rates() {
              location /after/ { limit_rate 20k; limit_rate_after 20k; alias {{DIR}}/html/; }
              location /set/ { set $limit_rate 20k; alias {{DIR}}/html/; }
              location /variable/ { limit_rate $arg_rate; alias {{DIR}}/html/; }
-             location /slow { limit_rate 10; return 200 '0123456789abcdefghij'; } }",
+             location /slow { limit_rate 100; return 200 '0123456789abcdefghij'; } }",
     )
     .file("html/40k.txt", vec![b'x'; 40 << 10])
     .start();

@@ -66,7 +66,9 @@ fn mirror(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     conf.is_off = uri == b"off";
     let have = if is_first { &[][..] } else { &*conf.uris };
     conf.uris = have.iter().cloned().chain((uri != b"off").then(|| uri.into())).collect();
-    cx.reads_bodies();
+    if uri != b"off" {
+        cx.reads_bodies();
+    }
     Ok(())
 }
 
