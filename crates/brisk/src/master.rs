@@ -150,6 +150,7 @@ pub fn run(
     master.start_worker(Some(Fresh { snap, logs, sockets, generation: 1 }))?;
     sys::release_free_memory();
     master.await_worker()?;
+    sys::forget_code();
     if paths.inline.is_none() {
         // Whoever sees the pid file may use the socket beside it.
         master.control = Control::open(&master.pid_path);

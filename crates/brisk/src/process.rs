@@ -83,6 +83,7 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
     if channel.send(&Message::Done { generation }).is_err() {
         return 0;
     }
+    sys::forget_code();
     obey(worker, channel, &signals, &paths)
 }
 

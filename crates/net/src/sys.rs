@@ -190,6 +190,28 @@ pub fn disable_huge_pages() {
     }
 }
 
+/// Takes the program's code out of this process's memory: what is needed again comes back from the page cache, one cheap
+/// fault for each few pages; what only the start needed (most of it) is not resident any more.
+pub fn forget_code() {
+    let (Ok(maps), Ok(program)) = (std::fs::read("/proc/self/maps"), std::fs::read_link("/proc/self/exe"))
+    else {
+        return;
+    };
+    let maps = String::from_utf8_lossy(&maps);
+    for line in maps.lines().filter(|line| line.ends_with(&*program.to_string_lossy())) {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(range), Some("r-xp")) = (fields.next(), fields.next()) else { continue };
+        let address = |text: &str| usize::from_str_radix(text, 16).ok();
+        let Some((start, end)) = range.split_once('-') else { continue };
+        let (Some(start), Some(end)) = (address(start), address(end)) else { continue };
+        // SAFETY: the pages are a mapping of the program's file that nobody can write to: they read the same whenever
+        // they come back.
+        unsafe {
+            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
+        }
+    }
+}
+
 /// Gives freed memory back to the system now: for a process that has just dropped most of what it had.
 pub fn release_free_memory() {
     // SAFETY: mimalloc is the program's allocator or unused; collecting is always allowed.
