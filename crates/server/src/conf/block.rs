@@ -8,7 +8,7 @@ use crate::module::{ModuleConf, Set};
 use crate::plan::Plan;
 use crate::vars::Table;
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,11 +16,19 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Confs {
     list: Vec<Arc<dyn ModuleConf>>,
+    /// Where in the list the first configuration of each type is: modules ask for theirs in every block.
+    places: Arc<hashbrown::HashMap<TypeId, usize>>,
 }
 
 impl Confs {
     fn new(modules: Modules) -> Confs {
-        Confs { list: modules.iter().map(|m| (m.conf)()).collect() }
+        let list: Vec<_> = modules.iter().map(|m| (m.conf)()).collect();
+        let mut places = hashbrown::HashMap::new();
+        for (index, conf) in list.iter().enumerate() {
+            let conf: &dyn Any = &**conf;
+            places.entry(conf.type_id()).or_insert(index);
+        }
+        Confs { list, places: Arc::new(places) }
     }
 
     /// What an inner block starts with.
@@ -31,7 +39,7 @@ impl Confs {
                 unique(conf).enter(into);
             }
         }
-        Confs { list }
+        Confs { list, places: self.places.clone() }
     }
 
     pub(super) fn get_mut<T: ModuleConf>(&mut self, module: usize) -> &mut T {
@@ -40,11 +48,7 @@ impl Confs {
     }
 
     fn position<T: ModuleConf>(&self) -> usize {
-        let is_it = |conf: &Arc<dyn ModuleConf>| {
-            let conf: &dyn Any = &**conf;
-            conf.is::<T>()
-        };
-        self.list.iter().position(is_it).expect("the module is in the list")
+        *self.places.get(&TypeId::of::<T>()).expect("the module is in the list")
     }
 
     pub fn find<T: ModuleConf>(&self) -> &T {
