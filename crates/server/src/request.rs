@@ -59,11 +59,16 @@ pub struct ClientWatch {
 impl ClientWatch {
     /// Ready when the client has gone away.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match (&self.link, &self.conn) {
-            (Some(exchange), _) => exchange.poll_gone(cx),
-            (None, Some(conn)) => conn.io.poll_closed(cx),
-            (None, None) => Poll::Pending,
-        }
+        poll_gone(self.link.as_deref(), self.conn.as_deref(), cx)
+    }
+}
+
+/// The client's going away, by the protocol that it came by.
+fn poll_gone(link: Option<&Exchange>, conn: Option<&Connection>, cx: &mut Context<'_>) -> Poll<()> {
+    match (link, conn) {
+        (Some(exchange), _) => exchange.poll_gone(cx),
+        (None, Some(conn)) => conn.io.poll_closed(cx),
+        (None, None) => Poll::Pending,
     }
 }
 
@@ -356,11 +361,7 @@ impl Request {
 
     /// Ready when the client has gone away, so that its request need not be answered.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match (&self.link, &self.conn) {
-            (Some(exchange), _) => exchange.poll_gone(cx),
-            (None, Some(conn)) => conn.io.poll_closed(cx),
-            (None, None) => Poll::Pending,
-        }
+        poll_gone(self.link.as_deref(), self.conn.as_deref(), cx)
     }
 
     /// Whether the client goes away before `wait` is over.
