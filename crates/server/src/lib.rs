@@ -19,6 +19,7 @@ pub mod interim;
 pub mod limits;
 pub mod location;
 pub mod log;
+mod logged;
 pub mod metrics;
 pub mod module;
 pub mod names;

@@ -7,6 +7,7 @@ use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
 use crate::h2;
 use crate::limits::LOG_WAIT_MS_MAX;
+use crate::logged::Logged;
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -18,7 +19,6 @@ use brisk_net::{clock, sleep_until, timeout};
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -363,7 +363,7 @@ async fn handle(
     mut run: Run,
     keepalive: &mut Duration,
 ) -> Next {
-    let mut r = Logged(Some(r));
+    let mut r = Logged::new(r);
     r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
     if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
@@ -397,40 +397,6 @@ fn discard_received(r: &mut Request) -> bool {
     // A refusal stands, but is the last answer on this connection.
     r.persistence = Persistence::Close;
     r.resp.status >= 400
-}
-
-/// A request that is logged even if its task is dropped half-way, because the time to finish was over.
-struct Logged(Option<Box<Request>>);
-
-impl Logged {
-    fn finish(&mut self) -> Option<Box<Request>> {
-        let r = self.0.take()?;
-        hot::finish(&r);
-        Some(r)
-    }
-}
-
-impl Deref for Logged {
-    type Target = Request;
-
-    fn deref(&self) -> &Request {
-        self.0.as_deref().expect("taken only by `finish`")
-    }
-}
-
-impl DerefMut for Logged {
-    fn deref_mut(&mut self) -> &mut Request {
-        self.0.as_deref_mut().expect("taken only by `finish`")
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        // After a panic its state cannot be trusted; the panic itself is logged.
-        if !std::thread::panicking() {
-            self.finish();
-        }
-    }
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.

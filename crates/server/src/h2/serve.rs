@@ -8,6 +8,7 @@ use crate::connection::Cut;
 use crate::core::{CoreConf, Rate};
 use crate::files::OpenFile;
 use crate::h1::{self, rate_of};
+use crate::logged::Logged;
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Reported};
@@ -17,7 +18,6 @@ use brisk_net::{blocking, clock, file, sleep, sleep_until, timeout};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -79,7 +79,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 
 /// Drives a request to its end.
 async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
-    let mut r = Logged(Some(r));
+    let mut r = Logged::new(r);
     match phases::drive(&mut r, run).await {
         Run::Respond => respond(&exchange, &mut r).await,
         _ => {
@@ -99,40 +99,6 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
     }
     if let Some(r) = r.finish() {
         r.thread.clone().put_request(r);
-    }
-}
-
-/// A request that is logged even if its task is dropped half-way.
-struct Logged(Option<Box<Request>>);
-
-impl Logged {
-    fn finish(&mut self) -> Option<Box<Request>> {
-        let r = self.0.take()?;
-        h1::finish(&r);
-        Some(r)
-    }
-}
-
-impl Deref for Logged {
-    type Target = Request;
-
-    fn deref(&self) -> &Request {
-        self.0.as_deref().expect("taken only by `finish`")
-    }
-}
-
-impl DerefMut for Logged {
-    fn deref_mut(&mut self) -> &mut Request {
-        self.0.as_deref_mut().expect("taken only by `finish`")
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        // After a panic its state cannot be trusted; the panic itself is logged.
-        if !std::thread::panicking() {
-            self.finish();
-        }
     }
 }
 

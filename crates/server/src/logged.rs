@@ -1,0 +1,44 @@
+//! The end of a request, whichever protocol it came by.
+
+use crate::h1;
+use crate::request::Request;
+use std::ops::{Deref, DerefMut};
+
+/// A request that is logged even if its task is dropped half-way, because the time to finish was over.
+pub(crate) struct Logged(Option<Box<Request>>);
+
+impl Logged {
+    pub fn new(r: Box<Request>) -> Logged {
+        Logged(Some(r))
+    }
+
+    /// Logs it and gives it back; `None` the second time.
+    pub fn finish(&mut self) -> Option<Box<Request>> {
+        let r = self.0.take()?;
+        h1::finish(&r);
+        Some(r)
+    }
+}
+
+impl Deref for Logged {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        self.0.as_deref().expect("taken only by `finish`")
+    }
+}
+
+impl DerefMut for Logged {
+    fn deref_mut(&mut self) -> &mut Request {
+        self.0.as_deref_mut().expect("taken only by `finish`")
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        // After a panic its state cannot be trusted; the panic itself is logged.
+        if !std::thread::panicking() {
+            self.finish();
+        }
+    }
+}
