@@ -75,6 +75,8 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
     ]) else {
         return fail("signalfd() failed");
     };
+    // Whoever holds the first configuration on this stack keeps it until the process ends, reloads or not.
+    drop(snap);
     let generation = initial.generation;
     let worker = match start(initial) {
         Ok(worker) => worker,

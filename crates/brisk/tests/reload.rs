@@ -155,7 +155,8 @@ fn old_configurations_do_not_pile_up() {
     }
     let after = process::tree_pss_kib(server.pid());
     println!("{count} hosts: {before} KiB at first, {after} KiB after 20 reloads, {highest} KiB at most");
-    assert!(after <= 2 * before, "{before} KiB at first, {after} KiB after 20 reloads");
+    // One old configuration that somebody holds on to would already show.
+    assert!(4 * after <= 7 * before, "{before} KiB at first, {after} KiB after 20 reloads");
     for mut client in slow {
         assert!(client.rest().unwrap().len() > (4 << 20) - 100);
     }

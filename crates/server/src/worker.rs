@@ -115,7 +115,7 @@ impl Worker {
     ) -> io::Result<()> {
         self.generation = generation;
         crate::zone::inherit(&snap.zones, &self.snap.zones);
-        self.snap = snap.clone();
+        let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);
         if let Some(watcher) = &self.shared.watcher {
             watcher.distrust();
@@ -126,12 +126,13 @@ impl Worker {
         }
         let logs = self.logs.clone();
         let mut copies = copies.into_iter();
-        self.on_each(move || {
+        let results = self.on_each(move || {
             let (snap, logs, sockets) = (snap.clone(), logs.clone(), copies.next().unwrap_or_default());
             move |thread: &Rc<Thread>| thread.switch(Live::new(snap, logs, generation), sockets)
-        })
-        .into_iter()
-        .collect()
+        });
+        // Dropped by the thread that made it: cheaper than by whichever of the others lets go of it last.
+        drop(old);
+        results.into_iter().collect()
     }
 
     /// Writes out all buffered log lines; when it returns none is left that was made before.
