@@ -437,12 +437,18 @@ impl<P: Protocol> Journey<'_, P> {
         let mut hints_bytes = 0;
         let mut patience = Patience::of(&exchange.link);
         loop {
+            let mut is_first = true;
             let got = poll_fn(|cx| {
-                if let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                // What is sent first is the request; later the back end's word comes first, since it may bear on that.
+                let was_first = std::mem::replace(&mut is_first, false);
+                if was_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
                     return Poll::Ready(Err(Some(fault)));
                 }
                 if let Poll::Ready(got) = exchange.poll_event(cx) {
                     return Poll::Ready(got.map_err(Some));
+                }
+                if !was_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                    return Poll::Ready(Err(Some(fault)));
                 }
                 if watches && r.poll_gone(cx).is_ready() {
                     return Poll::Ready(Err(None));
