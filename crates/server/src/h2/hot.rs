@@ -74,6 +74,7 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
             string_bytes_max: size as usize,
             list_bytes_max: (count * size) as usize,
             fields_max: H2_FIELDS_MAX,
+            long_padding: false,
         },
         chunk_bytes: core.http2.chunk_size,
         ..Config::default()
