@@ -5,4 +5,6 @@
 //! | [`client`] | one exchange at a time, with every moment noted |
 #![forbid(unsafe_code)]
 
+pub mod caching;
 pub mod client;
+pub mod get;

@@ -6,12 +6,11 @@
 use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
 use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
-use brisk_h2::error::ErrorCode;
 use brisk_h2::frame::{FrameHead, HEAD_BYTES};
 use brisk_h2::hpack::{Field, FieldSink, write_literal};
 use brisk_h2::message::{HeadRules, Malformed};
-use brisk_h2::settings::Settings;
-use brisk_h2::{Config, Connection, Event, HeadKind, HeadSink, Role};
+use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
+use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -41,6 +40,8 @@ struct State {
     out: Vec<u8>,
     streams: HashMap<u32, Incoming>,
     driver: Option<Waker>,
+    /// Of those who wait for room for another stream.
+    waiting: Vec<Waker>,
     failed: Option<Failure>,
     going_away: bool,
     watcher: Option<Watcher>,
@@ -112,6 +113,7 @@ impl Conn {
             out,
             streams: HashMap::new(),
             driver: None,
+            waiting: Vec::new(),
             failed: None,
             going_away: false,
             watcher,
@@ -198,10 +200,8 @@ impl Conn {
             }
             match state.conn.open(()) {
                 Some(stream) => Poll::Ready(Ok(stream)),
-                // Any stream's end wakes the driver; polling by turns is rare enough.
                 None => {
-                    cx.waker().wake_by_ref();
-                    state.kick();
+                    state.waiting.push(cx.waker().clone());
                     Poll::Pending
                 }
             }
@@ -269,10 +269,16 @@ impl Drop for Guard {
             state.conn.reset(self.stream, ErrorCode::CANCEL, &mut state.out);
             state.kick();
         }
+        state.admit();
     }
 }
 
 impl State {
+    /// There may be room for another stream.
+    fn admit(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
     fn kick(&mut self) {
         if let Some(waker) = self.driver.take() {
             waker.wake();
@@ -287,6 +293,7 @@ impl State {
             wake(incoming);
         }
         self.failed = Some(failure);
+        self.admit();
     }
 
     /// Takes everything that `input` holds; gives what was used.
@@ -331,7 +338,10 @@ impl State {
                     self.end(stream, Failure::new(Fault::Reset, format!("the stream was reset: {}", code.name())));
                 }
                 Some(Event::GoAway { last, code }) => self.go_away(last, code),
-                Some(Event::Window | Event::Settings) => self.streams.values_mut().for_each(wake),
+                Some(Event::Window | Event::Settings) => {
+                    self.streams.values_mut().for_each(wake);
+                    self.admit();
+                }
                 Some(Event::SettingsAck | Event::Pong(_)) | None => {}
             }
             if let Some((stream, count)) = consumed {

@@ -12,7 +12,7 @@ pub struct Fields(pub Vec<(String, String)>);
 impl Fields {
     /// The first field of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.all(name).next()
+        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// All fields of this name.
