@@ -1,10 +1,10 @@
 //! The header of requests to back ends: what is set, and what of the client's passes.
 
 use brisk_http::HeaderId;
+use brisk_http::Version;
 use brisk_http::field::write_field;
 use brisk_http::framing::connection_tokens;
 use brisk_http::range::write_number;
-use brisk_http::Version;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_upstream::http2::RequestHead;

@@ -5,9 +5,9 @@ use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, cookie, redirect};
 use crate::ssl::peer::PeerTls;
-use brisk_http::{HeaderId, Version};
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape};
+use brisk_http::{HeaderId, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -92,7 +92,8 @@ impl Protocol for Http {
             (None, Some(template)) => template.eval(r),
             (None, None) => method_of(r).to_vec(),
         };
-        let way = Way { host: url.host_header.clone().into_bytes(), method, uri: uri.clone(), is_tls: url.tls };
+        let way =
+            Way { host: url.host_header.clone().into_bytes(), method, uri: uri.clone(), is_tls: url.tls };
         let tls = match &self.tls {
             Some(tls) if url.tls => Some(tls.of(r, &url.host_header)),
             _ => None,

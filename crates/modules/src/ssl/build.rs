@@ -5,8 +5,7 @@ use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
 use brisk_server::conf::Cx;
 use brisk_server::tls::{
-    Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources,
-    Stapler, Verify, ticket_keys,
+    Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
 };
 use brisk_server::vars::Template;
 use brisk_tls::{Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, names};

@@ -6,9 +6,9 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::request::Request;
-use brisk_server::vars::Template;
 use brisk_server::row;
 use brisk_server::tls::{Cache, Pair};
+use brisk_server::vars::Template;
 use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Versions};
 use brisk_upstream::tls::Tls;
 use std::sync::Arc;
@@ -36,12 +36,8 @@ pub static UWSGI_MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-pub static GRPC_MODULE: Module = Module {
-    name: "grpc_ssl",
-    rows: GRPC_ROWS,
-    conf: || Arc::new(Conf::<GRPC>::default()),
-    ..Module::EMPTY
-};
+pub static GRPC_MODULE: Module =
+    Module { name: "grpc_ssl", rows: GRPC_ROWS, conf: || Arc::new(Conf::<GRPC>::default()), ..Module::EMPTY };
 
 /// What a block says of TLS to its back ends.
 #[derive(Clone)]

@@ -1,10 +1,10 @@
 //! The directives.
 
 use super::conf::{Cache, Conf, Ocsp};
-use brisk_server::tls::Cache as CertificateCache;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::module::{Row, Set};
+use brisk_server::tls::Cache as CertificateCache;
 use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};

@@ -130,9 +130,8 @@ pub(super) fn evaluate(
     prefix: &str,
     r: &crate::request::Request,
 ) -> Vec<Pair> {
-    let pair = |(certificate, key): &(Template, Template)| {
-        Pair::named(&certificate.eval(r), &key.eval(r), prefix)
-    };
+    let pair =
+        |(certificate, key): &(Template, Template)| Pair::named(&certificate.eval(r), &key.eval(r), prefix);
     pairs.iter().map(pair).collect()
 }
 
