@@ -56,12 +56,8 @@ impl Session {
             initial_window_size: WINDOW_MAX,
             ..Settings::default()
         };
-        let config = Config {
-            settings,
-            connection_window: WINDOW_MAX,
-            flood: FloodLimits::NONE,
-            ..Config::default()
-        };
+        let config =
+            Config { settings, connection_window: WINDOW_MAX, flood: FloodLimits::NONE, ..Config::default() };
         Session { connection: Connection::new(Role::Client, config, 0, out), part: Vec::new() }
     }
 
@@ -174,7 +170,7 @@ impl Session {
     }
 }
 
-fn told<'a>(event: Option<Event<'a, ()>>) -> Told<'a> {
+fn told(event: Option<Event<'_, ()>>) -> Told<'_> {
     match event {
         Some(Event::Head { end, .. }) => Told::Head { end },
         Some(Event::Interim { .. }) => Told::Interim,
