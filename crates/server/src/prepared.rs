@@ -94,7 +94,7 @@ impl Prepared {
     }
 
     /// The answer for a request, if there is one and it still holds at `now` (seconds since 1970). `class` is asked
-    /// only if the answer depends on it.
+    /// only if the answer depends on it, and `confirm` lowers the flags of files that have changed.
     #[inline]
     pub fn get(
         &mut self,
@@ -102,6 +102,7 @@ impl Prepared {
         host: &[u8],
         target: &[u8],
         class: impl FnOnce() -> u8,
+        confirm: impl FnOnce(),
         now: i64,
     ) -> Option<Rc<Answer>> {
         if self.map.is_empty() {
@@ -119,6 +120,7 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
+        confirm();
         if answer.holds(now) {
             return Some(answer.clone());
         }

@@ -151,7 +151,7 @@ where
         // What is stored and fresh follows from the target alone; what is asked for does not.
         None => {
             plan.note(Purity::Impure);
-            Arc::new(move |_: &mut Request| engine.handle())
+            Arc::new(move |r: &mut Request| engine.handle(r))
         }
     });
 }

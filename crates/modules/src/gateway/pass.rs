@@ -9,6 +9,7 @@ use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_upstream::backend::Backend;
 use brisk_upstream::protocol::{Peers, Target};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// One `*_pass`.
@@ -58,7 +59,7 @@ impl Pass {
                 peers(r, without_scheme(&text, scheme))?
             }
         };
-        Ok(Target { peers, tls: None, scheme, uri: Vec::new(), way: () })
+        Ok(Target { peers, tls: None, scheme, uri: Rc::default(), way: () })
     }
 }
 

@@ -432,10 +432,10 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
     let thread = &session.thread;
     let Some(host) = r.head.find(HeaderId::Host) else { return false };
     let Some(answer) = ({
-        thread.files.sync();
         let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        let (class, confirm) = (|| r.encoding_class(), || thread.files.sync());
         let now = clock::now().unix_secs;
-        live.prepared_h2.borrow_mut().get(listen, host, target, || r.encoding_class(), now)
+        live.prepared_h2.borrow_mut().get(listen, host, target, class, confirm, now)
     }) else {
         return false;
     };
