@@ -30,6 +30,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
+        Some("get") => brisk_drive::get::main(&args[1..]),
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
         Some("cache") => cache::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),

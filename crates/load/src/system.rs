@@ -1,6 +1,5 @@
 //! The few things asked of the operating system outside the loop: limits, CPU pinning, CPU time.
 
-use std::fs;
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,8 +29,8 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("cannot pin to CPU {cpu}: {error}")))
 }
 
-/// CPU time of the calling thread in nanoseconds, by the scheduler's account; 0 when not known.
+/// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

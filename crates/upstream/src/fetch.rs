@@ -460,14 +460,18 @@ impl<P: Protocol> Journey<P> {
                         r.log(level, text);
                     }
                 });
+                let unprocessed = exchange.codec.is_unprocessed();
+                // A body that was not kept cannot be sent again.
+                let sent = !unprocessed || self.payload.is_unbuffered();
                 let (bit, status, kind) = match fault {
+                    Fault::Invalid(_) if unprocessed => (next::ERROR, 502, FailKind::Error),
                     Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
                     Fault::Invalid(_) | Fault::HeadTooBig => {
                         (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
                     }
                     _ => (next::ERROR, 502, FailKind::Error),
                 };
-                Attempted::Missed(turn, Miss { bit, status, kind, sent: true, reused })
+                Attempted::Missed(turn, Miss { bit, status, kind, sent, reused })
             }
         }
     }
@@ -507,6 +511,10 @@ impl<P: Protocol> Journey<P> {
                     "upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
                 );
                 Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::Certificate(why))) => {
+                rlog!(r, Error, "{why} while SSL handshaking to upstream");
+                Err(Err(Failed { status: 500, kind: FailKind::Local }))
             }
             Some(Err(NoLink::Tls(error))) => {
                 rlog!(r, Error, "{error} while SSL handshaking to upstream");
@@ -555,6 +563,7 @@ impl<P: Protocol> Journey<P> {
             location: if turn.keepalive.local { self.engine.id } else { 0 },
             bind: connect::bind_of(self.settings(), r),
             tls: self.tls.as_ref().map_or(0, |tls| tls.id),
+            dialect: self.engine.protocol.dialect(),
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Key {
     pub bind: Option<SocketAddr>,
     /// Who we are to each other over TLS; 0: plain.
     pub tls: u64,
+    /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
+    pub dialect: u8,
 }
 
 struct Idle {

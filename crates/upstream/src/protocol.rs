@@ -65,6 +65,11 @@ pub trait Protocol: Send + Sync + 'static {
         true
     }
 
+    /// What is spoken on connections: those of one dialect serve no other.
+    fn dialect(&self) -> u8 {
+        0
+    }
+
     /// Whether a connection, idle or not, occupies a process of the server.
     fn occupies(&self) -> bool {
         false

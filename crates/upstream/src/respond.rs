@@ -71,19 +71,26 @@ pub(crate) fn respond<P: Protocol>(
     if settings.force_ranges {
         r.resp.allow_ranges = true;
     }
+    let passes_trailers = settings.pass_trailers && may_have_trailers(r, &body);
     // No body at all, and no word of it: the client must not wait for one.
     if matches!(body, Body::Empty)
         && !r.is_head()
         && !status::is_bodiless(head.status)
-        && !settings.pass_trailers
+        && !passes_trailers
     {
         r.resp.content_length = Some(0);
     }
     r.resp.body = body;
-    if settings.pass_trailers && length.is_none() {
-        r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone() }));
+    if passes_trailers {
+        r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone(), has_length: length.is_some() }));
     }
     Flow::Done
+}
+
+/// Whether there are, or will be, fields behind the body.
+fn may_have_trailers(r: &Request, body: &Body) -> bool {
+    let has_come = |state: Rc<State>| !state.trailers.borrow().is_empty();
+    matches!(body, Body::Stream(_)) || r.finding_ref::<State>().is_some_and(has_come)
 }
 
 /// Fields that can be there once; what comes later is ignored.
@@ -248,6 +255,8 @@ fn refresh<P: Protocol>(protocol: &P, r: &Request, value: &[u8]) -> Option<Vec<u
 /// `*_pass_trailers`.
 struct Passed {
     hidden: Settings,
+    /// The body's length is known.
+    has_length: bool,
 }
 
 impl Trailers for Passed {
@@ -258,5 +267,9 @@ impl Trailers for Passed {
         for (name, value) in state.trailers.borrow().iter().filter(|(name, _)| passes(name)) {
             sent.push((name.clone().into(), value.clone().into()));
         }
+    }
+
+    fn needs_chunks(&self) -> bool {
+        !self.has_length
     }
 }

@@ -104,6 +104,15 @@ impl Source {
         (*at > from).then(|| &bytes[from..*at])
     }
 
+    /// Whether it is at its end: an empty piece if not.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, BodyError>> {
+        match self {
+            _ if self.is_done() => Poll::Ready(Ok(None)),
+            Source::Client { .. } => self.poll(cx, 0),
+            _ => Poll::Ready(Ok(Some(&[]))),
+        }
+    }
+
     /// The next bytes, at most `room` (which is not 0); `None` at the end.
     pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, BodyError>> {
         let room = room.min(BODY_PIECE_BYTES);

@@ -45,6 +45,7 @@ impl State {
         state.scheme.set(scheme);
         state.uri.replace(uri);
         state.head.take();
+        state.trailers.take();
         r.upstream = Some(state.clone());
         state
     }
@@ -69,6 +70,15 @@ impl State {
         if let Some(last) = self.attempts.borrow_mut().last_mut() {
             change(last);
         }
+    }
+
+    /// Attempts so far.
+    pub fn len(&self) -> usize {
+        self.attempts.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The address that is being asked.

@@ -4,6 +4,7 @@ use crate::state::{Attempt, State};
 use brisk_http::range::write_number;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
+use std::cell::Cell;
 use std::io::Write as _;
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
@@ -54,7 +55,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed(
         "upstream_response_time",
-        |r, out| each(r, out, |attempt, out| time(attempt.response_ms, out)),
+        response_time,
         "Seconds until each answer was complete.",
     ),
     fixed(
@@ -81,6 +82,18 @@ fn time(ms: Option<u64>, out: &mut Vec<u8>) {
         }
         None => out.push(b'-'),
     }
+}
+
+/// As in nginx an answer that is passed on is not complete while the response's head is made, though all of it may be here.
+fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
+    let Some(state) = r.finding_ref::<State>() else { return false };
+    let is_open = r.depth == 0 && r.sent.head_bytes == 0 && state.head().is_some();
+    let last = state.len().saturating_sub(1);
+    let at = Cell::new(0);
+    state.join(out, |attempt, out| {
+        let is_last = at.replace(at.get() + 1) == last;
+        time(attempt.response_ms.filter(|_| !(is_last && is_open)), out);
+    })
 }
 
 /// Whether a field's name is a variable's: any case, `-` for `_`.

@@ -9,36 +9,20 @@ use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
 use crate::h2;
-use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
-use crate::metrics::{self, Ended};
+use crate::limits::{ARENA_BYTES, PIPELINE_MAX, READ_CHUNK_BYTES};
+use crate::metrics;
 use crate::phases::{self, Run};
-use crate::plan::Purity;
-use crate::prepared::Answer;
+use crate::prepared::{self, Answer};
 use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Awake, Live, Thread};
 use crate::tls;
-use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
+use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-
-/// Headers that a prepared answer may depend on: a request with any of them takes the long way.
-pub const UNUSUAL: u64 = HeaderId::Range.bit()
-    | HeaderId::IfRange.bit()
-    | HeaderId::IfModifiedSince.bit()
-    | HeaderId::IfUnmodifiedSince.bit()
-    | HeaderId::IfMatch.bit()
-    | HeaderId::IfNoneMatch.bit()
-    | HeaderId::ContentLength.bit()
-    | HeaderId::TransferEncoding.bit()
-    | HeaderId::Expect.bit()
-    | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit()
-    | HeaderId::CacheControl.bit()
-    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -325,7 +309,7 @@ fn request(
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => {
-            if prepared(thread, live, &mut r, listen, out, keepalive_ms) {
+            if send_prepared(thread, live, &mut r, listen, out, keepalive_ms) {
                 thread.put_request(r);
                 return Stand::Idle;
             }
@@ -419,7 +403,7 @@ fn append_body(r: &mut Request, out: &mut Vec<u8>) {
 
 /// Sends a kept answer again; false if there is none.
 #[inline]
-fn prepared(
+fn send_prepared(
     thread: &Thread,
     live: &Rc<Live>,
     r: &mut Request,
@@ -430,18 +414,7 @@ fn prepared(
     if !is_usual(r) {
         return false;
     }
-    let host = match r.head.find(HeaderId::Host) {
-        Some(host) => host.value.of(&r.buf),
-        None => return false,
-    };
-    let Some(answer) = ({
-        let now = clock::now().unix_secs;
-        let (target, class, confirm) =
-            (r.head.target.of(&r.buf), || r.encoding_class(), || thread.files.sync());
-        live.prepared.borrow_mut().get(listen, host, target, class, confirm, now)
-    }) else {
-        return false;
-    };
+    let Some(answer) = live.prepared.borrow_mut().find(r, listen) else { return false };
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
     let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
@@ -455,45 +428,15 @@ fn prepared(
     out.extend_from_slice(&answer.bytes);
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
-    thread.counters().prepared.up();
-    if answer.has_log {
-        r.server = answer.server;
-        r.loc = answer.location;
-        r.target.clone_from(&answer.target);
-        r.uri.extend_from_slice(&answer.uri);
-        r.args.extend_from_slice(&answer.args);
-        r.host.extend_from_slice(&answer.host);
-        r.method = Method::Get;
-        r.persistence = Persistence::KeepAlive;
-        r.resp.status = answer.status;
-        r.findings.get_mut().extend(answer.findings.iter().cloned());
-        r.sent.head_bytes = answer.head_len as u64;
-        r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
-        r.completed = true;
-        finish(r);
-    } else if let Some(places) = &live.places {
-        let ended = Ended {
-            server: answer.server,
-            location: answer.location,
-            status: answer.status,
-            sent_bytes: answer.bytes.len() as u64,
-            received_bytes: r.head.len as u64,
-            started_us: r.started.mono_us,
-        };
-        places.record(thread, live, ended);
-    }
+    answer.conclude(thread, live, r, answer.head_len as u64);
     true
 }
 
 /// A plain GET that wants to keep its connection.
 #[inline]
 fn is_usual(r: &Request) -> bool {
-    r.head.method == Method::Get
+    prepared::is_usual(r)
         && r.head.version == Version::Http11
-        && r.head.present & UNUSUAL == 0
-        && r.head.repeated & HeaderId::Host.bit() == 0
-        && r.head.ignored.is_empty()
-        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
         && (!r.head.has(HeaderId::Connection)
             || r.head
                 .all(HeaderId::Connection)
@@ -503,44 +446,14 @@ fn is_usual(r: &Request) -> bool {
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
-    let status = r.resp.status;
-    let plan = &r.snap().location(r.loc).plan;
-    let has_log = !plan.log.is_empty();
-    // A log line may show variables that were set on the way; a prepared answer has not gone that way.
-    let keepable = r.purity != Purity::Impure
-        && plan.purity != Purity::Impure
-        && r.vars.are_pure()
-        && (!has_log || r.vars.is_empty())
-        && (200..400).contains(&status)
-        && written.delimiting == Delimiting::Length
+    let is_kept = written.delimiting == Delimiting::Length
         && r.persistence == Persistence::KeepAlive
-        && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
-        && is_usual(r)
         && r.target.host.is_none()
-        && r.deps.iter().all(brisk_net::watch::Watch::is_up);
-    if !keepable {
-        return;
+        && is_usual(r);
+    let answer = is_kept.then(|| Answer::of(r, bytes, r.sent.head_bytes as usize, date_at - start));
+    if let Some(answer) = answer.flatten() {
+        r.live.prepared.borrow_mut().keep(r, listen, answer);
     }
-    let Some(host) = r.head.find(HeaderId::Host) else { return };
-    let answer = Answer {
-        bytes: bytes.into(),
-        date_at: date_at - start,
-        head_len: r.sent.head_bytes as usize,
-        status,
-        server: r.server,
-        location: r.loc,
-        target: r.target.without_path(),
-        uri: r.uri[..].into(),
-        args: r.args[..].into(),
-        host: r.host[..].into(),
-        watches: r.deps[..].into(),
-        until: r.same_until,
-        has_log,
-        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
-    };
-    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
-    let (host, target, now) = (host.value.of(&r.buf), r.head.target.of(&r.buf), clock::now().unix_secs);
-    r.live.prepared.borrow_mut().put(listen, host, target, class, answer, now);
 }
 
 /// The log phase.

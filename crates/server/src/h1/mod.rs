@@ -15,7 +15,7 @@ pub(crate) mod serve;
 
 pub use body::BodyReader;
 pub use hot::ready;
-pub(crate) use hot::{UNUSUAL, can_inline, finish, panicked};
+pub(crate) use hot::{can_inline, finish, panicked};
 pub(crate) use parked::{Burst, Parked, waker};
 pub(crate) use send::rate_of;
 pub(crate) use serve::{body_failed, close_patiently, post_action};
