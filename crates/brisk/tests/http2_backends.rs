@@ -17,7 +17,11 @@ fn mirror() -> Backend {
             let mut text = format!("connection {number}\n");
             request.fields.iter().for_each(|(name, value)| text += &format!("{name}: {value}\n"));
             text += &format!("body {}\n", String::from_utf8_lossy(&body));
-            peer.fields(request.stream, &[(":status", "200"), ("x-empty", ""), ("connection", "close")], false);
+            peer.fields(
+                request.stream,
+                &[(":status", "200"), ("x-empty", ""), ("connection", "close")],
+                false,
+            );
             peer.data(request.stream, text.as_bytes(), true);
         }
     })
@@ -51,10 +55,18 @@ fn requests_are_sent_over_http2_and_connections_are_kept() {
     let answer = server.request("GET /host HTTP/1.0\r\nX-Host: other\r\n\r\n").text();
     assert!(answer.starts_with("connection 1\n:method: GET\n") && answer.contains(":authority: other\n"));
     let mut client = H2Client::connect(server.port());
-    let fields =
-        [(":method", "DELETE"), (":scheme", "http"), (":path", "/h2"), (":authority", "x"), ("te", "trailers")];
+    let fields = [
+        (":method", "DELETE"),
+        (":scheme", "http"),
+        (":path", "/h2"),
+        (":authority", "x"),
+        ("te", "trailers"),
+    ];
     let answer = client.request(&fields, b"body").text();
-    assert!(answer.starts_with("connection 1\n:method: DELETE\n") && answer.ends_with("body body\n"), "{answer}");
+    assert!(
+        answer.starts_with("connection 1\n:method: DELETE\n") && answer.ends_with("body body\n"),
+        "{answer}"
+    );
     // HTTP/1.1 is not spoken on it.
     let _ = server.request("GET /one HTTP/1.0\r\n\r\n");
     wait::holds("another connection", || backend.connections() == 2);
@@ -166,7 +178,8 @@ fn a_grpc_error_without_a_body_stays_one_and_a_broken_answer_is_a_502() {
         .start();
     let mut client = H2Client::connect(server.port());
     let ask = |client: &mut H2Client, path: &str| {
-        client.request(&[(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x")], b"x")
+        client
+            .request(&[(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x")], b"x")
     };
     let answer = ask(&mut client, "/error");
     assert_eq!((answer.status, answer.field("grpc-status"), answer.trailers.len()), (200, Some("5"), 0));
@@ -270,7 +283,9 @@ fn grpc_services_are_checked() {
     };
     wait::holds("it is well", || ask() == 200);
     *state.lock().unwrap() = ("0", 2);
-    server.wait_for_log("peer is unhealthy while health checking, health check failed: the service is not serving");
+    server.wait_for_log(
+        "peer is unhealthy while health checking, health check failed: the service is not serving",
+    );
     assert_eq!(ask(), 502);
     *state.lock().unwrap() = ("0", 1);
     server.wait_for_log("peer is healthy while health checking");

@@ -54,7 +54,8 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
                 siege.active.set(siege.active.get() - 1);
             });
         }
-        while whole.active.get() > 0 && began.elapsed() < limit && !system::interrupted() && !whole.over.get() {
+        while whole.active.get() > 0 && began.elapsed() < limit && !system::interrupted() && !whole.over.get()
+        {
             sleep(LOOK).await;
         }
         whole.over.set(true);
@@ -108,7 +109,12 @@ impl Siege {
                     if self.over.get() {
                         return;
                     }
-                    let part = Request { method: "GET".to_owned(), url: resource.url, body: Vec::new(), ..request.clone() };
+                    let part = Request {
+                        method: "GET".to_owned(),
+                        url: resource.url,
+                        body: Vec::new(),
+                        ..request.clone()
+                    };
                     self.hit(client, &part).await;
                 }
             }
@@ -150,7 +156,9 @@ impl Siege {
                     eprintln!("[error] {failure}");
                 }
                 if failures >= self.options.failures_max {
-                    eprintln!("siege aborted due to excessive socket failure; you can change the failure threshold in the rc file");
+                    eprintln!(
+                        "siege aborted due to excessive socket failure; you can change the failure threshold in the rc file"
+                    );
                     self.over.set(true);
                 }
                 None

@@ -131,6 +131,8 @@ mod tests {
         assert_eq!(question(""), [0, 0, 0, 0, 0]);
         assert_eq!(question("a.B"), b"\0\0\0\0\x05\x0a\x03a.B");
         assert_eq!(question(&"x".repeat(200))[..8], *b"\0\0\0\0\xcb\x0a\xc8\x01");
-        assert!(is_serving(b"\0\0\0\0\x02\x08\x01") && !is_serving(b"\0\0\0\0\x02\x08\x02") && !is_serving(b""));
+        assert!(
+            is_serving(b"\0\0\0\0\x02\x08\x01") && !is_serving(b"\0\0\0\0\x02\x08\x02") && !is_serving(b"")
+        );
     }
 }
