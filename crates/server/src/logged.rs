@@ -33,6 +33,11 @@ impl Logged {
         h1::finish(&r);
         Some(r)
     }
+
+    /// Gives it back to whoever logs it then; `None` after [`Logged::finish`].
+    pub fn release(mut self) -> Option<Box<Request>> {
+        self.0.take()
+    }
 }
 
 impl Deref for Logged {

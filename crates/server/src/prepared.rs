@@ -223,9 +223,9 @@ impl Prepared {
             return None;
         }
         let host = r.head.find(HeaderId::Host)?;
-        r.thread.files.sync();
         let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
-        self.get(listen, host, target, || r.encoding_class(), clock::now().unix_secs)
+        let (class, confirm) = (|| r.encoding_class(), || r.thread.files.sync());
+        self.get(listen, host, target, class, confirm, clock::now().unix_secs)
     }
 
     /// Keeps the answer of a request for the next one of the same target.
@@ -237,6 +237,7 @@ impl Prepared {
     }
 
     /// The answer, if it still holds at `now` (seconds since 1970). `class` is asked only if the answer depends on it.
+    /// `confirm` has the flags of files that have changed lowered.
     #[inline]
     fn get(
         &mut self,
@@ -244,6 +245,7 @@ impl Prepared {
         host: &[u8],
         target: &[u8],
         class: impl FnOnce() -> u8,
+        confirm: impl FnOnce(),
         now: i64,
     ) -> Option<Rc<Answer>> {
         let hash = self.hash(listen, host, target);
@@ -258,6 +260,7 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
+        confirm();
         if answer.holds(now) {
             return Some(answer.clone());
         }

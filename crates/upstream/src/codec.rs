@@ -6,7 +6,7 @@ use brisk_server::core::LogLevel;
 use std::fmt;
 use std::ops::Range;
 
-/// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for a request and begun anew for each
+/// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for an
 /// attempt.
 pub trait Codec {
     /// Before an attempt: what an earlier exchange has left with the connection.
@@ -19,7 +19,7 @@ pub trait Codec {
         None
     }
 
-    /// Begins an attempt, forgetting an earlier one: appends the request's head to `out`.
+    /// Begins: appends the request's head to `out`. Called once.
     fn begin(&mut self, out: &mut Vec<u8>);
 
     /// Appends a piece of the request's body in the protocol's framing; at most [`room`](Codec::room) bytes.

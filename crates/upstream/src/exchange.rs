@@ -110,7 +110,7 @@ impl Exchange {
             link,
             codec,
             limits,
-            out: Vec::with_capacity(1024),
+            out: Vec::new(),
             out_at: 0,
             source,
             ended: false,
@@ -278,15 +278,18 @@ impl Exchange {
 
     fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Fault>> {
         loop {
+            // Who has just been asked has not answered yet: the read would only say so.
+            if self.link.stream.poll_readable(cx).is_pending() {
+                if self.link.read_limit.poll_over(cx) {
+                    return Poll::Ready(Err(Fault::ReadTimeout));
+                }
+                return Poll::Pending;
+            }
             match self.link.stream.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if let Some(error) = self.write_error.take_if(|_| self.link.stream.is_closed()) {
                         return Poll::Ready(Err(Fault::Write(error)));
                     }
-                    if self.link.read_limit.poll_over(cx) {
-                        return Poll::Ready(Err(Fault::ReadTimeout));
-                    }
-                    ready!(self.link.stream.poll_readable(cx));
                 }
                 Err(error) => {
                     let fault = match self.write_error.take() {

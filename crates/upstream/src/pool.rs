@@ -92,7 +92,7 @@ thread_local! {
 }
 
 /// Takes the connection that was used last, if there is one that is still open.
-pub fn take(key: &Key) -> Option<Link> {
+fn take(key: &Key) -> Option<Link> {
     POOL.with(|pool| {
         loop {
             let mut idle = pool.idle.borrow_mut();
@@ -107,6 +107,16 @@ pub fn take(key: &Key) -> Option<Link> {
             }
         }
     })
+}
+
+/// The same, if connections are kept at all; it is marked as used before.
+pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Link> {
+    if keepalive.idle_max == 0 {
+        return None;
+    }
+    let mut link = take(key)?;
+    link.is_reused = true;
+    Some(link)
 }
 
 /// Keeps a connection that has done its work, if it may be kept.

@@ -7,6 +7,7 @@ use crate::origin::Ask;
 use crate::tls::Tls;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a request goes.
@@ -16,7 +17,7 @@ pub struct Target<W> {
     pub tls: Option<Tls>,
     /// `http://`, and what is asked for: how messages name the back end, between them its address.
     pub scheme: &'static str,
-    pub uri: Vec<u8>,
+    pub uri: Rc<[u8]>,
     /// What the module has worked out for its codec.
     pub way: W,
 }

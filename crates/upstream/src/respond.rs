@@ -42,7 +42,7 @@ pub(crate) fn respond<P: Protocol>(
         if before & bit != 0 {
             duplicate(r, head, field);
         } else if !settings.hides(field.name) {
-            copy(protocol, r, field);
+            copy(protocol, r, head, field);
         }
     }
     // Who passes them on adds none.
@@ -146,7 +146,7 @@ fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
 }
 
 /// `X-Accel-Redirect`: another location answers, with some of the back end's fields.
-fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: &[u8]) -> Flow {
+fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, to: &[u8]) -> Flow {
     for field in head.fields() {
         let kept = matches!(
             field.id,
@@ -157,7 +157,7 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: 
                 | HeaderId::AcceptRanges
         ) || field.name.eq_ignore_ascii_case(b"Content-Disposition");
         if kept {
-            copy(protocol, r, field);
+            copy(protocol, r, head, field);
         }
     }
     if to.starts_with(b"@") {
@@ -174,21 +174,21 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: 
 }
 
 /// Copies a field to where the response has it.
-fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
+fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, field: Field<'_>) {
     let settings = protocol.settings();
-    let value = || Text::Owned(field.value.to_vec());
+    let value = || field.value_text(head);
     match field.id {
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
-        HeaderId::ContentType => content_type(r, field.value),
+        HeaderId::ContentType => content_type(r, field.value, value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
         HeaderId::LastModified if r.resp.last_modified.is_none() => {
             match date::parse_http_date(field.value) {
                 Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
-                _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+                _ => r.resp.headers.push(field.texts(head)),
             }
         }
         HeaderId::LastModified => {}
@@ -199,7 +199,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
             // Without a rewrite nothing is added to a path: it is the back end's word.
             match rewritten {
                 Some(text) => r.resp.location = Some(text.into()),
-                None => r.resp.headers.push((field.name.to_vec().into(), value())),
+                None => r.resp.headers.push(field.texts(head)),
             }
         }
         HeaderId::Refresh => {
@@ -214,7 +214,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
         HeaderId::ContentEncoding if r.resp.content_encoding.is_none() => {
             r.resp.content_encoding = Some(value());
         }
-        _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+        _ => r.resp.headers.push(field.texts(head)),
     }
 }
 
@@ -223,7 +223,7 @@ fn head_may_upgrade(r: &Request) -> bool {
 }
 
 /// `text/html; charset=utf-8` is kept in two parts, so that a recoding filter finds the charset.
-fn content_type(r: &mut Request, value: &[u8]) {
+fn content_type(r: &mut Request, value: &[u8], text: Text) {
     let mut at = 0;
     while let Some(semicolon) = memchr::memchr(b';', &value[at..]) {
         let end = at + semicolon;
@@ -238,7 +238,7 @@ fn content_type(r: &mut Request, value: &[u8]) {
         }
         at = end + 1;
     }
-    r.resp.content_type = Some(value.to_vec().into());
+    r.resp.content_type = Some(text);
 }
 
 /// `5; url=http://…`

@@ -23,6 +23,7 @@ use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
 use brisk_upstream::protocol::{Protocol, Target};
 use params::{List, Param};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Fields of answers that are for the server, not for clients.
@@ -162,7 +163,7 @@ impl<O: Own> Location<O> {
     fn target(&self, r: &Request) -> Result<Target<()>, Flow> {
         let found = self.address.find(r, &O::SCHEMES)?;
         let tls = self.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
-        Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri: Vec::new(), way: () })
+        Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri: Rc::default(), way: () })
     }
 }
 
@@ -188,7 +189,7 @@ where
         // What is stored and fresh follows from the target alone; what is asked for does not.
         None => {
             plan.note(Purity::Impure);
-            Arc::new(move |_: &mut Request| engine.handle())
+            Arc::new(move |r: &mut Request| engine.handle(r))
         }
     });
 }

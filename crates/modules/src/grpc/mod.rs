@@ -22,6 +22,7 @@ use brisk_upstream::engine::Engine;
 use brisk_upstream::http2::{DIALECT, Http2, Question};
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::{BodyShape, Protocol, Target};
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -140,7 +141,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }
     let engine =
         Arc::new(Engine::new(Grpc { headers: Headers::new(&conf.set_headers, false), address, conf }));
-    plan.content = Some(Arc::new(move |_: &mut Request| engine.handle()));
+    plan.content = Some(Arc::new(move |r: &mut Request| engine.handle(r)));
 }
 
 /// One location.
@@ -153,7 +154,7 @@ struct Grpc {
 /// What a request needs besides its own.
 struct Way {
     host: Arc<str>,
-    uri: Vec<u8>,
+    uri: Rc<[u8]>,
     is_tls: bool,
 }
 
@@ -167,7 +168,7 @@ impl Protocol for Grpc {
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<Way>, Flow> {
         let found = self.address.find(r, &SCHEMES)?;
         let tls = self.conf.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
-        let uri = uri(r);
+        let uri: Rc<[u8]> = uri(r).into();
         let way = Way { host: found.host, uri: uri.clone(), is_tls: found.is_tls };
         Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri, way })
     }

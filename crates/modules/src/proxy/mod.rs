@@ -176,6 +176,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }));
     plan.content = Some(match cache {
         Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
-        None => Arc::new(move |_: &mut Request| engine.handle()),
+        None => Arc::new(move |r: &mut Request| engine.handle(r)),
     });
 }

@@ -4,7 +4,7 @@
 //! kernel's file events covers all requests of a wake-up, because each of them was read before it.
 
 use super::head::{self, Delimiting, Written};
-use super::{intake, serve};
+use super::{intake, parked, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
@@ -16,7 +16,7 @@ use crate::prepared::{self, Answer};
 use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
-use crate::thread::{Live, Thread};
+use crate::thread::{Awake, Live, Thread};
 use crate::tls;
 use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
@@ -43,7 +43,14 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     let mut reads: Vec<Read> = Vec::new();
     let mut used = 0;
     for key in keys {
-        let Some((index, conn)) = thread.connection(key) else { continue };
+        let (index, conn) = match thread.awake(key) {
+            Awake::Idle(index, conn) => (index, conn),
+            Awake::Parked(index, conn, parked) => {
+                parked::wake(thread, index, conn, parked);
+                continue;
+            }
+            Awake::Nobody => continue,
+        };
         if conn.session.get().is_some_and(|session| h2::is_deaf(session)) {
             continue;
         }
@@ -70,6 +77,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
         }
     }
     answer(thread, &arena, &mut reads);
+    parked::send_all(thread);
     thread.arena.replace(arena);
 }
 
@@ -100,7 +108,7 @@ pub fn panicked(thread: &Thread, connection: u64) {
 }
 
 /// Where a connection stands after its input was worked through.
-enum Stand {
+pub(super) enum Stand {
     /// All input answered.
     Idle,
     /// Part of a head, or too many requests in a row: go on in a task.
@@ -179,7 +187,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
 }
 
 /// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
-fn settle(
+pub(super) fn settle(
     thread: &Rc<Thread>,
     (index, conn): (u32, Rc<Connection>),
     stand: Stand,
@@ -196,6 +204,10 @@ fn settle(
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);
+        }
+        Stand::Pending(r, Run::Pending(pending)) if unsent.is_empty() => {
+            conn.input.borrow_mut().extend_from_slice(unread);
+            parked::park(thread, index, conn, r, pending);
         }
         stand => {
             conn.input.borrow_mut().extend_from_slice(unread);
@@ -316,15 +328,28 @@ fn request(
         Err(status) => phases::fail(&mut r, status),
     };
     match run {
-        Run::Respond if can_inline(&r) => {}
-        run => return Stand::Pending(r, run),
+        Run::Respond if can_inline(&r) => respond(thread, r, Some(listen), out, keepalive_ms),
+        run => Stand::Pending(r, run),
     }
+}
+
+/// Appends a response that is complete in memory, and ends its request. With `listen` it may become a prepared answer of
+/// that socket.
+pub(super) fn respond(
+    thread: &Rc<Thread>,
+    mut r: Box<Request>,
+    listen: Option<ListenId>,
+    out: &mut Vec<u8>,
+    keepalive_ms: &mut u64,
+) -> Stand {
     let start = out.len();
     let written = head::write(&mut r, out);
     if !r.is_head() {
         append_body(&mut r, out);
     }
-    keep(&r, listen, &out[start..], start, &written);
+    if let Some(listen) = listen {
+        keep(&r, listen, &out[start..], start, &written);
+    }
     r.completed = true;
     finish(&r);
     *keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
