@@ -79,11 +79,7 @@ impl Http2 {
     }
 
     /// The next frame: how much of the input it took, and what it says of this exchange.
-    fn advance<'a>(
-        &mut self,
-        input: &'a [u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, Told<'a>), CodecError> {
+    fn advance<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Told<'a>), CodecError> {
         let Some(session) = &mut self.session else { return Err(CodecError::new(NO_STREAM)) };
         let before = out.len();
         let (used, told) = session.step(input, &mut self.heads, out)?;
@@ -120,7 +116,8 @@ impl Http2 {
         let head = self.heads.head();
         let announced = head.get(HeaderId::ContentLength);
         self.announced = announced.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-        if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1) {
+        if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)
+        {
             return Err(CodecError::new("upstream sent invalid \"Content-Length\" header"));
         }
         let has_none = self.question.is_head || status::is_bodiless(head.status);
@@ -207,8 +204,7 @@ impl Codec for Http2 {
         (self.is_reset, self.is_leaving, self.is_unprocessed) = (false, false, false);
         let session = self.session.get_or_insert_with(|| Box::new(Session::new(out)));
         let question = &self.question;
-        self.stream =
-            session.open(question.head.block(), question.is_bodiless, question.head_bytes_max, out);
+        self.stream = session.open(question.head.block(), question.is_bodiless, question.head_bytes_max, out);
     }
 
     fn body(&mut self, piece: &[u8], out: &mut Vec<u8>) {

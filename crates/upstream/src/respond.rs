@@ -73,11 +73,7 @@ pub(crate) fn respond<P: Protocol>(
     }
     let passes_trailers = settings.pass_trailers && may_have_trailers(r, &body);
     // No body at all, and no word of it: the client must not wait for one.
-    if matches!(body, Body::Empty)
-        && !r.is_head()
-        && !status::is_bodiless(head.status)
-        && !passes_trailers
-    {
+    if matches!(body, Body::Empty) && !r.is_head() && !status::is_bodiless(head.status) && !passes_trailers {
         r.resp.content_length = Some(0);
     }
     r.resp.body = body;

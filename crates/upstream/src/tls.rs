@@ -40,12 +40,7 @@ impl Tls {
 
     /// Presents a certificate that is read when a connection is made.
     #[must_use]
-    pub fn presenting(
-        mut self,
-        pair: Pair,
-        passwords: Arc<Vec<Vec<u8>>>,
-        cache: Option<Arc<Cache>>,
-    ) -> Tls {
+    pub fn presenting(mut self, pair: Pair, passwords: Arc<Vec<Vec<u8>>>, cache: Option<Arc<Cache>>) -> Tls {
         let mut hasher = DefaultHasher::new();
         (self.id, &pair).hash(&mut hasher);
         self.id = hasher.finish() | 1;

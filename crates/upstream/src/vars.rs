@@ -53,11 +53,7 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| each(r, out, |attempt, out| write_number(attempt.length, out)),
         "Bytes of each answer's body.",
     ),
-    fixed(
-        "upstream_response_time",
-        response_time,
-        "Seconds until each answer was complete.",
-    ),
+    fixed("upstream_response_time", response_time, "Seconds until each answer was complete."),
     fixed(
         "upstream_status",
         |r, out| {

@@ -18,6 +18,13 @@ pub struct Limits {
     pub long_padding: bool,
 }
 
+impl Limits {
+    /// Bytes of a block: no coding needs more than 30 bits for a byte, and no field more than a few bytes besides.
+    pub fn block_bytes_max(&self) -> usize {
+        self.list_bytes_max.saturating_mul(4).saturating_add(1024)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits { string_bytes_max: 8 << 10, list_bytes_max: 32 << 10, fields_max: 2048, long_padding: false }

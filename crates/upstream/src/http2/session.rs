@@ -56,12 +56,8 @@ impl Session {
             initial_window_size: WINDOW_MAX,
             ..Settings::default()
         };
-        let config = Config {
-            settings,
-            connection_window: WINDOW_MAX,
-            flood: FloodLimits::NONE,
-            ..Config::default()
-        };
+        let config =
+            Config { settings, connection_window: WINDOW_MAX, flood: FloodLimits::NONE, ..Config::default() };
         Session { connection: Connection::new(Role::Client, config, 0, out), part: Vec::new() }
     }
 
