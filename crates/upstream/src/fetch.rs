@@ -404,7 +404,7 @@ impl<P: Protocol> Journey<P> {
             return Ok(link);
         }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
-        let wait = occupancy.as_ref().map(Wait::begin);
+        let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
         let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
