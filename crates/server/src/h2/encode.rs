@@ -69,9 +69,7 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
 /// Appends fields whose names come from anywhere.
 pub fn fields(fields: &[(Text, Text)], out: &mut Vec<u8>) {
     for (name, value) in fields {
-        if !value.is_empty() {
-            any_field(name, value, out);
-        }
+        any_field(name, value, out);
     }
 }
 
