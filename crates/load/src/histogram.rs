@@ -20,6 +20,40 @@ pub struct Histogram {
     min: u64,
 }
 
+/// A histogram's counts without its empty buckets: for keeping many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sparse {
+    counts: Vec<(u16, u64)>,
+    sum: u128,
+    max: u64,
+    min: u64,
+}
+
+impl Default for Sparse {
+    fn default() -> Self {
+        Self { counts: Vec::new(), sum: 0, max: 0, min: u64::MAX }
+    }
+}
+
+impl Sparse {
+    /// As a histogram.
+    pub fn whole(&self) -> Histogram {
+        let mut all = Histogram::default();
+        all.merge_sparse(self);
+        all
+    }
+
+    /// How many values were recorded.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&(_, count)| count).sum()
+    }
+
+    /// The sum of all values, exactly.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+}
+
 impl Default for Histogram {
     fn default() -> Self {
         Self { counts: vec![0; BUCKETS].into(), total: 0, sum: 0, max: 0, min: u64::MAX }
@@ -39,6 +73,9 @@ impl Histogram {
 
     /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
+        if other.total == 0 {
+            return;
+        }
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
@@ -46,6 +83,73 @@ impl Histogram {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
         self.min = self.min.min(other.min);
+    }
+
+    /// Counts one value `count` times.
+    pub fn record_many(&mut self, value: u64, count: u64) {
+        if count > 0 {
+            self.counts[bucket_of(value)] += count;
+            self.total += count;
+            self.sum += u128::from(value) * u128::from(count);
+            self.max = self.max.max(value);
+            self.min = self.min.min(value);
+        }
+    }
+
+    /// Forgets all values.
+    pub fn clear(&mut self) {
+        if self.total > 0 {
+            self.counts.fill(0);
+            (self.total, self.sum, self.max, self.min) = (0, 0, 0, u64::MAX);
+        }
+    }
+
+    /// The same counts in as little room as they need.
+    pub fn sparse(&self) -> Sparse {
+        let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        Sparse {
+            counts: held.map(|(bucket, &count)| (bucket as u16, count)).collect(),
+            sum: self.sum,
+            max: self.max,
+            min: self.min,
+        }
+    }
+
+    /// Adds what [`Histogram::sparse`] gave.
+    pub fn merge_sparse(&mut self, other: &Sparse) {
+        for &(bucket, count) in &other.counts {
+            self.counts[usize::from(bucket)] += count;
+            self.total += count;
+        }
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        self.min = self.min.min(other.min);
+    }
+
+    /// The share (0 to 1) of values that are not above `value`, to within a bucket; 1 when empty.
+    pub fn share_up_to(&self, value: u64) -> f64 {
+        if self.total == 0 || value >= self.max {
+            return 1.0;
+        }
+        let below: u64 = self.counts[..=bucket_of(value)].iter().sum();
+        below as f64 / self.total as f64
+    }
+
+    /// The values that were recorded, each bucket's middle with its count, in their order.
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> {
+        let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        held.map(|(bucket, &count)| (middle_of(bucket).clamp(self.min(), self.max), count))
+    }
+
+    /// The standard deviation, to within the buckets' width; 0 when empty.
+    pub fn deviation(&self) -> f64 {
+        if self.total == 0 {
+            return 0.0;
+        }
+        let mean = self.mean();
+        let squares: f64 =
+            self.values().map(|(value, count)| (value as f64 - mean).powi(2) * count as f64).sum();
+        (squares / self.total as f64).sqrt()
     }
 
     /// How many values were recorded.
@@ -169,6 +273,28 @@ mod tests {
         assert_eq!(left.count(), both.count());
         assert_eq!(left.quantile(0.7), both.quantile(0.7));
         assert!((left.mean() - both.mean()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sparse_copy_says_the_same() {
+        let mut rng = Rng::new(8);
+        let (mut all, mut parts) = (Histogram::default(), Histogram::default());
+        for _ in 0..5 {
+            let mut part = Histogram::default();
+            for _ in 0..500 {
+                let value = rng.next_u64() >> (20 + rng.below(40));
+                part.record(value);
+                all.record(value);
+            }
+            parts.merge_sparse(&part.sparse());
+            part.clear();
+            assert_eq!((part.count(), part.max(), part.sparse()), (0, 0, Sparse::default()));
+        }
+        assert_eq!(parts.sparse(), all.sparse());
+        assert_eq!(parts.quantile(0.93), all.quantile(0.93));
+        let median = all.quantile(0.5);
+        assert!((all.share_up_to(median) - 0.5).abs() < 0.05);
+        assert!((all.share_up_to(u64::MAX) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! What a run does: targets and their request bytes, connections, limits. Pure data.
 
-use crate::arrivals::Rate;
-use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brisk_tls::ClientContext;
+
+use crate::arrivals::Rate;
+pub use crate::request::{RequestOptions, Target};
+use crate::rng::Rng;
+pub use crate::url::{Place, Url, UrlError};
 
 /// A server's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,15 +19,6 @@ pub enum Endpoint {
     Tcp(SocketAddr),
     /// A unix socket, for `http://unix:/path:/…`.
     Unix(PathBuf),
-}
-
-/// One request, ready to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The whole request.
-    pub request: Box<[u8]>,
-    /// Whether the method is HEAD, whose response has no body (RFC 9112 §6.3).
-    pub is_head: bool,
 }
 
 /// The targets of one server; a connection stays with its endpoint.
@@ -44,6 +38,39 @@ pub enum Order {
     RoundRobin,
     /// Independently at random.
     Random,
+}
+
+/// The protocol spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2: agreed on by ALPN with TLS, by prior knowledge without (RFC 9113 §3.3).
+    H2,
+}
+
+/// The pause of a user between a response and the next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Think {
+    /// Always the same.
+    Constant(Duration),
+    /// Anything between the two, evenly.
+    Uniform(Duration, Duration),
+    /// Exponential with this mean: what independent people do.
+    Exponential(Duration),
+}
+
+impl Think {
+    /// One pause.
+    pub fn draw(self, rng: &mut Rng) -> Duration {
+        match self {
+            Self::Constant(pause) => pause,
+            Self::Uniform(from, to) => from + to.saturating_sub(from).mul_f64(rng.unit()),
+            // No pause is longer than twenty times the mean: that is one in half a billion.
+            Self::Exponential(mean) => mean.mul_f64((-(1.0 - rng.unit()).ln()).min(20.0)),
+        }
+    }
 }
 
 /// When a run ends.
@@ -81,8 +108,16 @@ pub struct Plan {
     pub threads: usize,
     /// The CPUs that threads are pinned to, in turn; empty leaves it to the scheduler.
     pub cpus: Vec<usize>,
-    /// Requests in flight per connection; 1 waits for each response.
+    /// What is spoken with the servers.
+    pub version: Version,
+    /// Requests in flight per connection; 1 waits for each response. With HTTP/2: streams.
     pub pipeline: usize,
+    /// A connection is closed after so many responses; `None`: never by us.
+    pub per_connection: Option<u64>,
+    /// Connections are opened at this rate; `None`: at once, as far as `opening_max` allows.
+    pub dial_rate: Option<Rate>,
+    /// In a closed loop, the pause between a response and the connection's next request.
+    pub think: Option<Think>,
     /// An open loop: requests are due at this rate whatever becomes of those before them, and wait for a connection if
     /// all are busy. `None` is a closed loop, in which every connection asks again when it was answered.
     pub rate: Option<Rate>,
@@ -98,6 +133,16 @@ pub struct Plan {
     pub timeout: Duration,
     /// At most this many connections of a thread are between connect and first response.
     pub opening_max: usize,
+    /// The width of the slices of [`Outcome::series`](crate::engine::Outcome); `None`: there is no series.
+    pub series: Option<Duration>,
+    /// Keeps a [`Record`](crate::stats::Record) of each request, so many at most.
+    pub record: Option<usize>,
+    /// The time to the first byte of responses is kept too.
+    pub phases: bool,
+    /// The kernel's buffer for what is sent, in bytes.
+    pub send_buffer: Option<usize>,
+    /// The kernel's buffer for what is received, in bytes.
+    pub recv_buffer: Option<usize>,
 }
 
 impl Plan {
@@ -109,7 +154,11 @@ impl Plan {
             connections,
             threads: 1,
             cpus: Vec::new(),
+            version: Version::H1,
             pipeline: 1,
+            per_connection: None,
+            dial_rate: None,
+            think: None,
             rate: None,
             order: Order::RoundRobin,
             stop,
@@ -117,7 +166,38 @@ impl Plan {
             warmup: Duration::ZERO,
             timeout: Duration::from_secs(10),
             opening_max: 128,
+            series: None,
+            record: None,
+            phases: false,
+            send_buffer: None,
+            recv_buffer: None,
         }
+    }
+
+    /// Why it cannot be carried out, if it cannot.
+    pub fn fault(&self) -> Option<&'static str> {
+        if self.sites.is_empty() || self.sites.iter().any(|site| site.targets.is_empty()) {
+            return Some("a plan needs at least one target per site");
+        }
+        if self.connections == 0 || self.threads == 0 || self.pipeline == 0 || self.opening_max == 0 {
+            return Some("connections, threads, pipeline depth and opening limit start at one");
+        }
+        if self.per_connection == Some(0) {
+            return Some("a connection carries at least one request");
+        }
+        let rates = [self.rate, self.dial_rate];
+        if rates.iter().flatten().any(|rate| !rate.is_sound()) {
+            return Some("rates are positive and below a billion per second");
+        }
+        if self.rate.is_some() && (self.think.is_some() || self.pipeline > 1 && self.version == Version::H1) {
+            return Some(
+                "an open loop has neither pauses nor pipelining: requests are due when they are due",
+            );
+        }
+        if self.series.is_some_and(|width| width < Duration::from_millis(10)) {
+            return Some("slices of a series are at least 10 ms wide");
+        }
+        None
     }
 
     /// Opens `connections`, asks once on each, and keeps them open until told.
@@ -126,120 +206,19 @@ impl Plan {
     }
 }
 
-/// The parts of a request that are the same for all targets of a command line.
-#[derive(Debug, Clone)]
-pub struct RequestOptions {
-    /// The method.
-    pub method: String,
-    /// Further header lines, `Name: value`; a `Host` here replaces the derived one.
-    pub headers: Vec<String>,
-    /// The body; empty sends none.
-    pub body: Vec<u8>,
-}
-
-impl Default for RequestOptions {
-    fn default() -> Self {
-        Self { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new() }
-    }
-}
-
-impl RequestOptions {
-    /// Serialises one request.
-    pub fn target(&self, host: &str, path: &str) -> Target {
-        let mut head = format!("{} {path} HTTP/1.1\r\n", self.method);
-        let has_host = self
-            .headers
-            .iter()
-            .any(|line| line.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("host")));
-        if !has_host {
-            head.extend(["Host: ", host, "\r\n"]);
-        }
-        for line in &self.headers {
-            head.extend([line, "\r\n"]);
-        }
-        if !self.body.is_empty() {
-            head.extend(["Content-Length: ", &self.body.len().to_string(), "\r\n"]);
-        }
-        head.push_str("\r\n");
-        let mut request = head.into_bytes();
-        request.extend_from_slice(&self.body);
-        Target { request: request.into(), is_head: self.method == "HEAD" }
-    }
-}
-
-/// A URL split into what the engine needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
-    /// Where to connect.
-    pub endpoint: Endpoint,
-    /// The value of `Host`.
-    pub host: String,
-    /// Path and query, starting with `/`.
-    pub path: String,
-}
-
-/// Why a URL was refused.
-#[derive(Debug, PartialEq, Eq)]
-pub struct UrlError {
-    url: String,
-    why: String,
-}
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot use URL \"{}\": {}", self.url, self.why)
-    }
-}
-
-impl std::error::Error for UrlError {}
-
-impl Url {
-    /// Reads `http://host[:port][/path]` or, as nginx writes it, `http://unix:/socket:[/path]`.
-    pub fn parse(url: &str) -> Result<Self, UrlError> {
-        let refuse = |why: &str| UrlError { url: url.to_owned(), why: why.to_owned() };
-        let rest = url.strip_prefix("http://").ok_or_else(|| refuse("only http:// is supported"))?;
-        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(refuse("spaces and control characters must be escaped"));
-        }
-        let rest = rest.split('#').next().unwrap_or(rest);
-        if let Some(rest) = rest.strip_prefix("unix:") {
-            let (socket, path) = rest.split_once(':').unwrap_or((rest, ""));
-            if socket.is_empty() {
-                return Err(refuse("the socket's path is empty"));
-            }
-            let endpoint = Endpoint::Unix(PathBuf::from(socket));
-            return Ok(Self { endpoint, host: "localhost".to_owned(), path: origin_form(path) });
-        }
-        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(cut);
-        if authority.is_empty() || authority.contains('@') {
-            return Err(refuse("it needs a host, and no user name"));
-        }
-        let has_port = authority.rfind(':') > authority.rfind(']');
-        let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let mut addresses =
-            with_port.to_socket_addrs().map_err(|error| refuse(&format!("no address: {error}")))?;
-        let address = addresses.next().ok_or_else(|| refuse("no address"))?;
-        Ok(Self { endpoint: Endpoint::Tcp(address), host: authority.to_owned(), path: origin_form(path) })
-    }
-}
-
-/// The request target of RFC 9112 §3.2.1: never empty, always from the root.
-fn origin_form(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
-}
-
-/// Groups URLs by endpoint, in the order in which endpoints first appear.
-pub fn sites(urls: &[Url], options: &RequestOptions) -> Vec<Site> {
+/// Groups URLs by endpoint, in the order in which endpoints first appear. Names are looked up.
+pub fn sites(urls: &[Url], options: &RequestOptions) -> Result<Vec<Site>, UrlError> {
     let mut sites: Vec<Site> = Vec::new();
     for url in urls {
+        let endpoint = url.endpoint()?;
+        let options = RequestOptions { secure: url.secure, ..options.clone() };
         let target = options.target(&url.host, &url.path);
-        match sites.iter_mut().find(|site| site.endpoint == url.endpoint) {
+        match sites.iter_mut().find(|site| site.endpoint == endpoint) {
             Some(site) => site.targets.push(target),
-            None => sites.push(Site { endpoint: url.endpoint.clone(), targets: vec![target] }),
+            None => sites.push(Site { endpoint, targets: vec![target] }),
         }
     }
-    sites
+    Ok(sites)
 }
 
 #[cfg(test)]
@@ -247,51 +226,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls() {
-        let tcp = |address: &str, host: &str, path: &str| {
-            Ok((Endpoint::Tcp(address.parse().unwrap()), host.to_owned(), path.to_owned()))
-        };
-        let unix = |socket: &str, path: &str| {
-            Ok((Endpoint::Unix(socket.into()), "localhost".to_owned(), path.to_owned()))
-        };
-        let check = |url: &str, want: Result<(Endpoint, String, String), ()>| {
-            let read = Url::parse(url).map(|url| (url.endpoint, url.host, url.path)).map_err(|_| ());
-            assert_eq!(read, want, "{url}");
-        };
-        check("http://127.0.0.1:8080/a?b#c", tcp("127.0.0.1:8080", "127.0.0.1:8080", "/a?b"));
-        check("http://127.0.0.1", tcp("127.0.0.1:80", "127.0.0.1", "/"));
-        check("http://127.0.0.1?x", tcp("127.0.0.1:80", "127.0.0.1", "/?x"));
-        check("http://[::1]:81/", tcp("[::1]:81", "[::1]:81", "/"));
-        check("http://[::1]/", tcp("[::1]:80", "[::1]", "/"));
-        check("http://unix:/tmp/s.sock:/x", unix("/tmp/s.sock", "/x"));
-        check("http://unix:/tmp/s.sock", unix("/tmp/s.sock", "/"));
-        check("https://127.0.0.1/", Err(()));
-        check("http:///x", Err(()));
-        check("http://u@127.0.0.1/", Err(()));
-        check("http://127.0.0.1/a b", Err(()));
-    }
-
-    #[test]
-    fn requests() {
-        let plain = RequestOptions::default().target("h:1", "/x");
-        assert_eq!(&*plain.request, b"GET /x HTTP/1.1\r\nHost: h:1\r\n\r\n");
-        let options = RequestOptions {
-            method: "HEAD".to_owned(),
-            headers: vec!["hOst: other".to_owned()],
-            body: b"abc".to_vec(),
-        };
-        let target = options.target("h", "/");
-        assert!(target.is_head);
-        assert_eq!(&*target.request, b"HEAD / HTTP/1.1\r\nhOst: other\r\nContent-Length: 3\r\n\r\nabc");
-    }
-
-    #[test]
     fn urls_of_one_server_share_a_site() {
         let urls: Vec<Url> = ["http://127.0.0.1:1/a", "http://127.0.0.1:2/b", "http://127.0.0.1:1/c"]
             .iter()
             .map(|url| Url::parse(url).unwrap())
             .collect();
-        let sites = sites(&urls, &RequestOptions::default());
+        let sites = sites(&urls, &RequestOptions::default()).unwrap();
         assert_eq!(sites.iter().map(|site| site.targets.len()).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn pauses_have_the_mean_that_they_should() {
+        let mut rng = Rng::new(4);
+        let (ms, count) = (Duration::from_millis, 20_000);
+        for (think, want) in [
+            (Think::Constant(ms(30)), 30.0),
+            (Think::Uniform(ms(10), ms(30)), 20.0),
+            (Think::Exponential(ms(50)), 50.0),
+        ] {
+            let sum: Duration = (0..count).map(|_| think.draw(&mut rng)).sum();
+            let mean = sum.as_secs_f64() * 1e3 / f64::from(count);
+            assert!((mean - want).abs() < want * 0.03, "{think:?}: {mean} ms");
+        }
+    }
+
+    #[test]
+    fn plans_that_mean_nothing_are_refused() {
+        let url = Url::parse("http://127.0.0.1:1/").unwrap();
+        let sites = sites(&[url], &RequestOptions::default()).unwrap();
+        let plan = Plan::new(sites, 2, Stop::Requests(1));
+        assert_eq!(plan.fault(), None);
+        let with = |change: fn(&mut Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.fault()
+        };
+        assert!(with(|plan| plan.sites.clear()).is_some());
+        assert!(with(|plan| plan.connections = 0).is_some());
+        assert!(with(|plan| plan.per_connection = Some(0)).is_some());
+        assert!(with(|plan| plan.rate = Some(Rate::constant(0.0))).is_some());
+        assert!(with(|plan| plan.series = Some(Duration::ZERO)).is_some());
     }
 }

@@ -34,6 +34,17 @@ impl Rng {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
+    /// A number from 0 (which may come) to 1 (which does not), evenly.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A normal deviate with mean 0 and standard deviation 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// Puts the items into a random order (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -54,6 +65,15 @@ mod tests {
             seen[rng.below(5)] += 1;
         }
         assert!(seen.iter().all(|&count| count > 800), "{seen:?}");
+    }
+
+    #[test]
+    fn normal_deviates_have_mean_0_and_variance_1() {
+        let mut rng = Rng::new(9);
+        let values: Vec<f64> = (0..50_000).map(|_| rng.normal()).collect();
+        let mean = values.iter().sum::<f64>() / 5e4;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 5e4;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
     }
 
     #[test]

@@ -1,14 +1,27 @@
-//! Counters of one thread's work, and their sum.
+//! Counters of one thread's work, their course over time, and their sum.
 
-use crate::histogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::histogram::{Histogram, Sparse};
 
 /// Why a request got no usable response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorKind {
+    /// The server's name has no address.
+    Dns,
     /// The connection could not be made.
     Connect,
-    /// Reading failed (mostly: reset by peer).
+    /// The connection was refused.
+    Refused,
+    /// The connection was not made within the plan's timeout.
+    ConnectTimeout,
+    /// The TLS handshake or a record failed.
+    Tls,
+    /// Reading failed.
     Read,
+    /// The connection was reset by the peer.
+    Reset,
     /// Writing failed.
     Write,
     /// The peer closed before it answered.
@@ -17,34 +30,113 @@ pub enum ErrorKind {
     Truncated,
     /// The response broke the protocol.
     Protocol,
+    /// The peer reset the stream (HTTP/2).
+    Stream,
     /// No response within the plan's timeout.
     Timeout,
 }
 
+/// Kinds of errors.
+pub const ERROR_KINDS: usize = ErrorKind::ALL.len();
+
 impl ErrorKind {
     /// Every kind, in the order in which reports name them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 13] = [
+        Self::Dns,
         Self::Connect,
+        Self::Refused,
+        Self::ConnectTimeout,
+        Self::Tls,
         Self::Read,
+        Self::Reset,
         Self::Write,
         Self::Closed,
         Self::Truncated,
         Self::Protocol,
+        Self::Stream,
         Self::Timeout,
     ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Dns => "dns",
             Self::Connect => "connect",
+            Self::Refused => "refused",
+            Self::ConnectTimeout => "connect timeout",
+            Self::Tls => "tls",
             Self::Read => "read",
+            Self::Reset => "reset",
             Self::Write => "write",
             Self::Closed => "closed",
             Self::Truncated => "truncated",
             Self::Protocol => "protocol",
+            Self::Stream => "stream reset",
             Self::Timeout => "timeout",
         }
     }
+}
+
+/// Failures by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Errors([u64; ERROR_KINDS]);
+
+impl Errors {
+    /// Counts `count` more of a kind.
+    pub fn add(&mut self, kind: ErrorKind, count: u64) {
+        self.0[kind as usize] += count;
+    }
+
+    /// Of one kind.
+    pub fn of(&self, kind: ErrorKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Of every kind.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.0.iter_mut().zip(other.0) {
+            *count += more;
+        }
+    }
+
+    /// The kinds that have occurred.
+    pub fn seen(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
+        ErrorKind::ALL.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
+    }
+}
+
+/// One request, as a raw log has it. Moments are nanoseconds from the run's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// When it was due; in a closed loop, when it was sent.
+    pub due_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// When the response's first byte came; as `done_ns` when none did.
+    pub first_byte_ns: u64,
+    /// When its last byte came, or the request failed.
+    pub done_ns: u64,
+    /// How long the connection took that was made for it; 0 for one that was kept.
+    pub connect_ns: u64,
+    /// How long that connection's TLS handshake took.
+    pub tls_ns: u64,
+    /// Bytes of the response, head and body.
+    pub bytes: u64,
+    /// Of these, its head's.
+    pub head_bytes: u32,
+    /// The connection's number.
+    pub connection: u32,
+    /// The target's number, over all sites in their order.
+    pub target: u32,
+    /// The status; 0 with an error.
+    pub status: u16,
+    /// Why there was no usable response.
+    pub error: Option<ErrorKind>,
 }
 
 /// What was seen while a plan ran.
@@ -57,19 +149,30 @@ pub struct Stats {
     pub service: Histogram,
     /// In an open loop, how long after it was due a request was noticed by the generator, in nanoseconds: its own lateness.
     pub lateness: Histogram,
+    /// From sending to the first byte, in nanoseconds; where the plan asks for phases.
+    pub first_byte: Histogram,
+    /// How long connections took to be made, in nanoseconds.
+    pub connect: Histogram,
+    /// How long TLS handshakes took, in nanoseconds.
+    pub handshake: Histogram,
     /// In an open loop, requests that were due and found no connection until the end.
     pub unsent: u64,
     /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
     pub by_class: [u64; 6],
+    /// Responses by status that are not 200.
+    pub by_status: BTreeMap<u16, u64>,
     /// Bytes read, heads and bodies.
     pub bytes: u64,
     /// Connections made.
     pub connects: u64,
+    /// Handshakes that resumed a session.
+    pub resumed: u64,
     /// Connections that the peer closed after a response, as it may.
     pub closes: u64,
     /// CPU that the generator itself used, in nanoseconds.
     pub generator_cpu_ns: u64,
-    errors: [u64; ErrorKind::ALL.len()],
+    /// Failures.
+    pub errors: Errors,
 }
 
 impl Stats {
@@ -84,12 +187,15 @@ impl Stats {
     pub fn response(&mut self, status: u16, latency_ns: u64) {
         let class = usize::from(status / 100);
         self.by_class[if class < self.by_class.len() { class } else { 0 }] += 1;
+        if status != 200 {
+            *self.by_status.entry(status).or_default() += 1;
+        }
         self.latency.record(latency_ns);
     }
 
     /// Counts `count` requests that failed for the same reason.
     pub fn error(&mut self, kind: ErrorKind, count: u64) {
-        self.errors[kind as usize] += count;
+        self.errors.add(kind, count);
     }
 
     /// Whole responses of any status.
@@ -102,14 +208,25 @@ impl Stats {
         self.responses() - self.by_class[2]
     }
 
+    /// Responses whose status is 4xx or 5xx, or none at all.
+    pub fn refusals(&self) -> u64 {
+        self.by_class[4] + self.by_class[5] + self.by_class[0]
+    }
+
     /// Failures of one kind.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
-        self.errors[kind as usize]
+        self.errors.of(kind)
     }
 
     /// Failures of every kind.
     pub fn errors(&self) -> u64 {
-        self.errors.iter().sum()
+        self.errors.sum()
+    }
+
+    /// The share of requests that did not get what they asked for: failed, unsent, 4xx or 5xx.
+    pub fn error_share(&self) -> f64 {
+        let bad = self.errors() + self.unsent + self.refusals();
+        bad as f64 / (self.errors() + self.unsent + self.responses()).max(1) as f64
     }
 
     /// Adds another thread's counters.
@@ -117,18 +234,128 @@ impl Stats {
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
         self.lateness.merge(&other.lateness);
+        self.first_byte.merge(&other.first_byte);
+        self.connect.merge(&other.connect);
+        self.handshake.merge(&other.handshake);
         self.unsent += other.unsent;
         for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
             *count += more;
         }
-        for (count, more) in self.errors.iter_mut().zip(other.errors) {
-            *count += more;
+        for (&status, more) in &other.by_status {
+            *self.by_status.entry(status).or_default() += more;
         }
+        self.errors.merge(&other.errors);
         self.bytes += other.bytes;
         self.connects += other.connects;
+        self.resumed += other.resumed;
         self.closes += other.closes;
         self.generator_cpu_ns += other.generator_cpu_ns;
     }
+
+    /// Starts anew, in the same memory.
+    pub fn clear(&mut self) {
+        let Self { latency, service, lateness, first_byte, connect, handshake, .. } = self;
+        for histogram in [latency, service, lateness, first_byte, connect, handshake] {
+            histogram.clear();
+        }
+        self.by_status.clear();
+        self.by_class = [0; 6];
+        self.errors = Errors::default();
+        for counter in [
+            &mut self.unsent,
+            &mut self.bytes,
+            &mut self.connects,
+            &mut self.resumed,
+            &mut self.closes,
+            &mut self.generator_cpu_ns,
+        ] {
+            *counter = 0;
+        }
+    }
+}
+
+/// What happened in one stretch of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Slice {
+    /// Its beginning, from the run's start.
+    pub at: Duration,
+    /// Its length.
+    pub width: Duration,
+    /// Responses by class, as in [`Stats`].
+    pub by_class: [u64; 6],
+    /// Failures.
+    pub errors: Errors,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// What users waited.
+    pub latency: Sparse,
+    /// What the server took, in an open loop.
+    pub service: Sparse,
+    /// CPU that the generator used, in nanoseconds.
+    pub generator_cpu_ns: u64,
+}
+
+impl Slice {
+    /// The counters of a stretch.
+    pub fn of(stats: &Stats, at: Duration, width: Duration) -> Self {
+        Self {
+            at,
+            width,
+            by_class: stats.by_class,
+            errors: stats.errors,
+            bytes: stats.bytes,
+            connects: stats.connects,
+            latency: stats.latency.sparse(),
+            service: stats.service.sparse(),
+            generator_cpu_ns: stats.generator_cpu_ns,
+        }
+    }
+
+    /// Responses of any status.
+    pub fn responses(&self) -> u64 {
+        self.by_class.iter().sum()
+    }
+
+    /// Responses per second.
+    pub fn rate(&self) -> f64 {
+        self.responses() as f64 / self.width.as_secs_f64().max(1e-9)
+    }
+
+    /// Failed requests, and responses of 4xx and 5xx.
+    pub fn failures(&self) -> u64 {
+        self.errors.sum() + self.by_class[4] + self.by_class[5] + self.by_class[0]
+    }
+
+    /// Adds another thread's slice of the same stretch.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
+            *count += more;
+        }
+        self.errors.merge(&other.errors);
+        self.bytes += other.bytes;
+        self.connects += other.connects;
+        self.generator_cpu_ns += other.generator_cpu_ns;
+        self.width = self.width.max(other.width);
+        for (mine, more) in [(&mut self.latency, &other.latency), (&mut self.service, &other.service)] {
+            let mut both = mine.whole();
+            both.merge_sparse(more);
+            *mine = both.sparse();
+        }
+    }
+}
+
+/// Puts the threads' slices together: those that begin at the same time are one.
+pub fn join_slices(threads: impl IntoIterator<Item = Vec<Slice>>) -> Vec<Slice> {
+    let mut all: BTreeMap<Duration, Slice> = BTreeMap::new();
+    for slice in threads.into_iter().flatten() {
+        match all.entry(slice.at) {
+            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(slice)),
+            std::collections::btree_map::Entry::Occupied(mut have) => have.get_mut().merge(&slice),
+        }
+    }
+    all.into_values().collect()
 }
 
 #[cfg(test)]
@@ -153,5 +380,21 @@ mod tests {
         left.merge(&right);
         assert_eq!((left.responses(), left.non_2xx(), left.errors()), (3, 2, 2));
         assert_eq!((left.bytes, left.connects, left.closes, left.generator_cpu_ns), (7, 1, 1, 5));
+        assert_eq!((left.by_status[&404], left.by_status[&999]), (1, 1));
+        assert!((left.error_share() - 4.0 / 5.0).abs() < 1e-9);
+        left.clear();
+        assert_eq!((left.responses(), left.errors(), left.bytes, left.by_status.len()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn slices_of_threads_are_joined_by_their_beginning() {
+        let slice = |at: u64, latency: u64| {
+            let mut stats = Stats { bytes: 3, ..Stats::default() };
+            stats.response(200, latency);
+            Slice::of(&stats, Duration::from_secs(at), Duration::from_secs(1))
+        };
+        let joined = join_slices([vec![slice(0, 5), slice(1, 6)], vec![slice(0, 70)]]);
+        let counts: Vec<u64> = joined.iter().map(Slice::responses).collect();
+        assert_eq!((counts, joined[0].bytes, joined[0].latency.whole().max()), (vec![2, 1], 6, 70));
     }
 }

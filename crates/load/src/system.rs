@@ -1,8 +1,11 @@
 //! The few things asked of the operating system outside the loop: limits, CPU pinning, CPU time.
 
-use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use brisk_net::sys;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -30,8 +33,35 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("cannot pin to CPU {cpu}: {error}")))
 }
 
-/// CPU time of the calling thread in nanoseconds, by the scheduler's account; 0 when not known.
+/// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From here on SIGINT and SIGTERM set what [`interrupted`] says; a second one ends the process as usual. To be called
+/// before threads are started: they inherit what is blocked.
+pub fn catch_interrupts() -> io::Result<()> {
+    let signals = sys::signal_fd(&[libc::SIGINT, libc::SIGTERM])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        loop {
+            let mut fds = [PollFd::new(&signals, PollFlags::IN)];
+            if poll(&mut fds, None).is_ok() && sys::read_signal(signals.as_fd()).is_some() {
+                INTERRUPTED.store(true, Ordering::Relaxed);
+                break sys::unblock_signals();
+            }
+        }
+        // Whoever sends another one does not want to wait: this thread is there to be hit by it.
+        loop {
+            std::thread::park();
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether the user wants the end.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }

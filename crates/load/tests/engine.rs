@@ -72,7 +72,7 @@ fn server() -> (SocketAddr, Arc<AtomicUsize>) {
 fn plan(address: SocketAddr, paths: &[&str], connections: usize, stop: Stop) -> Plan {
     let urls: Vec<Url> =
         paths.iter().map(|path| Url::parse(&format!("http://{address}{path}")).unwrap()).collect();
-    Plan::new(sites(&urls, &RequestOptions::default()), connections, stop)
+    Plan::new(sites(&urls, &RequestOptions::default()).unwrap(), connections, stop)
 }
 
 fn errors(outcome: &Outcome) -> Vec<(ErrorKind, u64)> {
@@ -145,7 +145,7 @@ fn errors_are_counted_by_kind() {
 fn a_refused_connection_is_an_error_and_no_busy_loop() {
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outcome = engine::run(plan(refused, &["/"], 1, Stop::Requests(3))).unwrap();
-    assert_eq!(errors(&outcome), [(ErrorKind::Connect, 3)]);
+    assert_eq!(errors(&outcome), [(ErrorKind::Refused, 3)]);
     assert!(outcome.elapsed >= Duration::from_millis(20));
 }
 
@@ -153,7 +153,7 @@ fn a_refused_connection_is_an_error_and_no_busy_loop() {
 fn idle_connections_are_held_until_told() {
     let (address, accepted) = server();
     let (urls, options) = ([Url::parse(&format!("http://{address}/ok")).unwrap()], RequestOptions::default());
-    let run = engine::start(Plan::idle(sites(&urls, &options), 300)).unwrap();
+    let run = engine::start(Plan::idle(sites(&urls, &options).unwrap(), 300)).unwrap();
     assert!(run.wait_settled(Duration::from_secs(10)));
     thread::sleep(Duration::from_millis(100));
     assert_eq!(accepted.load(Ordering::Relaxed), 300);
@@ -190,7 +190,7 @@ fn unix_sockets() {
         }
     });
     let url = Url::parse(&format!("http://unix:{}:/ok", path.display())).unwrap();
-    let plan = Plan::new(sites(&[url], &RequestOptions::default()), 20, Stop::Requests(200));
+    let plan = Plan::new(sites(&[url], &RequestOptions::default()).unwrap(), 20, Stop::Requests(200));
     let outcome = engine::run(plan);
     std::fs::remove_file(&path).unwrap();
     let outcome = outcome.unwrap();
@@ -265,7 +265,7 @@ fn an_open_loop_sends_as_many_as_are_due() {
     let mut refused = plan(nobody, &["/"], 4, Stop::Requests(50));
     refused.rate = Some(Rate::constant(500.0));
     let outcome = engine::run(refused).unwrap();
-    assert_eq!((outcome.stats.responses(), outcome.stats.errors_of(ErrorKind::Connect)), (0, 50));
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors_of(ErrorKind::Refused)), (0, 50));
 }
 
 /// What is still waited for at the end counts as well.

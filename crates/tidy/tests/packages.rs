@@ -48,7 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-load", &["brisk-http", "brisk-net", "brisk-tls"]),
+    ("brisk-load", &["brisk-h2", "brisk-http", "brisk-net", "brisk-tls"]),
     (
         "brisk",
         &[

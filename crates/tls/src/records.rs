@@ -60,7 +60,7 @@ enum Form {
 
 /// The key of one direction.
 struct Key {
-    key: LessSafeKey,
+    aead: LessSafeKey,
     iv: [u8; NONCE_LEN],
     /// The number of the next record.
     number: u64,
@@ -81,7 +81,7 @@ impl Key {
         let key = UnboundKey::new(algorithm, key.as_ref()).map_err(unusable)?;
         let iv = iv.as_ref().try_into().map_err(|_| Error::Refused("unusable key"))?;
         let number_max = if is_gcm { GCM_RECORDS_MAX } else { u64::MAX - 1 };
-        Ok(Key { key: LessSafeKey::new(key), iv, number, number_max })
+        Ok(Key { aead: LessSafeKey::new(key), iv, number, number_max })
     }
 
     /// The nonce of the next record (RFC 8446 §5.3; the library makes those of TLS 1.2 alike).
@@ -181,10 +181,10 @@ impl Records {
         let (sealed, tail) = rest.split_at_mut(plain.len());
         let nonce = Nonce::assume_unique_for_key(nonce);
         let done = if self.form == Form::Tls13 {
-            key.key.seal_out_of_place_scatter(nonce, Aad::from(head), plain, sealed, inner, tail)
+            key.aead.seal_out_of_place_scatter(nonce, Aad::from(head), plain, sealed, inner, tail)
         } else {
             let aad = Aad::from(key.additional(kind, plain.len()));
-            key.key.seal_out_of_place_scatter(nonce, aad, plain, sealed, inner, tail)
+            key.aead.seal_out_of_place_scatter(nonce, aad, plain, sealed, inner, tail)
         };
         done.map_err(|_| refused())?;
         key.number += 1;
@@ -301,9 +301,9 @@ fn open<'a>(
         if head[0] != DATA {
             return Err(unexpected());
         }
-        key.key.open_in_place(nonce, Aad::from(head), body)
+        key.aead.open_in_place(nonce, Aad::from(head), body)
     } else {
-        key.key.open_in_place(nonce, Aad::from(key.additional(head[0], plain_len)), body)
+        key.aead.open_in_place(nonce, Aad::from(key.additional(head[0], plain_len)), body)
     };
     let text: &[u8] = opened.map_err(|_| bad_mac())?;
     key.number += 1;

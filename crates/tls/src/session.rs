@@ -327,7 +327,7 @@ impl Session {
         if let Some(agreed) = self.agreed() {
             return agreed.version;
         }
-        match self.common().and_then(|common| common.protocol_version()) {
+        match self.common().and_then(rustls::CommonState::protocol_version) {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
             Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => "",
@@ -339,7 +339,7 @@ impl Session {
         if let Some(agreed) = self.agreed() {
             return agreed.cipher;
         }
-        let suite = self.common().and_then(|common| common.negotiated_cipher_suite());
+        let suite = self.common().and_then(rustls::CommonState::negotiated_cipher_suite);
         suite.and_then(|suite| names::cipher(u16::from(suite.suite()))).unwrap_or_default()
     }
 
@@ -348,7 +348,7 @@ impl Session {
         if let Some(agreed) = self.agreed() {
             return agreed.group;
         }
-        let group = self.common().and_then(|common| common.negotiated_key_exchange_group());
+        let group = self.common().and_then(rustls::CommonState::negotiated_key_exchange_group);
         group.and_then(|group| names::group(u16::from(group.name()))).unwrap_or_default()
     }
 

@@ -1,57 +1,39 @@
-//! One open connection: requests out, responses in.
+//! One open connection: TLS's handshake, then HTTP/1.1 or HTTP/2.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-
-use super::secure::{Failed, Secure};
-use super::worker::Context;
+use super::context::{Context, Made, Ns};
+use super::h1::{Budget, H1};
+use super::h2::H2;
+use super::secure::Secure;
+use super::wire::{End, Read, Wire};
 use crate::plan::Tls;
-use crate::response::{ResponseError, ResponseReader};
-use crate::stats::{ErrorKind, Stats};
+use crate::stats::ErrorKind;
 
 /// Full reads in one turn before others get theirs.
 const READS_PER_TURN_MAX: usize = 16;
 
-/// A request that waits for its response.
+/// What is spoken.
 #[derive(Debug)]
-struct InFlight {
-    /// Index into the plan's flat list of targets.
-    target: usize,
-    /// When it was to be sent; in a closed loop that is when it was.
-    due: Instant,
-    sent: Instant,
-}
-
-impl InFlight {
-    #[inline]
-    fn answered(&self, status: u16, now: Instant, is_open_loop: bool, stats: &mut Stats) {
-        let latency = (now - self.due).as_nanos() as u64;
-        if is_open_loop {
-            stats.open_response(status, latency, (now - self.sent).as_nanos() as u64);
-        } else {
-            stats.response(status, latency);
-        }
-    }
+enum Talk {
+    /// TLS's handshake, since then.
+    Handshake(Ns),
+    H1(H1),
+    H2(Box<H2>),
 }
 
 /// An open connection.
 #[derive(Debug)]
 pub struct Open {
-    socket: OwnedFd,
+    wire: Wire,
+    talk: Talk,
     /// The site whose targets are asked for.
     site: usize,
-    /// Requests that this connection may still send, over all reconnects.
-    allowance: u64,
-    reader: ResponseReader,
-    in_flight: VecDeque<InFlight>,
-    /// Request bytes that the socket did not take yet.
-    unsent: Vec<u8>,
-    /// TLS, if the plan has it.
-    secure: Option<Box<Secure>>,
+    budget: Budget,
+    made: Made,
+    /// In a pause between two requests, until then.
+    pause: Option<Ns>,
     /// Whether it counts among the thread's opening connections: no response has come yet.
     opening: bool,
 }
@@ -63,55 +45,36 @@ pub enum Turn {
     Wait,
     /// There is more to read, but others have their turn first.
     More,
+    /// The user thinks, until then.
+    Pause(Ns),
     /// Nothing in flight and nothing left to send.
     Settled,
-    /// Nothing in flight; in an open loop, ready for the next request that is due.
+    /// In an open loop, ready for the next request that is due.
     Free,
     /// The connection is over; `early` says that it never answered.
-    Over { early: bool },
-}
-
-/// Why a connection ended.
-enum End {
-    /// The peer closed after a response.
-    Closed,
-    /// The requests in flight are lost.
-    Lost(ErrorKind),
-}
-
-impl From<ResponseError> for End {
-    fn from(error: ResponseError) -> Self {
-        Self::Lost(match error {
-            ResponseError::Truncated => ErrorKind::Truncated,
-            _ => ErrorKind::Protocol,
-        })
-    }
-}
-
-impl From<Failed> for End {
-    fn from(Failed: Failed) -> Self {
-        Self::Lost(ErrorKind::Protocol)
-    }
+    Over {
+        /// No response came on it.
+        early: bool,
+    },
 }
 
 impl Open {
     /// A connection that has just been made.
-    pub fn new(socket: OwnedFd, site: usize, allowance: u64) -> Self {
+    pub fn new(socket: OwnedFd, site: usize, allowance: u64, made: Made, ctx: &Context<'_>) -> Self {
         Self {
-            socket,
+            wire: Wire::new(socket),
+            talk: Talk::H1(H1::default()),
             site,
-            allowance,
-            reader: ResponseReader::default(),
-            in_flight: VecDeque::new(),
-            unsent: Vec::new(),
-            secure: None,
+            budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
+            made,
+            pause: None,
             opening: true,
         }
     }
 
     /// Requests that may still be sent, for the connection that follows this one.
     pub fn allowance(&self) -> u64 {
-        self.allowance
+        self.budget.allowance
     }
 
     /// It no longer counts as opening.
@@ -123,9 +86,13 @@ impl Open {
         }
     }
 
-    /// Whether a request was sent before `limit` and still waits.
-    pub fn overdue(&self, limit: Instant) -> bool {
-        self.in_flight.front().is_some_and(|oldest| oldest.sent < limit)
+    /// Whether something was begun before `limit` and is not done.
+    pub fn overdue(&self, limit: Ns) -> bool {
+        match &self.talk {
+            Talk::Handshake(begun) => *begun < limit,
+            Talk::H1(h1) => h1.in_flight.front().is_some_and(|oldest| oldest.sent < limit),
+            Talk::H2(h2) => h2.oldest().is_some_and(|oldest| oldest.sent < limit),
+        }
     }
 
     /// The requests in flight are lost.
@@ -135,48 +102,75 @@ impl Open {
 
     /// Sends the first requests, or begins a handshake.
     pub fn begin(&mut self, tls: Option<&Tls>, ctx: &mut Context<'_>) -> Turn {
-        if let Some(tls) = tls {
-            let hello = Secure::begin(tls).map(|(secure, hello)| {
-                self.secure = Some(secure);
-                hello
-            });
-            let sent = hello.map_err(End::from).and_then(|hello| self.send(&hello));
-            return match sent {
-                Ok(()) => Turn::Wait,
-                Err(end) => self.finish(end, ctx),
-            };
-        }
-        if ctx.is_open_loop() {
+        if ctx.is_open_loop {
             // It may be long until it is needed.
             self.opened(ctx);
         }
-        let sent = self.fill(Instant::now(), ctx);
-        self.conclude(sent, ctx)
+        let now = ctx.now();
+        let Some(tls) = tls else {
+            let sent = self.speak(now, ctx);
+            return self.conclude(sent, ctx);
+        };
+        self.talk = Talk::Handshake(now);
+        let begun = Secure::begin(tls).map_err(End::from);
+        match begun.and_then(|(secure, hello)| self.wire.start_tls(secure, &hello)) {
+            Ok(()) => Turn::Wait,
+            Err(end) => self.finish(end, ctx),
+        }
+    }
+
+    /// Requests may be sent from here on.
+    fn speak(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        if !ctx.is_h2() {
+            self.talk = Talk::H1(H1::default());
+            return self.fill(now, ctx);
+        }
+        let mut out = std::mem::take(&mut ctx.batch);
+        out.clear();
+        self.talk = Talk::H2(H2::new(&mut out));
+        let filled = self.fill_h2(now, &mut out, ctx);
+        ctx.batch = out;
+        filled
     }
 
     /// In an open loop: sends what waits, on a connection that is free.
-    pub fn serve(&mut self, now: Instant, ctx: &mut Context<'_>) -> Turn {
+    pub fn serve(&mut self, now: Ns, ctx: &mut Context<'_>) -> Turn {
         let sent = self.fill(now, ctx);
         self.conclude(sent, ctx)
     }
 
-    /// Whether nothing is in flight.
-    pub fn is_free(&self) -> bool {
-        self.in_flight.is_empty()
+    /// The pause that ends at `due` is over.
+    pub fn resume(&mut self, due: Ns, now: Ns, ctx: &mut Context<'_>) -> Turn {
+        if self.pause != Some(due) {
+            return Turn::Wait;
+        }
+        self.pause = None;
+        let sent = self.fill(now, ctx);
+        self.conclude(sent, ctx)
+    }
+
+    /// In an open loop: whether it can take a request now.
+    pub fn is_free(&self, ctx: &Context<'_>) -> bool {
+        match &self.talk {
+            Talk::Handshake(_) => false,
+            Talk::H1(h1) => h1.in_flight.is_empty(),
+            Talk::H2(h2) => h2.is_free(ctx.depth()),
+        }
     }
 
     /// Requests that still wait for a response.
     pub fn in_flight(&self) -> u64 {
-        self.in_flight.len() as u64
+        match &self.talk {
+            Talk::Handshake(_) => 0,
+            Talk::H1(h1) => h1.in_flight.len() as u64,
+            Talk::H2(h2) => h2.in_flight() as u64,
+        }
     }
 
     /// Takes a turn after an event; `hung_up` says that the peer's end is in sight.
     pub fn ready(&mut self, writable: bool, hung_up: bool, ctx: &mut Context<'_>) -> Turn {
-        if writable && !self.unsent.is_empty() {
-            let unsent = std::mem::take(&mut self.unsent);
-            if let Err(end) = self.send(&unsent) {
-                return self.finish(end, ctx);
-            }
+        if writable && let Err(end) = self.writable(ctx) {
+            return self.finish(end, ctx);
         }
         for _ in 0..READS_PER_TURN_MAX {
             match self.read_once(ctx) {
@@ -190,203 +184,264 @@ impl Open {
         Turn::More
     }
 
+    fn writable(&mut self, ctx: &mut Context<'_>) -> Result<(), End> {
+        if self.wire.is_full() {
+            self.wire.writable()?;
+        }
+        match &mut self.talk {
+            Talk::Handshake(_) => Ok(()),
+            Talk::H1(h1) => h1.push(&mut self.wire, ctx),
+            Talk::H2(h2) if h2.has_uploads() => {
+                let mut out = std::mem::take(&mut ctx.batch);
+                out.clear();
+                let sent = push_all(h2, &mut self.wire, &mut out, ctx);
+                ctx.batch = out;
+                sent
+            }
+            Talk::H2(_) => Ok(()),
+        }
+    }
+
     /// One read, the responses in it, and the requests that follow them. `None`: nothing there.
     #[inline]
     fn read_once(&mut self, ctx: &mut Context<'_>) -> Result<Option<usize>, End> {
-        let count = match recv(&self.socket, &mut *ctx.buffer, RecvFlags::empty()) {
-            Ok((0, _)) => return Err(self.peer_closed(ctx)),
-            Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(_) => return Err(End::Lost(ErrorKind::Read)),
+        let count = match self.wire.read(&mut ctx.buffer)? {
+            Read::Some(count) => count,
+            Read::None => return Ok(None),
+            Read::Closed => return Err(self.peer_closed(ctx)),
         };
-        let now = Instant::now();
+        let now = ctx.now();
         ctx.stats.bytes += count as u64;
         ctx.bytes += count as u64;
-        let mut plain = std::mem::take(&mut ctx.plain);
-        if self.secure.is_some() {
-            self.open_records(count, &mut plain, now, ctx)?;
-        }
-        let result = self.responses(count, &plain, now, ctx);
-        ctx.plain = plain;
+        // Taken out, so that what is read can be worked on with the rest of the context.
+        let mut buffer = std::mem::take(&mut ctx.buffer);
+        let result = if self.wire.secure().is_some() {
+            self.open_records(&mut buffer[..count], now, ctx)
+        } else {
+            self.take(&buffer[..count], now, ctx)
+        };
+        ctx.buffer = buffer;
         result.map(|()| Some(count))
     }
 
-    /// Opens the records just read, answers what the protocol wants, and sends the first requests after the handshake.
-    fn open_records(
-        &mut self,
-        count: usize,
-        plain: &mut Vec<u8>,
-        now: Instant,
-        ctx: &mut Context<'_>,
-    ) -> Result<(), End> {
-        let Some(secure) = &mut self.secure else { return Ok(()) };
-        plain.clear();
-        let was_established = secure.is_established();
+    /// Opens the records just read, answers what the protocol wants, and speaks once the handshake is done.
+    fn open_records(&mut self, bytes: &mut [u8], now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        let Some(secure) = self.wire.secure() else { return Ok(()) };
         let mut out = std::mem::take(&mut ctx.sealed);
+        let mut plain = std::mem::take(&mut ctx.plain);
         out.clear();
-        let opened = secure.receive(&mut ctx.buffer[..count], plain, &mut out);
-        let begins = secure.is_established() && !was_established;
-        let sent = if out.is_empty() { Ok(()) } else { self.send(&out) };
+        plain.clear();
+        let opened = secure.receive(bytes, &mut plain, &mut out);
+        let is_established = secure.is_established();
+        let (resumed, is_h2) = (secure.is_resumed(), secure.speaks_h2());
+        let sent = if out.is_empty() { Ok(()) } else { self.wire.put(&out) };
         ctx.sealed = out;
-        opened.map_err(End::from).and(sent)?;
-        if begins { self.fill(now, ctx) } else { Ok(()) }
+        let result = opened.map_err(End::from).and(sent);
+        let result = result.and_then(|()| match self.talk {
+            Talk::Handshake(_) if !is_established => Ok(()),
+            // The server does not offer what the plan is about.
+            Talk::Handshake(_) if ctx.is_h2() && !is_h2 => Err(End::Lost(ErrorKind::Tls)),
+            Talk::Handshake(begun) => {
+                self.made.tls_ns = now - begun;
+                ctx.stats.handshake.record(now - begun);
+                ctx.stats.resumed += u64::from(resumed);
+                self.speak(now, ctx)
+            }
+            _ => Ok(()),
+        });
+        let result =
+            result.and_then(|()| if plain.is_empty() { Ok(()) } else { self.take(&plain, now, ctx) });
+        ctx.plain = plain;
+        result
     }
 
     /// The responses in what was read, and the requests that follow them.
     #[inline]
-    fn responses(
+    fn take(&mut self, input: &[u8], now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        match &mut self.talk {
+            Talk::Handshake(_) => Err(End::Lost(ErrorKind::Protocol)),
+            Talk::H1(h1) => {
+                if !h1.receive(input, now, &mut self.made, &self.budget, ctx)? {
+                    return Ok(());
+                }
+                self.opened(ctx);
+                self.next(now, ctx)
+            }
+            Talk::H2(_) => {
+                let mut out = std::mem::take(&mut ctx.batch);
+                out.clear();
+                let result = self.take_h2(input, now, &mut out, ctx);
+                ctx.batch = out;
+                result
+            }
+        }
+    }
+
+    fn take_h2(
         &mut self,
-        count: usize,
-        plain: &[u8],
-        now: Instant,
+        input: &[u8],
+        now: Ns,
+        out: &mut Vec<u8>,
         ctx: &mut Context<'_>,
     ) -> Result<(), End> {
-        let is_open_loop = ctx.is_open_loop();
-        let mut input = if self.secure.is_some() { plain } else { &ctx.buffer[..count] };
-        let mut answered = false;
-        while !input.is_empty() {
-            let Some(waiting) = self.in_flight.front() else {
-                // Bytes that nobody asked for.
-                return Err(End::Lost(ErrorKind::Protocol));
-            };
-            let is_head = ctx.targets[waiting.target].is_head;
-            let Some(head) = self.reader.read(&mut input, is_head, &mut ctx.caches[waiting.target])? else {
-                break;
-            };
-            waiting.answered(head.status, now, is_open_loop, &mut ctx.stats);
-            ctx.responses += 1;
-            self.in_flight.pop_front();
-            answered = true;
-            if head.close {
-                return Err(End::Closed);
-            }
-        }
-        if answered {
-            self.opened(ctx);
-            self.fill(now, ctx)?;
-        }
-        Ok(())
-    }
-
-    /// Sends as many requests as the pipeline depth and the allowances leave room for.
-    #[inline]
-    fn fill(&mut self, now: Instant, ctx: &mut Context<'_>) -> Result<(), End> {
-        if ctx.is_open_loop() {
-            return self.fill_open(now, ctx);
-        }
-        let room = (ctx.pipeline - self.in_flight.len()) as u64;
-        let count = room.min(self.allowance).min(ctx.allowance);
-        if count == 0 {
-            return Ok(());
-        }
-        self.allowance -= count;
-        ctx.allowance -= count;
-        if count == 1 {
-            let target = ctx.next_target(self.site);
-            self.in_flight.push_back(InFlight { target, due: now, sent: now });
-            let request = &ctx.targets[target].request;
-            return match self.secure {
-                None => self.send(request),
-                Some(_) => self.seal(request, &mut ctx.sealed),
-            };
-        }
-        let mut batch = std::mem::take(&mut ctx.batch);
-        batch.clear();
-        for _ in 0..count {
-            let target = ctx.next_target(self.site);
-            self.in_flight.push_back(InFlight { target, due: now, sent: now });
-            batch.extend_from_slice(&ctx.targets[target].request);
-        }
-        let sent = match self.secure {
-            None => self.send(&batch),
-            Some(_) => self.seal(&batch, &mut ctx.sealed),
+        let Talk::H2(h2) = &mut self.talk else { return Ok(()) };
+        let received = h2.receive(input, now, &mut self.made, out, ctx);
+        let Ok(answered) = received else {
+            // The last words; whether they arrive is of no importance.
+            let _ = self.wire.send(out, &mut ctx.sealed);
+            return received.map(drop);
         };
-        ctx.batch = batch;
-        sent
+        if !answered {
+            return push_all(h2, &mut self.wire, out, ctx);
+        }
+        let is_used_up = self.budget.here == 0 && h2.in_flight() == 0;
+        self.opened(ctx);
+        if is_used_up {
+            return Err(End::Closed { by_peer: false });
+        }
+        if ctx.plan.think.is_some() {
+            self.next(now, ctx)?;
+        }
+        self.fill_h2(now, out, ctx)
     }
 
-    fn seal(&mut self, bytes: &[u8], room: &mut Vec<u8>) -> Result<(), End> {
-        let Some(secure) = &mut self.secure else { return Ok(()) };
-        room.clear();
-        secure.seal(bytes, room)?;
-        self.send(room)
-    }
-
-    /// Sends the request that has waited longest, if this connection is free and there is one.
-    fn fill_open(&mut self, now: Instant, ctx: &mut Context<'_>) -> Result<(), End> {
-        if !self.in_flight.is_empty() {
+    /// After a response: the next request, or a pause before it.
+    #[inline]
+    fn next(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        if let Some(think) = ctx.plan.think {
+            if self.pause.is_none() {
+                let pause = think.draw(&mut ctx.rng).max(Duration::from_nanos(1));
+                self.pause = Some(now + pause.as_nanos() as u64);
+            }
             return Ok(());
         }
-        let Some(due) = ctx.waiting.pop_front() else { return Ok(()) };
-        let target = ctx.next_target(self.site);
-        self.in_flight.push_back(InFlight { target, due, sent: now });
-        let request = &ctx.targets[target].request;
-        match self.secure {
-            None => self.send(request),
-            Some(_) => self.seal(request, &mut ctx.sealed),
-        }
+        self.fill(now, ctx)
     }
 
-    /// Sends bytes, or keeps what the socket does not take.
+    /// Sends as many requests as depth and budgets leave room for.
     #[inline]
-    fn send(&mut self, mut bytes: &[u8]) -> Result<(), End> {
-        if self.unsent.is_empty() {
-            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
-                Ok(count) if count == bytes.len() => return Ok(()),
-                Ok(count) => bytes = &bytes[count..],
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return Err(End::Lost(ErrorKind::Write)),
+    fn fill(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        match &mut self.talk {
+            Talk::Handshake(_) => Ok(()),
+            Talk::H1(h1) if !ctx.is_open_loop => {
+                h1.fill(&mut self.wire, self.site, now, &mut self.budget, ctx)
+            }
+            Talk::H1(h1) => {
+                if !h1.in_flight.is_empty() {
+                    return Ok(());
+                }
+                let Some(due) = ctx.waiting.pop_front() else { return Ok(()) };
+                self.budget.here = self.budget.here.saturating_sub(1);
+                h1.send(&mut self.wire, self.site, due, now, ctx)
+            }
+            Talk::H2(_) => {
+                let mut out = std::mem::take(&mut ctx.batch);
+                out.clear();
+                let result = self.fill_h2(now, &mut out, ctx);
+                ctx.batch = out;
+                result
             }
         }
-        self.unsent.extend_from_slice(bytes);
-        Ok(())
     }
 
-    /// The peer has closed: that may end a response, follow one, or break one off.
-    fn peer_closed(&mut self, ctx: &mut Context<'_>) -> End {
-        match std::mem::take(&mut self.reader).end() {
-            Ok(Some(head)) => {
-                if let Some(waiting) = self.in_flight.pop_front() {
-                    waiting.answered(head.status, Instant::now(), ctx.is_open_loop(), &mut ctx.stats);
-                    ctx.responses += 1;
-                }
-                End::Closed
+    /// The same for HTTP/2, behind what is in `out` already.
+    fn fill_h2(&mut self, now: Ns, out: &mut Vec<u8>, ctx: &mut Context<'_>) -> Result<(), End> {
+        let Talk::H2(h2) = &mut self.talk else { return Ok(()) };
+        if ctx.is_open_loop {
+            while self.budget.here > 0 && h2.is_free(ctx.depth()) {
+                let Some(due) = ctx.waiting.pop_front() else { break };
+                self.budget.here -= 1;
+                h2.send(self.site, due, now, out, ctx);
             }
-            Ok(None) if self.in_flight.is_empty() => End::Closed,
-            Ok(None) => End::Lost(ErrorKind::Closed),
-            Err(error) => error.into(),
+        } else if self.pause.is_none() {
+            h2.fill(self.site, now, &mut self.budget, out, ctx);
+        }
+        push_all(h2, &mut self.wire, out, ctx)
+    }
+
+    /// The peer has closed.
+    fn peer_closed(&mut self, ctx: &mut Context<'_>) -> End {
+        match &mut self.talk {
+            Talk::Handshake(_) => End::Lost(ErrorKind::Tls),
+            Talk::H1(h1) => h1.closed(&mut self.made, ctx),
+            Talk::H2(h2) if h2.in_flight() == 0 => End::Closed { by_peer: true },
+            Talk::H2(_) => End::Lost(ErrorKind::Closed),
         }
     }
 
     fn conclude(&mut self, result: Result<(), End>, ctx: &mut Context<'_>) -> Turn {
-        match result {
-            Err(end) => self.finish(end, ctx),
-            Ok(()) if self.secure.as_ref().is_some_and(|secure| !secure.is_established()) => Turn::Wait,
-            Ok(()) if self.in_flight.is_empty() && ctx.is_open_loop() => Turn::Free,
-            Ok(()) if self.in_flight.is_empty() => Turn::Settled,
-            Ok(()) => Turn::Wait,
+        if let Err(end) = result {
+            return self.finish(end, ctx);
         }
+        if let Some(until) = self.pause {
+            return Turn::Pause(until);
+        }
+        let is_idle = match &self.talk {
+            Talk::Handshake(_) => return Turn::Wait,
+            Talk::H1(h1) => h1.in_flight.is_empty(),
+            Talk::H2(h2) => h2.in_flight() == 0,
+        };
+        if ctx.is_open_loop {
+            return if self.is_free(ctx) { Turn::Free } else { Turn::Wait };
+        }
+        if is_idle { Turn::Settled } else { Turn::Wait }
     }
 
     /// Counts the end. Requests that were pipelined behind a closing response get another chance.
     fn finish(&mut self, end: End, ctx: &mut Context<'_>) -> Turn {
-        let lost = self.in_flight.len() as u64;
-        self.in_flight.clear();
+        let now = ctx.now();
+        let is_handshake = matches!(self.talk, Talk::Handshake(_));
+        let lost: Vec<_> = match &mut self.talk {
+            Talk::Handshake(_) => Vec::new(),
+            Talk::H1(h1) => std::mem::take(&mut h1.in_flight).into(),
+            Talk::H2(h2) => h2.take_in_flight().collect(),
+        };
+        self.pause = None;
         // A connection that was answered once and closed was not refused: the next is opened at once.
         let early = self.opening && matches!(end, End::Lost(_));
         match end {
-            End::Closed if ctx.is_open_loop() => ctx.stats.closes += 1,
-            End::Closed => {
-                ctx.stats.closes += 1;
-                self.allowance += lost;
-                ctx.allowance += lost;
+            End::Closed { by_peer } => {
+                ctx.stats.closes += u64::from(by_peer);
+                if ctx.is_open_loop {
+                    // They were due and are not forgotten: they wait for another connection.
+                    lost.iter().rev().for_each(|request| ctx.waiting.push_front(request.due));
+                } else {
+                    self.budget.allowance = self.budget.allowance.saturating_add(lost.len() as u64);
+                    ctx.allowance = ctx.allowance.saturating_add(lost.len() as u64);
+                }
             }
             End::Lost(kind) => {
-                ctx.stats.error(kind, lost.max(1));
-                ctx.errors += lost.max(1);
+                lost.iter().for_each(|request| ctx.failed(request, kind, now, &mut self.made));
+                if lost.is_empty() {
+                    ctx.failures(kind, 1);
+                    // With a bounded number of requests, one that cannot be sent is one that failed.
+                    if is_handshake {
+                        self.budget.take(1, ctx);
+                        if ctx.is_open_loop {
+                            ctx.waiting.pop_front();
+                        }
+                    }
+                }
             }
         }
         self.opened(ctx);
         Turn::Over { early }
+    }
+}
+
+/// Sends what is in `out`, and bodies as far as they may go.
+fn push_all(h2: &mut H2, wire: &mut Wire, out: &mut Vec<u8>, ctx: &mut Context<'_>) -> Result<(), End> {
+    loop {
+        if h2.has_uploads() {
+            h2.push(wire, out, ctx);
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        wire.send(out, &mut ctx.sealed)?;
+        out.clear();
+        if !h2.has_uploads() {
+            return Ok(());
+        }
     }
 }

@@ -8,7 +8,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use crate::plan::Endpoint;
+use crate::plan::{Endpoint, Plan};
 
 /// Connections per source address: well below the kernel's default of 28,232 ephemeral ports.
 const CONNECTIONS_PER_SOURCE: usize = 20_000;
@@ -21,14 +21,15 @@ pub enum Dialled {
     Connecting(OwnedFd),
 }
 
-/// Opens a connection to `endpoint`; `index` counts connections over all threads.
-pub fn dial(endpoint: &Endpoint, index: usize) -> Result<Dialled, Errno> {
+/// Opens a connection to `endpoint`, with the plan's buffers; `index` counts connections over all threads.
+pub fn dial(plan: &Plan, endpoint: &Endpoint, index: usize) -> Result<Dialled, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match endpoint {
         Endpoint::Tcp(address) => {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
+            set_buffers(&socket, plan)?;
             if address.ip().is_loopback() {
                 // There is no congestion to control: take the cheapest way to do it, if allowed.
                 let _ = sockopt::set_tcp_congestion(&socket, "reno");
@@ -41,10 +42,21 @@ pub fn dial(endpoint: &Endpoint, index: usize) -> Result<Dialled, Errno> {
         }
         Endpoint::Unix(path) => {
             let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            set_buffers(&socket, plan)?;
             let result = connect(&socket, &SocketAddrUnix::new(path)?);
             finish(socket, result)
         }
     }
+}
+
+fn set_buffers(socket: &OwnedFd, plan: &Plan) -> Result<(), Errno> {
+    if let Some(bytes) = plan.send_buffer {
+        sockopt::set_socket_send_buffer_size(socket, bytes)?;
+    }
+    if let Some(bytes) = plan.recv_buffer {
+        sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+    }
+    Ok(())
 }
 
 fn finish(socket: OwnedFd, result: Result<(), Errno>) -> Result<Dialled, Errno> {

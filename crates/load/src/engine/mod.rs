@@ -3,20 +3,25 @@
 //! A thread shares nothing with the others but the plan, the stop flag and its progress counters.
 
 mod conn;
+mod context;
+mod course;
 mod dial;
+mod h1;
+mod h2;
 mod secure;
+mod wire;
 mod worker;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::plan::Plan;
-use crate::stats::Stats;
+use crate::stats::{Record, Slice, Stats, join_slices};
 use crate::system;
-use worker::{Share, Worker};
+use worker::{Share, Work, Worker};
 
 /// What a run has done so far; readable while it runs, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,15 +51,19 @@ struct Counters {
 struct Shared {
     plan: Plan,
     stop: AtomicBool,
+    /// When the run began: moments count from here.
+    origin: Instant,
     counters: Vec<Counters>,
+    /// Each thread's finished slices.
+    slices: Vec<Mutex<Vec<Slice>>>,
 }
 
 /// A run under way. Dropping it stops the threads and waits for them.
 #[derive(Debug)]
 pub struct Run {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<io::Result<Stats>>>,
-    started: Instant,
+    threads: Vec<JoinHandle<io::Result<Work>>>,
+    started_at: SystemTime,
 }
 
 /// What came of a run.
@@ -64,22 +73,30 @@ pub struct Outcome {
     pub stats: Stats,
     /// How long the counted part took, by the clock.
     pub elapsed: Duration,
+    /// When the run began, warm-up included.
+    pub started_at: SystemTime,
+    /// Its course, warm-up included, if the plan wants it.
+    pub series: Vec<Slice>,
+    /// The raw log of the counted part, if the plan wants it, in the order in which requests ended.
+    pub records: Vec<Record>,
+    /// Requests that found no room in it.
+    pub records_dropped: u64,
+    /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
+    pub heads: Vec<Vec<u8>>,
 }
 
 /// Starts a plan's threads.
 pub fn start(plan: Plan) -> io::Result<Run> {
-    let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()));
-    if plan.sites.is_empty() || plan.sites.iter().any(|site| site.targets.is_empty()) {
-        return invalid("a plan needs at least one target per site");
-    }
-    if plan.connections == 0 || plan.threads == 0 || plan.pipeline == 0 || plan.opening_max == 0 {
-        return invalid("connections, threads, pipeline depth and opening limit start at one");
+    if let Some(why) = plan.fault() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     system::raise_open_files(plan.connections as u64 + 256)?;
     let threads = plan.threads.min(plan.connections);
     let counters = (0..threads).map(|_| Counters::default()).collect();
-    let shared = Arc::new(Shared { plan, stop: AtomicBool::new(false), counters });
-    let mut run = Run { shared: Arc::clone(&shared), threads: Vec::new(), started: Instant::now() };
+    let slices = (0..threads).map(|_| Mutex::default()).collect();
+    let (origin, started_at) = (Instant::now(), SystemTime::now());
+    let shared = Arc::new(Shared { plan, stop: AtomicBool::new(false), origin, counters, slices });
+    let mut run = Run { shared: Arc::clone(&shared), threads: Vec::new(), started_at };
     for index in 0..threads {
         let shared = Arc::clone(&shared);
         let work = move || Worker::new(&shared, Share { index, of: threads })?.run();
@@ -121,22 +138,65 @@ impl Run {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
+    /// How long it has been under way, warm-up included.
+    pub fn elapsed(&self) -> Duration {
+        self.shared.origin.elapsed()
+    }
+
+    /// Whether all threads have come to their end.
+    pub fn is_over(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// The slices that all threads have finished, if the plan wants a series.
+    pub fn slices(&self) -> Vec<Slice> {
+        let lock = |slices: &Mutex<Vec<Slice>>| slices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let threads: Vec<Vec<Slice>> = self.shared.slices.iter().map(lock).collect();
+        let whole = threads.iter().map(Vec::len).min().unwrap_or(0);
+        join_slices(threads.into_iter().map(|mut slices| {
+            slices.truncate(whole);
+            slices
+        }))
+    }
+
     /// Waits for the end and sums up.
     pub fn join(mut self) -> io::Result<Outcome> {
-        let mut stats = Stats::default();
+        let mut sum = Work::default();
         let mut failure = None;
         for thread in self.threads.drain(..) {
             match thread.join() {
-                Ok(Ok(more)) => stats.merge(&more),
+                Ok(Ok(mut more)) => {
+                    sum.stats.merge(&more.stats);
+                    sum.records.append(&mut more.records);
+                    sum.records_dropped += more.records_dropped;
+                    sum.heads.resize_with(more.heads.len(), Vec::new);
+                    for (have, new) in sum.heads.iter_mut().zip(more.heads) {
+                        if have.is_empty() {
+                            *have = new;
+                        }
+                    }
+                }
                 Ok(Err(error)) => failure = Some(error),
                 Err(_) => failure = Some(io::Error::other("a load thread panicked")),
             }
         }
-        let elapsed = self.started.elapsed().saturating_sub(self.shared.plan.warmup);
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(Outcome { stats, elapsed }),
+        let elapsed = self.elapsed().saturating_sub(self.shared.plan.warmup);
+        if let Some(error) = failure {
+            return Err(error);
         }
+        let take = |slices: &Mutex<Vec<Slice>>| {
+            std::mem::take(&mut *slices.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        sum.records.sort_by_key(|record| record.done_ns);
+        Ok(Outcome {
+            stats: sum.stats,
+            elapsed,
+            started_at: self.started_at,
+            series: join_slices(self.shared.slices.iter().map(take)),
+            records: sum.records,
+            records_dropped: sum.records_dropped,
+            heads: sum.heads,
+        })
     }
 }
 

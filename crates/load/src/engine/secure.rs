@@ -33,6 +33,16 @@ impl Secure {
         self.session.is_established()
     }
 
+    /// Whether a session was resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.session.is_resumed()
+    }
+
+    /// Whether the server has agreed to speak HTTP/2 (RFC 7301).
+    pub fn speaks_h2(&self) -> bool {
+        self.session.alpn() == Some(b"h2")
+    }
+
     /// Opens records; what the protocol answers is put into `out`.
     pub fn receive(
         &mut self,

@@ -1,11 +1,12 @@
 //! One thread's loop: its slots, their events, its share of the plan.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -13,26 +14,24 @@ use rustix::net::sockopt;
 
 use super::Shared;
 use super::conn::{Open, Turn};
+use super::context::{Context, Made, Ns};
+use super::course::Course;
 use super::dial::{Dialled, dial};
 use crate::arrivals::Arrivals;
-use crate::plan::{Order, Plan, Stop, Target};
-use crate::response::HeadCache;
-use crate::rng::Rng;
-use crate::stats::{ErrorKind, Stats};
+use crate::plan::Stop;
+use crate::stats::{ErrorKind, Record, Stats};
 use crate::system;
 
 /// Events taken per wake-up.
 const EVENTS_MAX: usize = 512;
-/// The read buffer, shared by a thread's connections.
-const BUFFER_BYTES: usize = 128 * 1024;
 /// How often a loop without events looks at the stop flag.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Ns = 20_000_000;
 /// How often connections are checked for overdue responses.
-const OVERDUE_TICK: Duration = Duration::from_millis(250);
+const OVERDUE_TICK: Ns = 250_000_000;
 /// Requests of an open loop that wait for a connection, per thread; beyond it they count as not sent at once.
 const WAITING_MAX: usize = 1 << 20;
 /// How long to wait after a connection could not be made.
-const RETRY_DELAY: Duration = Duration::from_millis(10);
+const RETRY_DELAY: Ns = 10_000_000;
 
 /// Which thread of how many.
 #[derive(Debug, Clone, Copy)]
@@ -45,110 +44,8 @@ pub struct Share {
 
 impl Share {
     /// This thread's part of `total`, so that all parts add up to it.
-    fn part(self, total: u64) -> u64 {
+    pub fn part(self, total: u64) -> u64 {
         total / self.of as u64 + u64::from((self.index as u64) < total % self.of as u64)
-    }
-}
-
-/// What a connection borrows from its thread while it has its turn.
-pub struct Context<'a> {
-    /// All targets, site after site.
-    pub targets: Vec<&'a Target>,
-    /// The last head seen on each target.
-    pub caches: Vec<HeadCache>,
-    /// The read buffer.
-    pub buffer: Box<[u8]>,
-    /// Responses as they come out of records.
-    pub plain: Vec<u8>,
-    /// Room to seal requests in.
-    pub sealed: Vec<u8>,
-    /// Room to put pipelined requests together.
-    pub batch: Vec<u8>,
-    /// The counted part.
-    pub stats: Stats,
-    /// Responses since the start.
-    pub responses: u64,
-    /// Bytes since the start.
-    pub bytes: u64,
-    /// Errors since the start.
-    pub errors: u64,
-    /// Connections between connect and first response.
-    pub opening: usize,
-    /// Requests that this thread may still send.
-    pub allowance: u64,
-    /// Requests in flight per connection.
-    pub pipeline: usize,
-    /// In an open loop, when the requests were due that wait for a connection; the first has waited longest.
-    pub waiting: VecDeque<Instant>,
-    arrivals: Option<Arrivals>,
-    order: Order,
-    picks: Vec<Pick>,
-    rng: Rng,
-}
-
-/// Where a site's targets lie in the flat list, and which is next.
-struct Pick {
-    first: usize,
-    count: usize,
-    next: usize,
-}
-
-impl<'a> Context<'a> {
-    fn new(plan: &'a Plan, share: Share) -> Self {
-        let mut picks = Vec::new();
-        let mut first = 0;
-        for site in &plan.sites {
-            let count = site.targets.len();
-            // Threads start at different targets, as far as there are any.
-            picks.push(Pick { first, count, next: share.index * count / share.of });
-            first += count;
-        }
-        Self {
-            targets: plan.sites.iter().flat_map(|site| &site.targets).collect(),
-            caches: (0..first).map(|_| HeadCache::default()).collect(),
-            buffer: vec![0; BUFFER_BYTES].into(),
-            plain: Vec::new(),
-            sealed: Vec::new(),
-            batch: Vec::new(),
-            stats: Stats::default(),
-            responses: 0,
-            bytes: 0,
-            errors: 0,
-            opening: 0,
-            allowance: match plan.stop {
-                Stop::Requests(total) => share.part(total),
-                _ => u64::MAX,
-            },
-            pipeline: plan.pipeline,
-            waiting: VecDeque::new(),
-            arrivals: plan.rate.map(|rate| Arrivals::new(rate, share.index, share.of)),
-            order: plan.order,
-            picks,
-            rng: Rng::new(share.index as u64),
-        }
-    }
-
-    /// Whether requests come when they are due, and not when others were answered.
-    #[inline]
-    pub fn is_open_loop(&self) -> bool {
-        self.arrivals.is_some()
-    }
-
-    /// The next target of a site, as an index into [`Self::targets`].
-    #[inline]
-    pub fn next_target(&mut self, site: usize) -> usize {
-        let pick = &mut self.picks[site];
-        if pick.count == 1 {
-            return pick.first;
-        }
-        match self.order {
-            Order::RoundRobin => {
-                let target = pick.first + pick.next;
-                pick.next = (pick.next + 1) % pick.count;
-                target
-            }
-            Order::Random => pick.first + self.rng.below(pick.count),
-        }
     }
 }
 
@@ -157,7 +54,7 @@ enum Slot {
     /// No connection; so many requests left to send on the next.
     Down(u64),
     /// A connect is under way.
-    Connecting(OwnedFd, u64),
+    Connecting { socket: OwnedFd, allowance: u64, begun: Ns },
     /// A connection at work.
     Open(Open),
     /// Nothing left to do; the connection is kept if the plan says so.
@@ -173,20 +70,42 @@ impl Slot {
     }
 }
 
+/// What a thread has to show in the end.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// The counted part.
+    pub stats: Stats,
+    /// The raw log.
+    pub records: Vec<Record>,
+    /// Requests that found no room in it.
+    pub records_dropped: u64,
+    /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
+    pub heads: Vec<Vec<u8>>,
+}
+
 /// One thread of a run.
 pub struct Worker<'a> {
     shared: &'a Shared,
     share: Share,
     epoll: OwnedFd,
     slots: Vec<Slot>,
-    /// Slots to connect.
+    /// Slots that have not been connected yet begin here.
+    fresh: usize,
+    /// When they are to be, if the plan says so.
+    dials: Option<Arrivals>,
+    /// Slots to connect again.
     down: Vec<usize>,
     /// Slots that had more to read than one turn allows.
     again: Vec<usize>,
-    /// In an open loop, slots whose connection had nothing in flight when they were put here; the last one first.
+    /// In an open loop, slots whose connection could take a request when they were put here; the last one first.
     free: Vec<usize>,
-    retry_at: Option<Instant>,
+    /// Whether a slot stands there.
+    is_listed: Vec<bool>,
+    /// Pauses, the first to end first.
+    pauses: BinaryHeap<Reverse<(Ns, usize)>>,
+    retry_at: Option<Ns>,
     settled: u64,
+    arrivals: Option<Arrivals>,
     ctx: Context<'a>,
 }
 
@@ -202,78 +121,91 @@ impl<'a> Worker<'a> {
             Stop::RequestsPerConnection(count) => count,
             _ => u64::MAX,
         };
+        let arrivals = |rate| Arrivals::new(rate, share.index, share.of);
         Ok(Self {
             shared,
             share,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             slots: (0..slots).map(|_| Slot::Down(allowance)).collect(),
-            down: (0..slots).rev().collect(),
+            fresh: 0,
+            dials: plan.dial_rate.map(arrivals),
+            down: Vec::new(),
             again: Vec::new(),
             free: Vec::new(),
+            is_listed: vec![false; slots],
+            pauses: BinaryHeap::new(),
             retry_at: None,
             settled: 0,
-            ctx: Context::new(plan, share),
+            arrivals: plan.rate.map(arrivals),
+            ctx: Context::new(plan, share, shared.origin),
         })
     }
 
     /// Works until the plan's end.
-    pub fn run(mut self) -> io::Result<Stats> {
+    pub fn run(mut self) -> io::Result<Work> {
         let plan = &self.shared.plan;
-        let started = Instant::now();
-        let count_from = started + plan.warmup;
+        let count_from = plan.warmup.as_nanos() as Ns;
         let end = match plan.stop {
-            Stop::After(duration) => Some(count_from + duration),
+            Stop::After(duration) => Some(count_from + duration.as_nanos() as Ns),
             _ => None,
         };
-        let mut warm = plan.warmup > Duration::ZERO;
-        let mut cpu_before = system::thread_cpu_ns();
-        let mut overdue_at = started + OVERDUE_TICK;
+        let mut course = Course::new(plan, &self.shared.slices[self.share.index]);
+        let mut overdue_at = OVERDUE_TICK;
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         loop {
-            let now = Instant::now();
-            if warm && now >= count_from {
-                warm = false;
-                self.ctx.stats = Stats::default();
-                cpu_before = system::thread_cpu_ns();
-            }
+            let now = self.ctx.now();
+            course.tick(now, &mut self.ctx);
             if end.is_some_and(|end| now >= end) || self.shared.stop.load(Ordering::Relaxed) || self.done() {
                 break;
             }
-            let mut wait = TICK;
-            if self.ctx.is_open_loop() {
-                let next = self.arrive(started, now);
+            let mut wait = self.until_next(now);
+            if self.ctx.is_open_loop {
+                let next = self.arrive(now);
                 self.dispatch(now);
-                wait = wait.min(next.saturating_duration_since(Instant::now()));
+                wait = wait.min(next.saturating_sub(self.ctx.now()));
             }
             if now >= overdue_at {
                 overdue_at = now + OVERDUE_TICK;
                 self.drop_overdue(now);
             }
+            self.resume(now);
             self.connect_some(now);
             if !self.again.is_empty() {
-                wait = Duration::ZERO;
+                wait = 0;
             }
             self.turns(&mut events, wait)?;
             self.publish();
         }
-        if self.ctx.is_open_loop() {
+        if self.ctx.is_open_loop {
             self.drain(&mut events)?;
         }
-        self.ctx.stats.generator_cpu_ns = system::thread_cpu_ns().saturating_sub(cpu_before);
+        let now = self.ctx.now();
+        let stats = course.end(now, &mut self.ctx);
         self.publish();
-        Ok(self.ctx.stats)
+        let heads = self.ctx.caches.iter().map(|cache| cache.text().to_vec()).collect();
+        Ok(Work { stats, records: self.ctx.records, records_dropped: self.ctx.records_dropped, heads })
+    }
+
+    /// How long there is nothing to do but to wait for events.
+    fn until_next(&self, now: Ns) -> Ns {
+        let pause = self.pauses.peek().map_or(Ns::MAX, |&Reverse((at, _))| at);
+        let dial = match &self.dials {
+            Some(dials) if self.fresh < self.slots.len() => dials.next_due().as_nanos() as Ns,
+            _ => Ns::MAX,
+        };
+        TICK.min(pause.saturating_sub(now)).min(dial.saturating_sub(now))
     }
 
     /// Puts every request that is due into the line; gives when the next one is.
-    fn arrive(&mut self, started: Instant, now: Instant) -> Instant {
-        let Some(arrivals) = &mut self.ctx.arrivals else { return now };
+    fn arrive(&mut self, now: Ns) -> Ns {
+        let Some(arrivals) = &mut self.arrivals else { return now };
         while self.ctx.allowance > 0 {
-            let Some(due) = started.checked_add(arrivals.next_due()) else { break };
+            let due = u64::try_from(arrivals.next_due().as_nanos()).unwrap_or(Ns::MAX);
             if due > now {
                 return due;
             }
             arrivals.advance();
-            self.ctx.stats.lateness.record((now - due).as_nanos() as u64);
+            self.ctx.stats.lateness.record(now - due);
             if self.ctx.waiting.len() < WAITING_MAX {
                 self.ctx.waiting.push_back(due);
             } else {
@@ -287,13 +219,27 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives the requests that wait to connections that are free.
-    fn dispatch(&mut self, now: Instant) {
+    fn dispatch(&mut self, now: Ns) {
         while !self.ctx.waiting.is_empty() {
             let Some(slot) = self.free.pop() else { return };
+            self.is_listed[slot] = false;
             // It may have been closed or used since.
             let Slot::Open(open) = &mut self.slots[slot] else { continue };
-            if open.is_free() {
+            if open.is_free(&self.ctx) {
                 let turn = open.serve(now, &mut self.ctx);
+                self.after(slot, turn);
+            }
+        }
+    }
+
+    /// Wakes the users whose pauses are over.
+    fn resume(&mut self, now: Ns) {
+        while let Some(&Reverse((at, slot))) = self.pauses.peek()
+            && at <= now
+        {
+            self.pauses.pop();
+            if let Slot::Open(open) = &mut self.slots[slot] {
+                let turn = open.resume(at, now, &mut self.ctx);
                 self.after(slot, turn);
             }
         }
@@ -302,23 +248,25 @@ impl<'a> Worker<'a> {
     /// The end of an open loop: what is under way is waited for, because leaving out the slow ones would flatter the
     /// server. What waits for a connection is still sent.
     fn drain(&mut self, events: &mut [MaybeUninit<epoll::Event>]) -> io::Result<()> {
-        let until = Instant::now() + self.shared.plan.timeout;
+        let until = self.ctx.now() + self.shared.plan.timeout.as_nanos() as Ns;
         loop {
-            let now = Instant::now();
+            let now = self.ctx.now();
             let in_flight: u64 = self.slots.iter().map(Slot::in_flight).sum();
             if in_flight == 0 && self.ctx.waiting.is_empty() {
                 return Ok(());
             }
-            if now >= until || self.shared.stop.load(Ordering::Relaxed) {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if now >= until {
                 self.ctx.stats.unsent += self.ctx.waiting.len() as u64;
-                self.ctx.stats.error(ErrorKind::Timeout, in_flight);
-                self.ctx.errors += in_flight;
+                self.ctx.failures(ErrorKind::Timeout, in_flight);
                 return Ok(());
             }
             self.dispatch(now);
             self.drop_overdue(now);
             self.connect_some(now);
-            let wait = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            let wait = if self.again.is_empty() { TICK } else { 0 };
             self.turns(events, wait)?;
             self.publish();
         }
@@ -326,14 +274,15 @@ impl<'a> Worker<'a> {
 
     /// Nothing left to do, and nobody asked to keep connections.
     fn done(&self) -> bool {
-        if self.ctx.is_open_loop() {
+        if self.ctx.is_open_loop {
             return self.ctx.allowance == 0;
         }
         self.settled == self.slots.len() as u64 && !self.shared.plan.hold
     }
 
     /// One wake-up: a turn for each connection with an event, then for those that had more.
-    fn turns(&mut self, events: &mut [MaybeUninit<epoll::Event>], wait: Duration) -> io::Result<()> {
+    fn turns(&mut self, events: &mut [MaybeUninit<epoll::Event>], wait: Ns) -> io::Result<()> {
+        let wait = Duration::from_nanos(wait);
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let events = match epoll::wait(&self.epoll, events, Some(&wait)) {
             Ok((events, _)) => events,
@@ -360,7 +309,7 @@ impl<'a> Worker<'a> {
                 let writable = flags.contains(epoll::EventFlags::OUT);
                 open.ready(writable, flags.intersects(HUNG_UP), &mut self.ctx)
             }
-            Slot::Connecting(..) => return self.connected(slot),
+            Slot::Connecting { .. } => return self.connected(slot),
             Slot::Settled(Some(open)) => match open.ready(false, true, &mut self.ctx) {
                 Turn::Over { .. } => {
                     self.slots[slot] = Slot::Settled(None);
@@ -378,8 +327,13 @@ impl<'a> Worker<'a> {
     fn after(&mut self, slot: usize, turn: Turn) {
         match turn {
             Turn::Wait => {}
-            Turn::Free => self.free.push(slot),
+            Turn::Free => {
+                if !std::mem::replace(&mut self.is_listed[slot], true) {
+                    self.free.push(slot);
+                }
+            }
             Turn::More => self.again.push(slot),
+            Turn::Pause(until) => self.pauses.push(Reverse((until, slot))),
             Turn::Settled => {
                 let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
                 if let Slot::Open(open) = state {
@@ -403,39 +357,64 @@ impl<'a> Worker<'a> {
 
     /// A slot has lost its connection: connect again if there is more to send.
     fn reopen(&mut self, slot: usize, allowance: u64, at_once: bool) {
-        if !self.ctx.is_open_loop() && (allowance == 0 || self.ctx.allowance == 0) {
+        if !self.ctx.is_open_loop && (allowance == 0 || self.ctx.allowance == 0) {
             self.settled += 1;
             return;
         }
         self.slots[slot] = Slot::Down(allowance);
         self.down.push(slot);
         if !at_once {
-            self.retry_at = Some(Instant::now() + RETRY_DELAY);
+            self.retry_at = Some(self.ctx.now() + RETRY_DELAY);
         }
     }
 
+    /// The next slot to connect: one that had a connection before those that never had one.
+    fn next_down(&mut self, now: Ns) -> Option<usize> {
+        if let Some(slot) = self.down.pop() {
+            return Some(slot);
+        }
+        if self.fresh == self.slots.len() {
+            return None;
+        }
+        if let Some(dials) = &mut self.dials {
+            if dials.next_due().as_nanos() as Ns > now {
+                return None;
+            }
+            dials.advance();
+        }
+        self.fresh += 1;
+        Some(self.fresh - 1)
+    }
+
     /// Connects slots that are down, as far as the opening limit allows.
-    fn connect_some(&mut self, now: Instant) {
-        if self.down.is_empty() || self.retry_at.is_some_and(|at| now < at) {
+    fn connect_some(&mut self, now: Ns) {
+        if (self.down.is_empty() && self.fresh == self.slots.len())
+            || self.retry_at.is_some_and(|at| now < at)
+        {
             return;
         }
         self.retry_at = None;
         let plan = &self.shared.plan;
         while self.ctx.opening < plan.opening_max && self.retry_at.is_none() {
-            let Some(slot) = self.down.pop() else { return };
+            let Some(slot) = self.next_down(now) else { return };
             let Slot::Down(allowance) = self.slots[slot] else { continue };
-            let index = slot * self.share.of + self.share.index;
-            let site = index % plan.sites.len();
+            if !self.ctx.is_open_loop && self.ctx.allowance == 0 {
+                self.slots[slot] = Slot::Settled(None);
+                self.settled += 1;
+                continue;
+            }
+            let index = self.number(slot);
             self.ctx.opening += 1;
-            match dial(&plan.sites[site].endpoint, index) {
+            let begun = self.ctx.now();
+            match dial(plan, &plan.sites[index % plan.sites.len()].endpoint, index) {
                 Ok(Dialled::Connected(socket)) => {
-                    self.slots[slot] = Slot::Connecting(socket, allowance);
+                    self.slots[slot] = Slot::Connecting { socket, allowance, begun };
                     if self.watch(slot) {
                         self.open(slot);
                     }
                 }
                 Ok(Dialled::Connecting(socket)) => {
-                    self.slots[slot] = Slot::Connecting(socket, allowance);
+                    self.slots[slot] = Slot::Connecting { socket, allowance, begun };
                     self.watch(slot);
                 }
                 // A unix socket whose backlog is full; it is not refused.
@@ -444,69 +423,82 @@ impl<'a> Worker<'a> {
                     self.down.push(slot);
                     self.retry_at = Some(now + RETRY_DELAY);
                 }
-                Err(_) => self.not_connected(slot, allowance),
+                Err(error) => self.not_connected(slot, allowance, begun, kind_of(error)),
             }
         }
     }
 
+    /// A slot's number over all threads.
+    fn number(&self, slot: usize) -> usize {
+        slot * self.share.of + self.share.index
+    }
+
     /// Registers a slot's socket, once and for all events: they come as edges.
     fn watch(&mut self, slot: usize) -> bool {
-        let Slot::Connecting(socket, allowance) = &self.slots[slot] else { return false };
+        let Slot::Connecting { socket, allowance, begun } = &self.slots[slot] else { return false };
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         if epoll::add(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags).is_ok() {
             return true;
         }
-        let allowance = *allowance;
-        self.not_connected(slot, allowance);
+        let (allowance, begun) = (*allowance, *begun);
+        self.not_connected(slot, allowance, begun, ErrorKind::Connect);
         false
     }
 
     /// A connect under way has come to something.
     fn connected(&mut self, slot: usize) {
-        let Slot::Connecting(socket, allowance) = &self.slots[slot] else { return };
-        match sockopt::socket_error(socket) {
-            Ok(Ok(())) => self.open(slot),
-            _ => {
-                let allowance = *allowance;
-                self.not_connected(slot, allowance);
-            }
-        }
+        let Slot::Connecting { socket, allowance, begun } = &self.slots[slot] else { return };
+        let error = match sockopt::socket_error(socket) {
+            Ok(Ok(())) => return self.open(slot),
+            Ok(Err(error)) | Err(error) => error,
+        };
+        let (allowance, begun) = (*allowance, *begun);
+        self.not_connected(slot, allowance, begun, kind_of(error));
     }
 
     fn open(&mut self, slot: usize) {
         let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
-        let Slot::Connecting(socket, allowance) = state else { return };
+        let Slot::Connecting { socket, allowance, begun } = state else { return };
+        let number = self.number(slot);
+        let connect_ns = self.ctx.now() - begun;
         self.ctx.stats.connects += 1;
-        let index = slot * self.share.of + self.share.index;
-        let mut open = Open::new(socket, index % self.shared.plan.sites.len(), allowance);
+        self.ctx.stats.connect.record(connect_ns);
+        let made = Made { number: number as u32, connect_ns, tls_ns: 0 };
+        let site = number % self.shared.plan.sites.len();
+        let mut open = Open::new(socket, site, allowance, made, &self.ctx);
         let turn = open.begin(self.shared.plan.tls.as_ref(), &mut self.ctx);
         self.slots[slot] = Slot::Open(open);
         self.after(slot, turn);
     }
 
-    fn not_connected(&mut self, slot: usize, allowance: u64) {
+    fn not_connected(&mut self, slot: usize, allowance: u64, begun: Ns, kind: ErrorKind) {
         self.ctx.opening -= 1;
         // In an open loop a connection that nobody needs yet costs no request; one that waits for it fails with it: a
         // line that nobody serves must not grow until the end.
-        if !self.ctx.is_open_loop() || self.ctx.waiting.pop_front().is_some() {
-            self.ctx.stats.error(ErrorKind::Connect, 1);
-            self.ctx.errors += 1;
+        if !self.ctx.is_open_loop || self.ctx.waiting.pop_front().is_some() {
+            let made = Made { number: self.number(slot) as u32, ..Made::default() };
+            self.ctx.not_connected(kind, begun, made);
         }
         // With a bounded number of requests, one that cannot be sent is one that failed.
         let allowance = if allowance == u64::MAX { allowance } else { allowance - 1 };
-        if !self.ctx.is_open_loop() && self.ctx.allowance != u64::MAX {
+        if !self.ctx.is_open_loop && self.ctx.allowance != u64::MAX {
             self.ctx.allowance = self.ctx.allowance.saturating_sub(1);
         }
         self.slots[slot] = Slot::Settled(None);
         self.reopen(slot, allowance, false);
     }
 
-    fn drop_overdue(&mut self, now: Instant) {
-        let Some(limit) = now.checked_sub(self.shared.plan.timeout) else { return };
+    fn drop_overdue(&mut self, now: Ns) {
+        let Some(limit) = now.checked_sub(self.shared.plan.timeout.as_nanos() as Ns) else { return };
         for slot in 0..self.slots.len() {
             let turn = match &mut self.slots[slot] {
                 Slot::Open(open) if open.overdue(limit) => open.give_up(ErrorKind::Timeout, &mut self.ctx),
+                Slot::Connecting { allowance, begun, .. } if *begun < limit => {
+                    let (allowance, begun) = (*allowance, *begun);
+                    self.not_connected(slot, allowance, begun, ErrorKind::ConnectTimeout);
+                    continue;
+                }
                 _ => continue,
             };
             self.after(slot, turn);
@@ -520,5 +512,13 @@ impl<'a> Worker<'a> {
         counters.bytes.store(self.ctx.bytes, Ordering::Relaxed);
         counters.errors.store(self.ctx.errors, Ordering::Relaxed);
         counters.settled.store(self.settled, Ordering::Relaxed);
+    }
+}
+
+fn kind_of(error: Errno) -> ErrorKind {
+    match error {
+        Errno::CONNREFUSED => ErrorKind::Refused,
+        Errno::TIMEDOUT => ErrorKind::ConnectTimeout,
+        _ => ErrorKind::Connect,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::context::{Certs, Context, Rules, evaluate};
 use super::facts::Facts;
-use super::source::{self, Pair};
+use super::source::Pair;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::core::LogLevel;
@@ -10,7 +10,7 @@ use crate::h1::serve;
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
-use brisk_net::{blocking, clock, timeout};
+use brisk_net::{clock, timeout};
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -248,24 +248,8 @@ pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
     let Certs::Named { passwords, cache, .. } = &context.certs else { return false };
     let mut certified = Vec::new();
     for pair in pairs {
-        let known = cache.as_ref().and_then(|cache| cache.get(&pair));
-        let loaded = match known {
-            Some(known) => Ok(known),
-            None => {
-                let (wanted, passwords) = (pair.clone(), passwords.clone());
-                match blocking::run(move || source::load(&wanted, &passwords)) {
-                    Ok(job) => job.await,
-                    Err(_) => Err("the queue of the thread pool is full".to_string()),
-                }
-            }
-        };
-        match loaded {
-            Ok(one) => {
-                if let Some(cache) = cache {
-                    cache.put(&pair, &one);
-                }
-                certified.push(one);
-            }
+        match pair.load(passwords, cache.as_deref()).await {
+            Ok(one) => certified.push(one),
             Err(why) => {
                 log(live, conn, LogLevel::Error, format_args!("{why}"));
                 let _ = conn.io.try_write(&INTERNAL_ERROR);

@@ -1,12 +1,14 @@
 //! The command line of `brisk bench` (and of `brisk-load`, the same as a program of its own).
 
+pub mod args;
+
 use std::io;
 use std::time::Duration;
 
-use crate::arrivals::Rate;
 use crate::engine::{self, Run};
 use crate::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
 use crate::report::Report;
+use args::{duration, number, rate};
 use lexopt::prelude::*;
 
 /// After the usage line, which names the program.
@@ -97,7 +99,7 @@ fn parse(program: &str, args: &[String]) -> Result<Option<Args>, String> {
             Short('r') | Long("rate") => plan.rate = Some(rate(&text(&mut parser)?)?),
             Short('H') | Long("header") => options.headers.push(text(&mut parser)?),
             Short('X') | Long("method") => options.method = text(&mut parser)?,
-            Long("body") => options.body = text(&mut parser)?.into_bytes(),
+            Long("body") => options.body = text(&mut parser)?.into_bytes().into(),
             Long("random") => plan.order = Order::Random,
             Long("timeout") => plan.timeout = duration(&text(&mut parser)?)?,
             Long("cpu") => plan.cpus = text(&mut parser)?.split(',').map(number).collect::<Result<_, _>>()?,
@@ -117,7 +119,7 @@ fn parse(program: &str, args: &[String]) -> Result<Option<Args>, String> {
     if urls.is_empty() {
         return Err("no URL given; --help shows the usage".to_owned());
     }
-    plan.sites = sites(&urls, &options);
+    plan.sites = sites(&urls, &options).map_err(|error| error.to_string())?;
     if idle {
         let base = Plan::idle(Vec::new(), plan.connections);
         plan = Plan { stop: base.stop, hold: base.hold, ..plan };
@@ -127,39 +129,4 @@ fn parse(program: &str, args: &[String]) -> Result<Option<Args>, String> {
 
 fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
     parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is not a number"))
-}
-
-/// `500`, or `10..1000/60s`.
-fn rate(text: &str) -> Result<Rate, String> {
-    let bad = || format!("\"{text}\" is not a rate: write 500, or 10..1000/60s for a ramp");
-    let rate = match text.split_once("..") {
-        None => Rate::constant(number(text).map_err(|_| bad())?),
-        Some((from, rest)) => {
-            let (to, over) = rest.split_once('/').ok_or_else(bad)?;
-            Rate {
-                from: number(from).map_err(|_| bad())?,
-                to: number(to).map_err(|_| bad())?,
-                over: duration(over).map_err(|_| bad())?,
-            }
-        }
-    };
-    if rate.is_sound() { Ok(rate) } else { Err(bad()) }
-}
-
-/// A number with `ms`, `s` or `m`; seconds without.
-fn duration(text: &str) -> Result<Duration, String> {
-    let cut = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (value, unit) = text.split_at(cut);
-    let seconds = match unit {
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        _ => return Err(format!("\"{text}\" is not a time")),
-    };
-    let value: f64 = number(value)?;
-    Duration::try_from_secs_f64(value * seconds).map_err(|_| format!("\"{text}\" is not a time"))
 }

@@ -1,0 +1,124 @@
+//! What options hold: numbers, times, rates, sizes, thought pauses.
+
+use std::time::Duration;
+
+use crate::arrivals::Rate;
+use crate::plan::Think;
+
+/// A number of any type.
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is not a number"))
+}
+
+/// A number above zero, at most `max`.
+pub fn count(text: &str, max: usize) -> Result<usize, String> {
+    let found: usize = number(text)?;
+    if (1..=max).contains(&found) { Ok(found) } else { Err(format!("\"{text}\" is not between 1 and {max}")) }
+}
+
+/// `500`, or `10..1000/60s`.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    let bad = || format!("\"{text}\" is not a rate: write 500, or 10..1000/60s for a ramp");
+    let rate = match text.split_once("..") {
+        None => Rate::constant(number(text).map_err(|_| bad())?),
+        Some((from, rest)) => {
+            let (to, over) = rest.split_once('/').ok_or_else(bad)?;
+            Rate {
+                from: number(from).map_err(|_| bad())?,
+                to: number(to).map_err(|_| bad())?,
+                over: duration(over).map_err(|_| bad())?,
+            }
+        }
+    };
+    if rate.is_sound() { Ok(rate) } else { Err(bad()) }
+}
+
+/// A number with `us`, `ms`, `s`, `m` or `h`; seconds without. At most a week.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("\"{text}\" is not a time: write e.g. 500ms, 10s, 1m");
+    let cut = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (value, unit) = text.split_at(cut);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(bad()),
+    };
+    let value: f64 = value.parse().map_err(|_| bad())?;
+    let found = Duration::try_from_secs_f64(value * seconds).map_err(|_| bad())?;
+    if found <= Duration::from_hours(24 * 7) { Ok(found) } else { Err(bad()) }
+}
+
+/// A number with `k`, `m` or `g`; bytes without.
+pub fn size(text: &str) -> Result<usize, String> {
+    let bad = || format!("\"{text}\" is not a size: write e.g. 4096, 64k, 1m");
+    let lower = text.to_ascii_lowercase();
+    let cut = lower.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(lower.len());
+    let shift = match &lower[cut..] {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err(bad()),
+    };
+    let value: usize = lower[..cut].parse().map_err(|_| bad())?;
+    value.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+/// `1s`, `1s..3s`, or `exp:2s`.
+pub fn think(text: &str) -> Result<Think, String> {
+    if let Some(mean) = text.strip_prefix("exp:") {
+        return Ok(Think::Exponential(duration(mean)?));
+    }
+    match text.split_once("..") {
+        None => Ok(Think::Constant(duration(text)?)),
+        Some((from, to)) => {
+            let (from, to) = (duration(from)?, duration(to)?);
+            if from <= to {
+                Ok(Think::Uniform(from, to))
+            } else {
+                Err(format!("\"{text}\": the first is longer"))
+            }
+        }
+    }
+}
+
+/// Numbers with commas between them.
+pub fn list<T: std::str::FromStr>(text: &str) -> Result<Vec<T>, String> {
+    text.split(',').map(|part| number(part.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
+        for bad in ["", "s", "-1s", "1x", "1e300s", "nan", "9999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!((size("64K"), size("100"), size("1m")), (Ok(65536), Ok(100), Ok(1 << 20)));
+        assert!(size("1t").is_err() && size("").is_err() && size("99999999999g").is_err());
+        assert!(count("0", 5).is_err() && count("6", 5).is_err() && count("5", 5) == Ok(5));
+    }
+
+    #[test]
+    fn rates_and_pauses() {
+        assert_eq!(rate("500"), Ok(Rate::constant(500.0)));
+        let ramp = Rate { from: 10.0, to: 1000.0, over: Duration::from_mins(1) };
+        assert_eq!(rate("10..1000/60s"), Ok(ramp));
+        for bad in ["0", "-1", "10..20", "x", "10../5s"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+        let second = Duration::from_secs(1);
+        assert_eq!(think("1s"), Ok(Think::Constant(second)));
+        assert_eq!(think("1s..2s"), Ok(Think::Uniform(second, second * 2)));
+        assert_eq!(think("exp:1s"), Ok(Think::Exponential(second)));
+        assert!(think("2s..1s").is_err() && think("exp:").is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! What a thread's connections share: targets, room to work in, counters, and what may still be sent.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::worker::Share;
+use crate::plan::{Order, Plan, Stop, Target, Version};
+use crate::response::HeadCache;
+use crate::rng::Rng;
+use crate::stats::{ErrorKind, Record, Stats};
+
+/// The read buffer, shared by a thread's connections.
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// A moment: nanoseconds from the run's start.
+pub type Ns = u64;
+
+/// A request that waits for its response.
+#[derive(Debug, Clone, Copy)]
+pub struct InFlight {
+    /// Index into the plan's flat list of targets.
+    pub target: u32,
+    /// The status, once it is known (HTTP/2).
+    pub status: u16,
+    /// When it was to be sent; in a closed loop that is when it was.
+    pub due: Ns,
+    /// When it was.
+    pub sent: Ns,
+    /// When the response began; 0: it has not.
+    pub first_byte: Ns,
+    /// Bytes of the response so far.
+    pub bytes: u64,
+    /// Of these, its head's.
+    pub head_bytes: u32,
+}
+
+impl InFlight {
+    /// Just sent.
+    pub fn new(target: usize, due: Ns, sent: Ns) -> Self {
+        Self { target: target as u32, status: 0, due, sent, first_byte: 0, bytes: 0, head_bytes: 0 }
+    }
+}
+
+/// How a connection came about; the first request on it is the one that it was made for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Made {
+    /// Its number, over all threads.
+    pub number: u32,
+    /// How long the connect took, until a request has used it.
+    pub connect_ns: u64,
+    /// How long the TLS handshake took, likewise.
+    pub tls_ns: u64,
+}
+
+/// What a connection borrows from its thread while it has its turn.
+pub struct Context<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// All targets, site after site.
+    pub targets: Vec<&'a Target>,
+    /// The last head seen on each target.
+    pub caches: Vec<HeadCache>,
+    /// The read buffer; taken out while it is worked on.
+    pub buffer: Box<[u8]>,
+    /// Responses as they come out of records.
+    pub plain: Vec<u8>,
+    /// Room to seal requests in.
+    pub sealed: Vec<u8>,
+    /// Room to put requests together.
+    pub batch: Vec<u8>,
+    /// The counted part, since the last slice.
+    pub stats: Stats,
+    /// Responses since the start.
+    pub responses: u64,
+    /// Bytes since the start.
+    pub bytes: u64,
+    /// Errors since the start.
+    pub errors: u64,
+    /// Connections between connect and first response.
+    pub opening: usize,
+    /// Requests that this thread may still send.
+    pub allowance: u64,
+    /// Whether requests are due at times.
+    pub is_open_loop: bool,
+    /// In an open loop, when the requests were due that wait for a connection; the first has waited longest.
+    pub waiting: VecDeque<Ns>,
+    /// The raw log.
+    pub records: Vec<Record>,
+    /// Requests that found no room in it.
+    pub records_dropped: u64,
+    /// Draws pauses and targets.
+    pub rng: Rng,
+    records_max: usize,
+    origin: Instant,
+    picks: Vec<Pick>,
+}
+
+/// Where a site's targets lie in the flat list, and which is next.
+struct Pick {
+    first: usize,
+    count: usize,
+    next: usize,
+}
+
+impl<'a> Context<'a> {
+    /// For one thread. Moments count from `origin`.
+    pub fn new(plan: &'a Plan, share: Share, origin: Instant) -> Self {
+        let mut picks = Vec::new();
+        let mut first = 0;
+        for site in &plan.sites {
+            let count = site.targets.len();
+            // Threads start at different targets, as far as there are any.
+            picks.push(Pick { first, count, next: share.index * count / share.of });
+            first += count;
+        }
+        Self {
+            plan,
+            targets: plan.sites.iter().flat_map(|site| &site.targets).collect(),
+            caches: (0..first).map(|_| HeadCache::default()).collect(),
+            buffer: vec![0; BUFFER_BYTES].into(),
+            plain: Vec::new(),
+            sealed: Vec::new(),
+            batch: Vec::new(),
+            stats: Stats::default(),
+            responses: 0,
+            bytes: 0,
+            errors: 0,
+            opening: 0,
+            allowance: match plan.stop {
+                Stop::Requests(total) => share.part(total),
+                _ => u64::MAX,
+            },
+            is_open_loop: plan.rate.is_some(),
+            waiting: VecDeque::new(),
+            records: Vec::new(),
+            records_dropped: 0,
+            rng: Rng::new(Rng::from_clock().next_u64() ^ share.index as u64),
+            records_max: plan.record.map_or(0, |max| share.part(max as u64) as usize),
+            origin,
+            picks,
+        }
+    }
+
+    /// What time it is.
+    #[inline]
+    pub fn now(&self) -> Ns {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    /// Requests in flight per connection.
+    #[inline]
+    pub fn depth(&self) -> usize {
+        self.plan.pipeline
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub fn is_h2(&self) -> bool {
+        self.plan.version == Version::H2
+    }
+
+    /// The next target of a site.
+    #[inline]
+    pub fn next_target(&mut self, site: usize) -> usize {
+        let pick = &mut self.picks[site];
+        if pick.count == 1 {
+            return pick.first;
+        }
+        match self.plan.order {
+            Order::RoundRobin => {
+                let target = pick.first + pick.next;
+                pick.next = (pick.next + 1) % pick.count;
+                target
+            }
+            Order::Random => pick.first + self.rng.below(pick.count),
+        }
+    }
+
+    /// Counts a whole response.
+    #[inline]
+    pub fn answered(&mut self, request: &InFlight, status: u16, now: Ns, made: &mut Made) {
+        let latency = now - request.due;
+        if self.is_open_loop {
+            self.stats.open_response(status, latency, now - request.sent);
+        } else {
+            self.stats.response(status, latency);
+        }
+        self.responses += 1;
+        if self.plan.phases || self.plan.record.is_some() {
+            self.stats.first_byte.record(request.first_byte.saturating_sub(request.sent));
+            self.keep(request, status, None, now, made);
+        }
+    }
+
+    /// Counts a request that got no usable response.
+    pub fn failed(&mut self, request: &InFlight, kind: ErrorKind, now: Ns, made: &mut Made) {
+        self.failures(kind, 1);
+        if self.plan.record.is_some() {
+            self.keep(request, 0, Some(kind), now, made);
+        }
+    }
+
+    /// Counts failures that are no single request's.
+    pub fn failures(&mut self, kind: ErrorKind, count: u64) {
+        self.stats.error(kind, count);
+        self.errors += count;
+    }
+
+    /// Counts a connection that could not be made, for the request that it was meant for.
+    pub fn not_connected(&mut self, kind: ErrorKind, begun: Ns, mut made: Made) {
+        let now = self.now();
+        made.connect_ns = now - begun;
+        let request = InFlight::new(0, begun, begun);
+        self.failed(&request, kind, now, &mut made);
+    }
+
+    fn keep(&mut self, request: &InFlight, status: u16, error: Option<ErrorKind>, now: Ns, made: &mut Made) {
+        if self.records.len() >= self.records_max {
+            self.records_dropped += u64::from(self.records_max > 0);
+            return;
+        }
+        self.records.push(Record {
+            due_ns: request.due,
+            sent_ns: request.sent,
+            first_byte_ns: if request.first_byte == 0 { now } else { request.first_byte },
+            done_ns: now,
+            connect_ns: std::mem::take(&mut made.connect_ns),
+            tls_ns: std::mem::take(&mut made.tls_ns),
+            bytes: request.bytes,
+            head_bytes: request.head_bytes,
+            connection: made.number,
+            target: request.target,
+            status,
+            error,
+        });
+    }
+}

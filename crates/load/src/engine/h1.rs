@@ -1,0 +1,183 @@
+//! HTTP/1.1 on one connection: requests out, one behind the other if the plan says so, and responses in.
+
+use std::collections::VecDeque;
+
+use super::context::{Context, InFlight, Made, Ns};
+use super::wire::{End, Wire};
+use crate::response::{ResponseError, ResponseReader};
+use crate::stats::ErrorKind;
+
+/// A request up to this size is sent at once; of a larger one, so much at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Requests that may be sent on a connection, over all reconnects, and what the plan says of this one.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Over all reconnects.
+    pub allowance: u64,
+    /// On this connection.
+    pub here: u64,
+}
+
+impl Budget {
+    /// Takes at most `count`, as the thread's own budget allows.
+    #[inline]
+    pub fn take(&mut self, count: usize, ctx: &mut Context<'_>) -> u64 {
+        let count = (count as u64).min(self.allowance).min(self.here).min(ctx.allowance);
+        self.allowance -= count;
+        self.here -= count;
+        ctx.allowance -= count;
+        count
+    }
+}
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub struct H1 {
+    reader: ResponseReader,
+    /// What waits for a response, in the order in which it was sent.
+    pub in_flight: VecDeque<InFlight>,
+    /// A large request that is not sent yet: its target, and how far it is.
+    upload: Option<(usize, usize)>,
+}
+
+fn end_of(error: ResponseError) -> End {
+    End::Lost(match error {
+        ResponseError::Truncated => ErrorKind::Truncated,
+        _ => ErrorKind::Protocol,
+    })
+}
+
+impl H1 {
+    /// Takes bytes; true if a response was completed.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        mut input: &[u8],
+        now: Ns,
+        made: &mut Made,
+        budget: &Budget,
+        ctx: &mut Context<'_>,
+    ) -> Result<bool, End> {
+        let mut answered = false;
+        while !input.is_empty() {
+            let Some(waiting) = self.in_flight.front_mut() else {
+                // Bytes that nobody asked for.
+                return Err(End::Lost(ErrorKind::Protocol));
+            };
+            if waiting.first_byte == 0 {
+                waiting.first_byte = now;
+            }
+            let target = waiting.target as usize;
+            let before = input.len();
+            let head = self.reader.read(&mut input, ctx.targets[target].is_head, &mut ctx.caches[target]);
+            let head = head.map_err(end_of)?;
+            waiting.bytes += (before - input.len()) as u64;
+            let Some(head) = head else { break };
+            waiting.head_bytes = head.bytes;
+            let request = *waiting;
+            self.in_flight.pop_front();
+            ctx.answered(&request, head.status, now, made);
+            answered = true;
+            if head.close {
+                return Err(End::Closed { by_peer: true });
+            }
+            // Answered before it was asked as a whole: what is left of the request cannot be taken back.
+            let is_cut_short = self.in_flight.is_empty() && self.upload.is_some();
+            if is_cut_short || (budget.here == 0 && self.in_flight.is_empty()) {
+                return Err(End::Closed { by_peer: false });
+            }
+        }
+        Ok(answered)
+    }
+
+    /// The peer has closed: that may end a response, follow one, or break one off.
+    pub fn closed(&mut self, made: &mut Made, ctx: &mut Context<'_>) -> End {
+        match std::mem::take(&mut self.reader).end() {
+            Ok(Some(head)) => {
+                if let Some(mut waiting) = self.in_flight.pop_front() {
+                    waiting.head_bytes = head.bytes;
+                    ctx.answered(&waiting, head.status, ctx.now(), made);
+                }
+                End::Closed { by_peer: true }
+            }
+            Ok(None) if self.in_flight.is_empty() => End::Closed { by_peer: true },
+            Ok(None) => End::Lost(ErrorKind::Closed),
+            Err(error) => end_of(error),
+        }
+    }
+
+    /// In a closed loop: sends as many requests as there is room for.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        wire: &mut Wire,
+        site: usize,
+        now: Ns,
+        budget: &mut Budget,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
+        if self.upload.is_some() {
+            return self.push(wire, ctx);
+        }
+        let count = budget.take(ctx.depth() - self.in_flight.len(), ctx);
+        match count {
+            0 => Ok(()),
+            1 => self.send(wire, site, now, now, ctx),
+            _ => self.send_many(wire, site, count, now, ctx),
+        }
+    }
+
+    /// Sends one request.
+    #[inline]
+    pub fn send(
+        &mut self,
+        wire: &mut Wire,
+        site: usize,
+        due: Ns,
+        now: Ns,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
+        let target = ctx.next_target(site);
+        self.in_flight.push_back(InFlight::new(target, due, now));
+        let request = &ctx.targets[target].request;
+        if request.len() > PIECE_BYTES {
+            self.upload = Some((target, 0));
+            return self.push(wire, ctx);
+        }
+        wire.send(request, &mut ctx.sealed)
+    }
+
+    fn send_many(
+        &mut self,
+        wire: &mut Wire,
+        site: usize,
+        count: u64,
+        now: Ns,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
+        let mut batch = std::mem::take(&mut ctx.batch);
+        batch.clear();
+        for _ in 0..count {
+            let target = ctx.next_target(site);
+            self.in_flight.push_back(InFlight::new(target, now, now));
+            batch.extend_from_slice(&ctx.targets[target].request);
+        }
+        let sent = wire.send(&batch, &mut ctx.sealed);
+        ctx.batch = batch;
+        sent
+    }
+
+    /// Goes on with a large request, as far as the socket takes it.
+    pub fn push(&mut self, wire: &mut Wire, ctx: &mut Context<'_>) -> Result<(), End> {
+        while let Some((target, at)) = self.upload
+            && !wire.is_full()
+        {
+            let request = &ctx.targets[target].request;
+            let end = request.len().min(at + PIECE_BYTES);
+            wire.send(&request[at..end], &mut ctx.sealed)?;
+            self.upload = (end < request.len()).then_some((target, end));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,395 @@
+//! HTTP/2 on one connection: as many streams as the plan says, in one read and one write per turn.
+
+use std::collections::VecDeque;
+
+use brisk_h2::conn::{HeadKind, HeadSink};
+use brisk_h2::flood::{Bucket, FloodLimits};
+use brisk_h2::hpack::table::STATIC;
+use brisk_h2::{Config, Connection, ErrorCode, Event, Field, FieldSink, Role, Settings};
+
+use super::context::{Context, InFlight, Made, Ns};
+use super::h1::Budget;
+use super::wire::{End, Wire};
+use crate::plan::Target;
+use crate::stats::ErrorKind;
+
+/// What may come in without being asked for again: flow control is not what is measured.
+const WINDOW_BYTES: u32 = 1 << 30;
+/// Streams that are begun before the server has said how many it allows (RFC 9113 §6.5.2 asks for 100 at least).
+const STREAMS_UNTOLD: usize = 100;
+/// Bodies are given to the socket in steps of this size.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Of a response's head: what is needed.
+#[derive(Debug, Default)]
+struct Head {
+    status: u16,
+    length: Option<u64>,
+}
+
+const TAG_STATUS: u8 = 1;
+const TAG_LENGTH: u8 = 2;
+
+fn number(text: &[u8]) -> Option<u64> {
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let add = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(byte)?);
+    if text.is_empty() { None } else { text.iter().try_fold(0, add) }
+}
+
+impl FieldSink for Head {
+    #[inline]
+    fn tag(&mut self, name: &[u8]) -> u8 {
+        match name {
+            b":status" => TAG_STATUS,
+            b"content-length" => TAG_LENGTH,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn static_tag(&mut self, index: usize) -> u8 {
+        match index {
+            8..=14 => TAG_STATUS,
+            28 => TAG_LENGTH,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn field(&mut self, field: Field<'_>) {
+        match field.tag {
+            TAG_STATUS => self.status = number(field.value).and_then(|s| u16::try_from(s).ok()).unwrap_or(0),
+            TAG_LENGTH => self.length = number(field.value),
+            _ => {}
+        }
+    }
+}
+
+impl HeadSink for Head {
+    fn begin(&mut self, _: u32, kind: HeadKind) {
+        if kind == HeadKind::Response {
+            *self = Self::default();
+        }
+    }
+
+    fn is_interim(&self) -> bool {
+        self.status / 100 == 1
+    }
+}
+
+/// A body that is not sent yet.
+#[derive(Debug)]
+struct Upload {
+    stream: u32,
+    target: usize,
+    at: usize,
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct H2 {
+    conn: Connection<()>,
+    head: Head,
+    /// By stream, in the order in which they were begun.
+    in_flight: VecDeque<(u32, InFlight)>,
+    /// Those that the server has not looked at before it went away.
+    turned_away: Vec<InFlight>,
+    uploads: VecDeque<Upload>,
+    /// The start of a frame.
+    left: Vec<u8>,
+    /// The server's SETTINGS have come.
+    told: bool,
+    /// The server takes no new streams.
+    leaving: bool,
+}
+
+/// A benchmark's server is not an attacker: it may do all it likes, as long as it answers.
+fn no_limits() -> FloodLimits {
+    let all = Bucket { burst: u32::MAX / 2, per_second: u32::MAX / 2 };
+    FloodLimits { reset: all, echo: all, priority: all, empty: all, window: all, stray: all }
+}
+
+impl H2 {
+    /// A connection; sends what its client's side begins with (RFC 9113 §3.4) with the first requests.
+    pub fn new(out: &mut Vec<u8>) -> Box<Self> {
+        debug_assert_eq!((STATIC[7].0, STATIC[27].0), (&b":status"[..], &b"content-length"[..]));
+        let settings = Settings {
+            enable_push: false,
+            initial_window_size: WINDOW_BYTES,
+            max_concurrent_streams: None,
+            ..Settings::default()
+        };
+        let config =
+            Config { settings, connection_window: WINDOW_BYTES, flood: no_limits(), ..Config::default() };
+        Box::new(Self {
+            conn: Connection::new(Role::Client, config, 0, out),
+            head: Head::default(),
+            in_flight: VecDeque::new(),
+            turned_away: Vec::new(),
+            uploads: VecDeque::new(),
+            left: Vec::new(),
+            told: false,
+            leaving: false,
+        })
+    }
+
+    /// Requests that wait for a response.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The request that has waited longest.
+    pub fn oldest(&self) -> Option<&InFlight> {
+        self.in_flight.front().map(|(_, request)| request)
+    }
+
+    /// Takes the requests in flight away.
+    pub fn take_in_flight(&mut self) -> impl Iterator<Item = InFlight> + use<> {
+        let all = std::mem::take(&mut self.in_flight).into_iter().map(|(_, request)| request);
+        all.chain(std::mem::take(&mut self.turned_away))
+    }
+
+    /// Takes bytes; true if a response was completed. Answers of the protocol's are put into `out`.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        now: Ns,
+        made: &mut Made,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) -> Result<bool, End> {
+        if self.left.is_empty() {
+            let (used, result) = self.frames(input, now, made, out, ctx);
+            self.left.extend_from_slice(&input[used..]);
+            return result;
+        }
+        let mut joined = std::mem::take(&mut self.left);
+        joined.extend_from_slice(input);
+        let (used, result) = self.frames(&joined, now, made, out, ctx);
+        joined.drain(..used);
+        self.left = joined;
+        result
+    }
+
+    /// All frames that are whole; gives how many bytes they were.
+    fn frames(
+        &mut self,
+        input: &[u8],
+        now: Ns,
+        made: &mut Made,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) -> (usize, Result<bool, End>) {
+        let (mut at, mut answered) = (0, false);
+        loop {
+            let received = match self.conn.receive(&input[at..], &mut self.head, out) {
+                Ok(received) => received,
+                Err(error) => {
+                    self.conn.fail(&error, out);
+                    return (input.len(), Err(End::Lost(ErrorKind::Protocol)));
+                }
+            };
+            let used = received.used;
+            at += used;
+            let done = match received.event {
+                None if used == 0 => break,
+                None => continue,
+                Some(Event::Head { stream, end, bytes }) => self.head_of(stream, end, bytes, now),
+                Some(Event::Data { stream, data, end }) => {
+                    let count = data.len() as u64;
+                    self.conn.consume(stream, count as u32, out);
+                    if let Some((_, request)) = self.find(stream) {
+                        request.bytes += used as u64;
+                    }
+                    end.then_some(stream)
+                }
+                Some(Event::Trailers { stream }) => Some(stream),
+                Some(Event::Mismatch { stream }) => {
+                    self.conn.reset(stream, ErrorCode::PROTOCOL_ERROR, out);
+                    self.lose(stream, ErrorKind::Truncated, now, made, ctx);
+                    answered = true;
+                    None
+                }
+                Some(Event::Reset { stream, by_peer, .. }) => {
+                    let kind = if by_peer { ErrorKind::Stream } else { ErrorKind::Protocol };
+                    self.lose(stream, kind, now, made, ctx);
+                    answered = true;
+                    None
+                }
+                Some(Event::Settings) => {
+                    self.told = true;
+                    // The first are not the requests' answer, but more may be sent now.
+                    answered = true;
+                    None
+                }
+                Some(Event::GoAway { last, .. }) => {
+                    self.go(last);
+                    None
+                }
+                Some(Event::Window | Event::Interim { .. } | Event::SettingsAck | Event::Pong(_)) => None,
+            };
+            if let Some(stream) = done {
+                answered |= self.done(stream, now, made, out, ctx);
+            }
+        }
+        if self.leaving && self.in_flight.is_empty() {
+            return (at, Err(End::Closed { by_peer: true }));
+        }
+        (at, Ok(answered))
+    }
+
+    fn find(&mut self, stream: u32) -> Option<&mut (u32, InFlight)> {
+        match self.in_flight.front_mut() {
+            Some(front) if front.0 == stream => {}
+            _ => {
+                let at = self.in_flight.binary_search_by_key(&stream, |entry| entry.0).ok()?;
+                return self.in_flight.get_mut(at);
+            }
+        }
+        self.in_flight.front_mut()
+    }
+
+    fn remove(&mut self, stream: u32) -> Option<InFlight> {
+        if self.in_flight.front()?.0 == stream {
+            return self.in_flight.pop_front().map(|entry| entry.1);
+        }
+        let at = self.in_flight.binary_search_by_key(&stream, |entry| entry.0).ok()?;
+        self.in_flight.remove(at).map(|entry| entry.1)
+    }
+
+    /// A response's head has come; gives the stream if that was all.
+    fn head_of(&mut self, stream: u32, end: bool, bytes: usize, now: Ns) -> Option<u32> {
+        let (status, length) = (self.head.status, self.head.length);
+        if let Some((_, request)) = self.find(stream) {
+            request.status = status;
+            request.first_byte = now;
+            request.bytes += bytes as u64 + brisk_h2::frame::HEAD_BYTES as u64;
+            request.head_bytes = (bytes + brisk_h2::frame::HEAD_BYTES) as u32;
+        }
+        if end {
+            return Some(stream);
+        }
+        if length.is_some() {
+            self.conn.expect(stream, length);
+        }
+        None
+    }
+
+    fn done(
+        &mut self,
+        stream: u32,
+        now: Ns,
+        made: &mut Made,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) -> bool {
+        let Some(request) = self.remove(stream) else { return false };
+        if !self.uploads.is_empty() && self.conn.has(stream) {
+            // Answered before it was asked as a whole (RFC 9113 §8.1).
+            self.uploads.retain(|upload| upload.stream != stream);
+            self.conn.reset(stream, ErrorCode::NO_ERROR, out);
+        }
+        if request.status < 100 {
+            ctx.failed(&request, ErrorKind::Protocol, now, made);
+        } else {
+            ctx.answered(&request, request.status, now, made);
+        }
+        true
+    }
+
+    fn lose(&mut self, stream: u32, kind: ErrorKind, now: Ns, made: &mut Made, ctx: &mut Context<'_>) {
+        self.uploads.retain(|upload| upload.stream != stream);
+        if let Some(request) = self.remove(stream) {
+            ctx.failed(&request, kind, now, made);
+        }
+    }
+
+    /// GOAWAY: streams above `last` were not looked at (RFC 9113 §6.8) and are asked again elsewhere.
+    fn go(&mut self, last: u32) {
+        self.leaving = true;
+        let kept = self.in_flight.partition_point(|&(stream, _)| stream <= last);
+        self.turned_away.extend(self.in_flight.drain(kept..).map(|(_, request)| request));
+        self.uploads.retain(|upload| upload.stream <= last);
+    }
+
+    /// How many streams may be begun now.
+    fn room(&self, depth: usize) -> usize {
+        let allowed = if self.told { depth } else { depth.min(STREAMS_UNTOLD) };
+        if self.leaving { 0 } else { allowed.saturating_sub(self.in_flight.len()) }
+    }
+
+    /// In a closed loop: begins as many streams as there is room for.
+    pub fn fill(
+        &mut self,
+        site: usize,
+        now: Ns,
+        budget: &mut Budget,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) {
+        for _ in 0..self.room(ctx.depth()) {
+            if !self.can_open() || budget.take(1, ctx) == 0 {
+                break;
+            }
+            self.send(site, now, now, out, ctx);
+        }
+    }
+
+    /// Whether another stream may be begun on this connection.
+    fn can_open(&self) -> bool {
+        let max = self.conn.peer_settings().max_concurrent_streams.unwrap_or(u32::MAX);
+        (self.conn.len() as u64) < u64::from(max)
+    }
+
+    /// In an open loop: whether it can take a request now.
+    pub fn is_free(&self, depth: usize) -> bool {
+        self.room(depth) > 0 && self.can_open()
+    }
+
+    /// Sends one request; `None`: no stream can be begun.
+    pub fn send(&mut self, site: usize, due: Ns, now: Ns, out: &mut Vec<u8>, ctx: &mut Context<'_>) {
+        let Some(stream) = self.conn.open(()) else {
+            // The numbers are used up, after a billion requests.
+            self.leaving = true;
+            return ctx.failures(ErrorKind::Protocol, 1);
+        };
+        let target = ctx.next_target(site);
+        let Target { block, body, .. } = ctx.targets[target];
+        let sent = self.conn.send_head(stream, block, body.is_empty(), out);
+        debug_assert!(sent.is_ok(), "a stream that was just begun is open");
+        self.in_flight.push_back((stream, InFlight::new(target, due, now)));
+        if !body.is_empty() {
+            self.uploads.push_back(Upload { stream, target, at: 0 });
+        }
+    }
+
+    /// Goes on with bodies, as far as windows and socket allow: each in turn.
+    pub fn push(&mut self, wire: &Wire, out: &mut Vec<u8>, ctx: &Context<'_>) {
+        if wire.is_full() {
+            return;
+        }
+        for _ in 0..self.uploads.len() {
+            if out.len() >= PIECE_BYTES {
+                return;
+            }
+            let Some(mut upload) = self.uploads.pop_front() else { return };
+            let body = &ctx.targets[upload.target].body;
+            let count = self.conn.room(upload.stream).min(body.len() - upload.at).min(PIECE_BYTES);
+            if count > 0 {
+                let end = upload.at + count;
+                let is_last = end == body.len();
+                if self.conn.send_body(upload.stream, &body[upload.at..end], is_last, out).is_err() || is_last
+                {
+                    continue;
+                }
+                upload.at = end;
+            }
+            self.uploads.push_back(upload);
+        }
+    }
+
+    /// Whether bodies wait to be sent.
+    pub fn has_uploads(&self) -> bool {
+        !self.uploads.is_empty()
+    }
+}

@@ -1,0 +1,4 @@
+//! Sweeps.
+pub mod slo;
+pub mod steady;
+pub mod usl;
