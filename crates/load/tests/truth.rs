@@ -56,7 +56,8 @@ fn exact(sorted: &[u64], share: f64) -> f64 {
 
 fn report(outcome: Outcome, users: usize) -> Report {
     let label = String::new();
-    let run = RunReport { label, users, threads: 1, rate: None, outcome, steady: None, watched: None };
+    let run =
+        RunReport { label, users, depth: 1, threads: 1, rate: None, outcome, steady: None, watched: None };
     Report {
         command: "brisk bench".to_owned(),
         targets: vec!["http://127.0.0.1/<x>".to_owned()],

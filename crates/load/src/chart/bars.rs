@@ -37,16 +37,16 @@ impl Bars {
         let edges = bars.iter().flat_map(|bar| [edge(bar.0), edge(bar.0 + 1)]);
         let x = Axis::new(Scale::Log, edges, 52.0, 468.0);
         let heights = bars.iter().map(|bar| share(bar.1)).chain([0.0]);
-        let y = Axis::new(Scale::Linear, heights, 220.0, 26.0);
+        let y = Axis::new(Scale::Linear, heights, 236.0, 42.0);
         let mut out = frame(&self.title, &self.x_label, "% of responses");
         grid(&mut out, &x, &x.ticks(6), &y);
         for &(place, count) in &bars {
             let (left, right, top) = (x.at(edge(place)), x.at(edge(place + 1)), y.at(share(count)));
             // The rarest must still be seen.
-            let top = top.min(219.0);
+            let top = top.min(235.0);
             let _ = write!(
                 out,
-                "<path class=\"b\" d=\"M{left:.1} 220V{top:.1}H{right:.1}V220z\"><title>{} to {}: {count}</title></path>",
+                "<path class=\"b\" d=\"M{left:.1} 236V{top:.1}H{right:.1}V236z\"><title>{} to {}: {count}</title></path>",
                 short(edge(place)),
                 short(edge(place + 1))
             );

@@ -7,10 +7,10 @@ use super::escape;
 
 /// Units of a chart: a phone shows about one pixel for each.
 const WIDTH: f64 = 480.0;
-const HEIGHT: f64 = 260.0;
+const HEIGHT: f64 = 276.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 26.0;
+const TOP: f64 = 42.0;
 const BOTTOM: f64 = 40.0;
 /// Marks of a line, at most.
 const MARKS: usize = 12;
@@ -71,8 +71,8 @@ impl Line {
             let class = index % 6;
             let _ = write!(
                 out,
-                "<path class=\"l s{class}\" d=\"M{at:.0} 17h22\"/>{}<text x=\"{:.0}\" y=\"21\">{}</text>",
-                mark(index, at + 11.0, 17.0),
+                "<path class=\"l s{class}\" d=\"M{at:.0} 29h22\"/>{}<text x=\"{:.0}\" y=\"33\">{}</text>",
+                mark(index, at + 11.0, 29.0),
                 at + 27.0,
                 escape(&series.name)
             );
@@ -114,7 +114,7 @@ impl Series {
 pub(super) fn frame(title: &str, x_label: &str, y_label: &str) -> String {
     let (title, x_label, y_label) = (escape(title), escape(x_label), escape(y_label));
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>\
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title><text class=\"h\" x=\"{LEFT}\" y=\"14\">{title}</text>\
          <text class=\"x\" x=\"{:.0}\" y=\"{:.0}\">{x_label}</text>\
          <text class=\"y\" x=\"-{:.0}\" y=\"12\" transform=\"rotate(-90)\">{y_label}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,

@@ -261,11 +261,11 @@ impl Raw {
                     Some(path) => read_file(path)?.into(),
                     None => body.into_bytes().into(),
                 };
-                self.request.method = "POST".to_owned();
+                "POST".clone_into(&mut self.request.method);
             }
             "T" | "upload" => {
                 self.request.body = read_file(&text(parser)?)?.into();
-                self.request.method = "PUT".to_owned();
+                "PUT".clone_into(&mut self.request.method);
             }
             "F" | "form" => self.form.push(form_field(&text(parser)?)?),
             "random" => self.plan.order = Order::Random,
@@ -334,7 +334,7 @@ impl Raw {
             let (kind, body) = multipart(&self.form);
             self.request.headers.push(format!("Content-Type: {kind}"));
             self.request.body = body.into();
-            self.request.method = "POST".to_owned();
+            "POST".clone_into(&mut self.request.method);
         }
         if let Some(method) = self.method.take() {
             self.request.method = method;

@@ -82,7 +82,8 @@ impl Load {
         let threads = plan.threads.min(plan.connections);
         let is_empty = outcome.stats.responses() == 0;
         let (users, rate) = (plan.connections, plan.rate);
-        self.report.runs.push(RunReport { label, users, threads, rate, outcome, steady, watched });
+        let depth = if plan.think.is_some() { 0 } else { plan.pipeline };
+        self.report.runs.push(RunReport { label, users, depth, threads, rate, outcome, steady, watched });
         self.report.is_cut_short |= ended != Ended::Planned;
         if ended == Ended::Hopeless && is_empty {
             eprintln!("nothing but errors came: given up");
@@ -175,6 +176,7 @@ impl Load {
         self.report.runs.push(RunReport {
             label,
             users,
+            depth: 0,
             threads,
             rate: None,
             outcome,

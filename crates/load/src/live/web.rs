@@ -63,7 +63,16 @@ impl Web {
             records_dropped: 0,
         };
         let label = label.to_owned();
-        let run = RunReport { label, users: 1, threads: 1, rate: None, outcome, steady: None, watched: None };
+        let run = RunReport {
+            label,
+            users: 1,
+            depth: 1,
+            threads: 1,
+            rate: None,
+            outcome,
+            steady: None,
+            watched: None,
+        };
         let stats = &run.outcome.stats;
         let title = if run.label.is_empty() { "Under way".to_owned() } else { run.label.clone() };
         let kinds: Vec<String> =

@@ -37,8 +37,8 @@ body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(-
 h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
 p{margin:.4em 0;overflow-wrap:anywhere}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
-td:first-child,th:first-child{text-align:left}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
-svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
+td:first-child,th:first-child{text-align:left}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
+svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.h{font-weight:700}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
 .g{stroke:var(--g);fill:none}.a{stroke:var(--t);fill:none}.b{fill:var(--s0);stroke:var(--b);stroke-width:.5}.l{fill:none;stroke-width:1.8}.m{stroke-width:1.6}\
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1);stroke-dasharray:7 3}.s2{stroke:var(--s2);stroke-dasharray:2 3}.s3{stroke:var(--s3);stroke-dasharray:9 3 2 3}.s4{stroke:var(--s4);stroke-dasharray:4 2}.s5{stroke:var(--s5);stroke-dasharray:1 2}\
 .m{stroke-dasharray:none;fill:var(--b)}.m.s0{fill:var(--s0)}";
@@ -82,7 +82,7 @@ pub fn fragment(sections: &[Section]) -> String {
 }
 
 fn table(head: &[String], rows: &[Vec<String>], out: &mut String) {
-    out.push_str("<div class=\"w\"><table>");
+    out.push_str(if head.is_empty() { "<div class=\"w f\"><table>" } else { "<div class=\"w\"><table>" });
     let mut line = |tag: &str, cells: &[String]| {
         out.push_str("<tr>");
         for cell in cells {
@@ -237,7 +237,13 @@ fn figures(run: &RunReport) -> Body {
 
 /// Rate, percentiles and errors over time.
 pub fn series_charts(run: &RunReport) -> Vec<String> {
-    let series = &run.outcome.series;
+    let mut series = &run.outcome.series[..];
+    // The last one may be so short that its rate is an accident.
+    if let [first, .., last] = series
+        && last.width < first.width / 2
+    {
+        series = &series[..series.len() - 1];
+    }
     if series.len() < 2 {
         return Vec::new();
     }
@@ -355,7 +361,7 @@ fn watch_charts(run: &RunReport) -> Body {
     };
     let cpu = each(|pair, index| {
         let ran = pair[1].tiers[index].cpu_ns - pair[0].tiers[index].cpu_ns;
-        ran as f64 / (pair[1].at - pair[0].at).as_nanos().max(1) as f64
+        ran as f64 / pair[1].at.saturating_sub(pair[0].at).as_nanos().max(1) as f64
     });
     let memory = each(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
     let chart = |title: &str, y_label: &str, series: Vec<Series>| {

@@ -35,6 +35,8 @@ pub struct RunReport {
     pub label: String,
     /// Connections: in a closed loop, users.
     pub users: usize,
+    /// Requests at a time on each; 0: users pause between requests.
+    pub depth: usize,
     /// Threads of the generator.
     pub threads: usize,
     /// The rate of an open loop.
@@ -140,8 +142,9 @@ impl RunReport {
     /// differs from 1 was spent on errors and on connecting.
     pub fn little(&self) -> Option<f64> {
         let stats = &self.outcome.stats;
-        let is_closed = self.rate.is_none() && stats.responses() >= 100;
-        is_closed.then(|| self.throughput() * stats.latency.mean() / 1e9 / self.users.max(1) as f64)
+        let is_closed = self.rate.is_none() && self.depth > 0 && stats.responses() >= 100;
+        let at_a_time = (self.users * self.depth).max(1) as f64;
+        is_closed.then(|| self.throughput() * stats.latency.mean() / 1e9 / at_a_time)
     }
 
     /// What the tiers and the machine did during the counted part.

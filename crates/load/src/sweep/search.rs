@@ -56,9 +56,9 @@ impl Search {
         let mut rate = start.clamp(1.0, RATE_MAX);
         while high > low * (1.0 + GAP) && high - low >= 1.0 && low < RATE_MAX {
             if self.ask(rate, trial)? {
-                low = rate
+                low = rate;
             } else {
-                high = rate
+                high = rate;
             }
             rate = match (low, high) {
                 (low, f64::INFINITY) => low * 2.0,
@@ -70,7 +70,7 @@ impl Search {
         }
         // It held once there; now it has to hold again and again.
         while low >= 1.0 {
-            let held = self.trials.iter().filter(|trial| trial.rate == low).count();
+            let held = self.trials.iter().filter(|trial| trial.rate.total_cmp(&low).is_eq()).count();
             if held >= CONFIRMATIONS {
                 self.holds = Some(low);
                 return Some(());
@@ -105,7 +105,8 @@ impl Search {
                 format!("{:>10} /s: {said}", short(trial.rate))
             })
             .collect();
-        let times = |rate: f64| self.trials.iter().filter(|trial| trial.rate == rate).count();
+        let times =
+            |rate: f64| self.trials.iter().filter(|trial| trial.rate.total_cmp(&rate).is_eq()).count();
         lines.push(match (self.holds, self.breaks) {
             (Some(holds), Some(breaks)) => format!(
                 "{} holds at {} requests/s ({} of {} trials), and not always at {}",

@@ -74,7 +74,7 @@ impl Watched {
     ) -> (Vec<TierSummary>, MachineSummary) {
         let Some((first, last)) = self.around(from, to) else { return Default::default() };
         let (begin, end) = (&self.samples[first], &self.samples[last]);
-        let seconds = (end.at - begin.at).as_secs_f64().max(1e-9);
+        let seconds = end.at.saturating_sub(begin.at).as_secs_f64().max(1e-9);
         // Samples are not taken at the very moments: what lies between them is taken for evenly spread.
         let responses = responses.max(1) as f64 * seconds / (to.saturating_sub(from)).as_secs_f64().max(1e-9);
         let part = &self.samples[first..=last];
@@ -101,7 +101,7 @@ impl Watched {
 fn busiest(part: &[Sample], index: usize) -> f64 {
     // The first sample's is of the time before.
     let busy: u64 = part.iter().skip(1).map(|sample| sample.tiers[index].busiest_ns).sum();
-    let time = part.last().map_or(0.0, |last| (last.at - part[0].at).as_secs_f64());
+    let time = part.last().map_or(0.0, |last| last.at.saturating_sub(part[0].at).as_secs_f64());
     busy as f64 / 1e9 / time.max(1e-9)
 }
 
