@@ -3,6 +3,7 @@
 
 mod cached;
 mod compression;
+mod entries;
 mod http1;
 mod http2;
 mod idle;
@@ -10,8 +11,10 @@ mod large;
 mod load;
 mod memory;
 mod observe;
+mod php;
 mod proxied;
 mod routing;
+mod slow;
 mod spread;
 mod start;
 mod tls;
@@ -102,6 +105,29 @@ pub const ALL: &[Definition] = &[
         name: "cached",
         about: "100 bytes and 20 KB from a cache that is warm, over keep-alive connections.",
         run: cached::run,
+    },
+    Definition {
+        name: "entries",
+        about: "A cache folder with 1,000,000 files, found by a server that has just been started, and what its index takes.",
+        run: entries::run,
+    },
+    Definition {
+        name: "php",
+        about: "A script of one line through PHP-FPM over a unix socket, CPU of server and PHP together; *kept* is with \
+                `fastcgi_keep_conn` and as many connections as clients.",
+        run: php::hello,
+    },
+    Definition {
+        name: "wordpress",
+        about: "WordPress's front page (examples/wordpress) through PHP-FPM, CPU of server and PHP together: made for each \
+                request, and with a micro-cache of 1 s.",
+        run: php::wordpress,
+    },
+    Definition {
+        name: "slow",
+        about: "50 users and a back end that works on 5 requests at a time, for 50 ms each: pages of 100 KiB straight from it, \
+                passed on, from a cache, and from one with larger buffers.",
+        run: slow::run,
     },
     Definition {
         name: "idle",

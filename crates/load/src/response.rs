@@ -21,6 +21,8 @@ pub struct Head {
     pub body: Body,
     /// Whether the connection ends with this response.
     pub close: bool,
+    /// The length of the head itself, in bytes.
+    pub bytes: u32,
 }
 
 /// How the end of a body is found (RFC 9112 §6.3).
@@ -74,6 +76,11 @@ pub struct HeadCache {
 }
 
 impl HeadCache {
+    /// The head as it came; empty before the first.
+    pub fn text(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The head that `input` starts with, when it is the remembered one, and its length.
     #[inline]
     fn recall(&self, input: &[u8]) -> Option<(Head, usize)> {
@@ -277,7 +284,7 @@ pub fn parse_head(bytes: &[u8], is_head: bool) -> Result<Head, ResponseError> {
         Some(length) => Body::Length(length),
         None => Body::UntilClose,
     };
-    Ok(Head { status, body, close: close || body == Body::UntilClose })
+    Ok(Head { status, body, close: close || body == Body::UntilClose, bytes: bytes.len() as u32 })
 }
 
 /// The status code, and whether this version closes by default (RFC 9112 §9.3).

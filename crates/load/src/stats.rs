@@ -127,6 +127,8 @@ pub struct Record {
     pub tls_ns: u64,
     /// Bytes of the response, head and body.
     pub bytes: u64,
+    /// Of these, its head's.
+    pub head_bytes: u32,
     /// The connection's number.
     pub connection: u32,
     /// The target's number, over all sites in their order.

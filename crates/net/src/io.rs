@@ -232,35 +232,6 @@ impl Io {
     pub async fn writable(&self) {
         poll_fn(|cx| self.poll_writable(cx)).await;
     }
-
-    /// Reads, waiting until there is something; 0 is the end.
-    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.try_read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await,
-                done => return done,
-            }
-        }
-    }
-
-    /// Writes some bytes, waiting until there is room.
-    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.try_write(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
-                done => return done,
-            }
-        }
-    }
-
-    /// Writes everything.
-    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
-        while !buf.is_empty() {
-            let count = self.write(buf).await?;
-            buf = &buf[count..];
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Io {

@@ -1,5 +1,6 @@
 //! One connection to a back end.
 
+use crate::http2::Session;
 use crate::occupancy::{Occupancy, Wait};
 use crate::pool::{Alarm, Key};
 use brisk_net::{Deadline, clock};
@@ -21,6 +22,8 @@ pub struct Link {
     /// Between two reads, and between two writes.
     pub read_limit: Deadline,
     pub write_limit: Deadline,
+    /// What its protocol keeps between two exchanges.
+    pub(crate) session: Option<Box<Session>>,
     pub(crate) alarm: Option<Arc<Alarm>>,
     /// The connection occupies a process of its server.
     pub(crate) occupancy: Option<Arc<Occupancy>>,
@@ -38,6 +41,7 @@ impl Link {
             is_reused: false,
             read_limit: Deadline::default(),
             write_limit: Deadline::default(),
+            session: None,
             alarm: None,
             occupancy: None,
             wait: None,

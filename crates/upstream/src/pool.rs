@@ -25,6 +25,8 @@ pub struct Key {
     pub bind: Option<SocketAddr>,
     /// Who we are to each other over TLS; 0: plain.
     pub tls: u64,
+    /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
+    pub dialect: u8,
 }
 
 struct Idle {
@@ -76,7 +78,7 @@ thread_local! {
 }
 
 /// Takes the connection that was used last, if there is one that is still open.
-pub fn take(key: &Key) -> Option<Link> {
+fn take(key: &Key) -> Option<Link> {
     POOL.with(|pool| {
         loop {
             let mut idle = pool.idle.borrow_mut();
@@ -91,6 +93,16 @@ pub fn take(key: &Key) -> Option<Link> {
             }
         }
     })
+}
+
+/// The same, if connections are kept at all; it is marked as used before.
+pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Link> {
+    if keepalive.idle_max == 0 {
+        return None;
+    }
+    let mut link = take(key)?;
+    link.is_reused = true;
+    Some(link)
 }
 
 /// Keeps a connection that has done its work, if it may be kept.

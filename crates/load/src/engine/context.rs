@@ -30,12 +30,14 @@ pub struct InFlight {
     pub first_byte: Ns,
     /// Bytes of the response so far.
     pub bytes: u64,
+    /// Of these, its head's.
+    pub head_bytes: u32,
 }
 
 impl InFlight {
     /// Just sent.
     pub fn new(target: usize, due: Ns, sent: Ns) -> Self {
-        Self { target: target as u32, status: 0, due, sent, first_byte: 0, bytes: 0 }
+        Self { target: target as u32, status: 0, due, sent, first_byte: 0, bytes: 0, head_bytes: 0 }
     }
 }
 
@@ -224,6 +226,7 @@ impl<'a> Context<'a> {
             connect_ns: std::mem::take(&mut made.connect_ns),
             tls_ns: std::mem::take(&mut made.tls_ns),
             bytes: request.bytes,
+            head_bytes: request.head_bytes,
             connection: made.number,
             target: request.target,
             status,

@@ -74,6 +74,7 @@ impl H1 {
             let head = head.map_err(end_of)?;
             waiting.bytes += (before - input.len()) as u64;
             let Some(head) = head else { break };
+            waiting.head_bytes = head.bytes;
             let request = *waiting;
             self.in_flight.pop_front();
             ctx.answered(&request, head.status, now, made);
@@ -94,7 +95,8 @@ impl H1 {
     pub fn closed(&mut self, made: &mut Made, ctx: &mut Context<'_>) -> End {
         match std::mem::take(&mut self.reader).end() {
             Ok(Some(head)) => {
-                if let Some(waiting) = self.in_flight.pop_front() {
+                if let Some(mut waiting) = self.in_flight.pop_front() {
+                    waiting.head_bytes = head.bytes;
                     ctx.answered(&waiting, head.status, ctx.now(), made);
                 }
                 End::Closed { by_peer: true }

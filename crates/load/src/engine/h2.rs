@@ -264,6 +264,7 @@ impl H2 {
             request.status = status;
             request.first_byte = now;
             request.bytes += bytes as u64 + brisk_h2::frame::HEAD_BYTES as u64;
+            request.head_bytes = (bytes + brisk_h2::frame::HEAD_BYTES) as u32;
         }
         if end {
             return Some(stream);

@@ -81,6 +81,8 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// Requests that found no room in it.
     pub records_dropped: u64,
+    /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
+    pub heads: Vec<Vec<u8>>,
 }
 
 /// Starts a plan's threads.
@@ -167,6 +169,12 @@ impl Run {
                     sum.stats.merge(&more.stats);
                     sum.records.append(&mut more.records);
                     sum.records_dropped += more.records_dropped;
+                    sum.heads.resize_with(more.heads.len(), Vec::new);
+                    for (have, new) in sum.heads.iter_mut().zip(more.heads) {
+                        if have.is_empty() {
+                            *have = new;
+                        }
+                    }
                 }
                 Ok(Err(error)) => failure = Some(error),
                 Err(_) => failure = Some(io::Error::other("a load thread panicked")),
@@ -187,6 +195,7 @@ impl Run {
             series: join_slices(self.shared.slices.iter().map(take)),
             records: sum.records,
             records_dropped: sum.records_dropped,
+            heads: sum.heads,
         })
     }
 }

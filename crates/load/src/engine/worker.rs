@@ -79,6 +79,8 @@ pub struct Work {
     pub records: Vec<Record>,
     /// Requests that found no room in it.
     pub records_dropped: u64,
+    /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
+    pub heads: Vec<Vec<u8>>,
 }
 
 /// One thread of a run.
@@ -180,7 +182,8 @@ impl<'a> Worker<'a> {
         let now = self.ctx.now();
         let stats = course.end(now, &mut self.ctx);
         self.publish();
-        Ok(Work { stats, records: self.ctx.records, records_dropped: self.ctx.records_dropped })
+        let heads = self.ctx.caches.iter().map(|cache| cache.text().to_vec()).collect();
+        Ok(Work { stats, records: self.ctx.records, records_dropped: self.ctx.records_dropped, heads })
     }
 
     /// How long there is nothing to do but to wait for events.

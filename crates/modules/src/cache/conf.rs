@@ -345,6 +345,11 @@ pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) {
         }
         return;
     }
+    // Whoever asks why has to be told (`brisk cache why`), and in RFC 9111's mode the client has a say (§5.2.1, §5.4).
+    cx.is_unusual("Pragma");
+    if rules.mode == Mode::Rfc9111 {
+        cx.is_unusual("Cache-Control");
+    }
     if rules.key.is_none() && P != PROXY {
         cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(
             "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"

@@ -1,0 +1,135 @@
+//! From a name to a connection: addresses, TCP, TLS.
+
+use super::failure::{Failure, Fault};
+use super::message::Phases;
+use super::url::{Origin, Place};
+use super::{Common, Version};
+use brisk_net::connect::{self, Destination};
+use brisk_net::{Io, Stream, blocking, timeout};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// An address that does not answer is given up after this long if there is another one.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(3);
+
+/// What TLS has agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// `TLSv1.3`.
+    pub version: &'static str,
+    /// OpenSSL's name of the suite.
+    pub cipher: &'static str,
+    /// OpenSSL's name of the group.
+    pub group: &'static str,
+    /// The protocol that ALPN has chosen.
+    pub alpn: Option<String>,
+    /// The session was resumed.
+    pub resumed: bool,
+    /// Bytes of the server's certificates.
+    pub chain: Vec<usize>,
+}
+
+/// A connection that is ready for its first request.
+pub(crate) struct Link {
+    pub stream: Stream,
+    pub is_h2: bool,
+    pub facts: Option<Rc<TlsFacts>>,
+    pub peer: Rc<str>,
+}
+
+/// Connects.
+pub(crate) async fn dial(common: &Common, origin: &Origin, phases: &mut Phases) -> Result<Link, Failure> {
+    let (io, peer) = match &origin.place {
+        Place::Unix(path) => {
+            let io = connect(Destination::Unix(path)).await.map_err(|error| refused(&error))?;
+            (io, format!("unix:{}", path.display()))
+        }
+        Place::Name(host, port) => {
+            let addresses = look_up(common, host, *port).await?;
+            phases.dns = phases.now();
+            let (io, address) = first_that_answers(&addresses).await?;
+            (io, address.to_string())
+        }
+    };
+    phases.connect = phases.now();
+    let peer = Rc::from(peer);
+    if !origin.secure {
+        let is_h2 = common.options.version == Version::H2;
+        return Ok(Link { stream: Stream::from(io), is_h2, facts: None, peer });
+    }
+    let name = origin.host();
+    let send_name = name.parse::<IpAddr>().is_err();
+    let stream =
+        Stream::connect_tls(io, &common.tls, name, send_name).await.map_err(|error| Failure::tls(&error))?;
+    phases.tls = phases.now();
+    let facts = stream.tls().map(|tls| {
+        Rc::new(tls.session(|session| TlsFacts {
+            version: session.version(),
+            cipher: session.cipher(),
+            group: session.group(),
+            alpn: session.alpn().map(|name| String::from_utf8_lossy(name).into_owned()),
+            resumed: session.is_resumed(),
+            chain: session.peer_certificates().iter().map(|cert| cert.len()).collect(),
+        }))
+    });
+    let alpn = facts.as_ref().and_then(|facts| facts.alpn.clone());
+    if common.options.version == Version::H2 && alpn.as_deref() != Some("h2") {
+        return Err(Failure::new(Fault::Tls, "the server does not agree on HTTP/2 (ALPN)"));
+    }
+    Ok(Link { stream, is_h2: alpn.as_deref() == Some("h2"), facts, peer })
+}
+
+fn refused(error: &connect::ConnectError) -> Failure {
+    let fault = match error.error.kind() {
+        io::ErrorKind::ConnectionRefused => Fault::Refused,
+        io::ErrorKind::TimedOut => Fault::Timeout,
+        io::ErrorKind::ConnectionReset => Fault::Reset,
+        _ => Fault::Connect,
+    };
+    Failure::new(fault, format!("{}: {}", error.call, error.error))
+}
+
+async fn connect(to: Destination<'_>) -> Result<Io, connect::ConnectError> {
+    let io = connect::start(to, &connect::Options::default())?;
+    poll_fn(|cx| io.poll_writable(cx)).await;
+    connect::finish(&io)?;
+    Ok(io)
+}
+
+async fn first_that_answers(addresses: &[SocketAddr]) -> Result<(Io, SocketAddr), Failure> {
+    let mut failure = Failure::new(Fault::Dns, "the name has no address");
+    for (at, &address) in addresses.iter().enumerate() {
+        let is_last = at + 1 == addresses.len();
+        let attempt = connect(Destination::Ip(address));
+        let done = if is_last { Ok(attempt.await) } else { timeout(NEXT_ADDRESS_AFTER, attempt).await };
+        match done {
+            Ok(Ok(io)) => return Ok((io, address)),
+            Ok(Err(error)) => failure = refused(&error),
+            Err(_) => failure = Failure::new(Fault::Timeout, format!("{address} does not answer")),
+        }
+    }
+    Err(failure)
+}
+
+/// The name's addresses, as the system's resolver gives them; asked for once.
+async fn look_up(common: &Common, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let key = (host.to_owned(), port);
+    if let Some(known) = common.names.borrow().get(&key) {
+        return Ok(known.clone());
+    }
+    let asked = key.clone();
+    let job = blocking::run(move || asked.to_socket_addrs().map(Iterator::collect::<Vec<_>>));
+    let job = job.map_err(|_| Failure::new(Fault::Dns, "too many look-ups at once"))?;
+    let addresses = job.await.map_err(|error| Failure::new(Fault::Dns, format!("{host}: {error}")))?;
+    if addresses.is_empty() {
+        return Err(Failure::new(Fault::Dns, format!("{host} has no address")));
+    }
+    common.names.borrow_mut().insert(key, addresses.clone());
+    Ok(addresses)
+}

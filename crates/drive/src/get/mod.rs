@@ -1,0 +1,6 @@
+//! `brisk get`: one exchange laid bare.
+
+mod cli;
+mod show;
+
+pub use cli::main;
