@@ -61,6 +61,7 @@ impl Web {
             series: slices.to_vec(),
             records: Vec::new(),
             records_dropped: 0,
+            heads: Vec::new(),
         };
         let label = label.to_owned();
         let run = RunReport {

@@ -171,6 +171,7 @@ mod tests {
             series,
             records: Vec::new(),
             records_dropped: 0,
+            heads: Vec::new(),
         };
         let steady = trim(&mut outcome);
         assert!((20..=25).contains(&steady.from) && steady.is_steady, "{steady:?}");
