@@ -27,9 +27,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     brisk_net::sys::disable_huge_pages();
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args = std::env::args();
+    let program = args.next().unwrap_or_default();
+    let args: Vec<String> = args.collect();
+    if let Some(main) = brisk_drive::old::by_name(&program) {
+        std::process::exit(main(&args));
+    }
     std::process::exit(match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
+        Some(name @ ("ab" | "httperf" | "siege" | "wrk")) => {
+            brisk_drive::old::by_name(name).map_or(1, |main| main(&args[1..]))
+        }
         Some("get") => brisk_drive::get::main(&args[1..]),
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
         Some("cache") => cache::main(&args[1..]),

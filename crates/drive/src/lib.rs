@@ -7,4 +7,7 @@
 
 pub mod caching;
 pub mod client;
+mod dates;
 pub mod get;
+pub mod old;
+pub mod page;

@@ -1,7 +1,11 @@
 //! The few things asked of the operating system outside the loop: limits, CPU pinning, CPU time.
 
 use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use brisk_net::sys;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -33,4 +37,31 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
 pub fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From here on SIGINT and SIGTERM set what [`interrupted`] says; a second one ends the process as usual. To be called
+/// before threads are started: they inherit what is blocked.
+pub fn catch_interrupts() -> io::Result<()> {
+    let signals = sys::signal_fd(&[libc::SIGINT, libc::SIGTERM])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        loop {
+            let mut fds = [PollFd::new(&signals, PollFlags::IN)];
+            if poll(&mut fds, None).is_ok() && sys::read_signal(signals.as_fd()).is_some() {
+                INTERRUPTED.store(true, Ordering::Relaxed);
+                break sys::unblock_signals();
+            }
+        }
+        // Whoever sends another one does not want to wait: this thread is there to be hit by it.
+        loop {
+            std::thread::park();
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether the user wants the end.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }

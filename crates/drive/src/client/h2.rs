@@ -216,7 +216,7 @@ impl Conn {
             watch(Note::RequestHead(&text_of(request)));
         }
         let end = request.body.is_empty();
-        drop(state.conn.send_head(stream, &block, end, &mut state.out));
+        let _ = state.conn.send_head(stream, &block, end, &mut state.out);
         state.streams.insert(stream, Incoming { body_max, ..Incoming::default() });
         state.kick();
         Ok(Guard { state: Rc::clone(&self.state), stream })
@@ -243,7 +243,7 @@ impl Conn {
                     return Poll::Pending;
                 }
                 let end = sent + room == body.len();
-                drop(state.conn.send_body(guard.stream, &body[sent..sent + room], end, &mut state.out));
+                let _ = state.conn.send_body(guard.stream, &body[sent..sent + room], end, &mut state.out);
                 state.kick();
                 Poll::Ready(Ok(Some(room)))
             })

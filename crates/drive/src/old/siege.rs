@@ -1,0 +1,67 @@
+//! `siege`: its flags, its urls.txt, its text report and its JSON. Users are tasks of a client that follows redirects and
+//! fetches what pages are made of, as siege's do.
+
+mod options;
+mod report;
+mod urls;
+mod user;
+
+use options::{Options, Parsed};
+use report::Totals;
+use std::io::Write as _;
+
+/// Runs `siege ARGS`; gives the exit code.
+pub fn main(args: &[String]) -> i32 {
+    let options = match options::parse(args) {
+        Ok(Parsed::Run(options)) => options,
+        Ok(Parsed::Text(text)) => {
+            print!("{text}");
+            return 0;
+        }
+        Err(error) => {
+            eprintln!("siege: {error}");
+            return 1;
+        }
+    };
+    match carry_out(*options) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("[error] {error}");
+            1
+        }
+    }
+}
+
+fn carry_out(options: Options) -> Result<(), String> {
+    let targets = urls::targets(&options)?;
+    if options.has_banner() {
+        println!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION"));
+        println!("** Preparing {} concurrent users for battle.", options.users);
+        println!("The server is now under siege...");
+        drop(std::io::stdout().flush());
+    }
+    if options.time.is_none() && options.repetitions.is_none() {
+        eprintln!("siege: neither -t nor -r: the end is after an hour");
+    }
+    brisk_load::system::catch_interrupts().map_err(|error| error.to_string())?;
+    let totals = user::attack(&options, targets)?;
+    if options.json {
+        println!("{}", totals.json());
+    } else if !options.quiet {
+        println!("{}", totals.text());
+    }
+    write_log(&options, &totals)
+}
+
+fn write_log(options: &Options, totals: &Totals) -> Result<(), String> {
+    let Some(path) = &options.log else { return Ok(()) };
+    let wrong = |error: std::io::Error| format!("unable to create log file {path}: {error}");
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(wrong)?;
+    if file.metadata().map_err(wrong)?.len() == 0 {
+        writeln!(file, "{}", report::LOG_HEAD).map_err(wrong)?;
+    }
+    if let Some(mark) = &options.mark {
+        writeln!(file, "**** {mark} ****").map_err(wrong)?;
+    }
+    writeln!(file, "{}", totals.log_line()).map_err(wrong)
+}

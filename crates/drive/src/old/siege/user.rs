@@ -1,0 +1,168 @@
+//! siege's users.
+
+use super::options::Options;
+use super::report::Totals;
+use crate::client::{Client, Common, Options as ClientOptions, Request, Version, block_on, decode};
+use crate::page::html;
+use brisk_load::rng::Rng;
+use brisk_load::system;
+use brisk_net::{Loop, sleep, spawn};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A siege without an end ends after this.
+const LONGEST: Duration = Duration::from_hours(1);
+const REDIRECTS_MAX: usize = 10;
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+struct Siege {
+    options: Options,
+    targets: Vec<Request>,
+    totals: RefCell<Totals>,
+    over: Cell<bool>,
+    active: Cell<usize>,
+}
+
+/// Lets all users loose and waits for the end.
+pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String> {
+    system::raise_open_files(options.users as u64 * 2 + 256).map_err(|error| error.to_string())?;
+    let siege = Rc::new(Siege {
+        options: options.clone(),
+        targets,
+        totals: RefCell::default(),
+        over: Cell::new(false),
+        active: Cell::new(options.users),
+    });
+    let common = Common::new(ClientOptions {
+        version: Version::H1,
+        insecure: true,
+        timeout: options.timeout,
+        body_max: 4 << 20,
+        keep_alive: options.keep_alive,
+        resume: true,
+    })?;
+    let limit = options.time.unwrap_or(LONGEST);
+    let whole = Rc::clone(&siege);
+    let run = async move {
+        let began = Instant::now();
+        for number in 0..whole.options.users {
+            let (siege, client) = (Rc::clone(&whole), Client::new(&common));
+            spawn(async move {
+                siege.user(number, &client).await;
+                siege.active.set(siege.active.get() - 1);
+            });
+        }
+        while whole.active.get() > 0 && began.elapsed() < limit && !system::interrupted() && !whole.over.get()
+        {
+            sleep(LOOK).await;
+        }
+        whole.over.set(true);
+        began.elapsed()
+    };
+    let elapsed = block_on(run).map_err(|error| error.to_string())?;
+    let mut totals = siege.totals.borrow().clone();
+    totals.elapsed = elapsed;
+    debug_assert!(Loop::try_current().is_some());
+    Ok(totals)
+}
+
+impl Siege {
+    async fn user(&self, number: usize, client: &Client) {
+        let mut rng = Rng::new(Rng::from_clock().next_u64() ^ number as u64);
+        let rounds = self.options.repetitions.unwrap_or(u64::MAX);
+        let mut at = 0;
+        let mut done = 0;
+        while done < rounds && !self.over.get() {
+            if self.options.delay > 0.0 && !self.options.benchmark {
+                sleep(Duration::from_secs_f64(rng.unit() * self.options.delay)).await;
+            }
+            let target = if self.options.random { rng.below(self.targets.len()) } else { at };
+            at = (at + 1) % self.targets.len();
+            self.visit(client, &self.targets[target]).await;
+            done += 1;
+        }
+    }
+
+    /// One URL with its redirects and, if it is a page, what that consists of.
+    async fn visit(&self, client: &Client, target: &Request) {
+        let mut request = target.clone();
+        for _ in 0..REDIRECTS_MAX {
+            let Some((status, fields, body)) = self.hit(client, &request).await else { return };
+            if self.options.follow
+                && matches!(status, 301 | 302 | 303 | 307 | 308)
+                && let Some(url) = fields.get("location").and_then(|location| request.url.join(location))
+            {
+                if status < 307 {
+                    request.method = "GET".to_owned();
+                    request.body = Vec::new();
+                }
+                request.url = url;
+                continue;
+            }
+            let is_html = fields.get("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+            if self.options.parser && is_html && status < 400 {
+                let coding = fields.get("content-encoding").unwrap_or_default();
+                let text = decode::decode(&body, coding, 16 << 20).ok().flatten().unwrap_or_default();
+                for resource in html::resources(&text, &request.url) {
+                    if self.over.get() {
+                        return;
+                    }
+                    let part = Request {
+                        method: "GET".to_owned(),
+                        url: resource.url,
+                        body: Vec::new(),
+                        ..request.clone()
+                    };
+                    self.hit(client, &part).await;
+                }
+            }
+            return;
+        }
+    }
+
+    async fn hit(&self, client: &Client, request: &Request) -> Option<(u16, crate::client::Fields, Vec<u8>)> {
+        let began = Instant::now();
+        let result = client.exchange(request).await;
+        // What ends after the end does not count.
+        if self.over.get() {
+            return None;
+        }
+        let took = began.elapsed();
+        match result {
+            Ok(exchange) => {
+                self.totals.borrow_mut().answered(exchange.status, exchange.body_bytes, took);
+                if self.options.verbose {
+                    println!(
+                        "{} {} {:>8.2} secs: {:>7} bytes ==> {:<4} {}",
+                        exchange.version,
+                        exchange.status,
+                        took.as_secs_f64(),
+                        exchange.body_bytes,
+                        request.method,
+                        request.url.path
+                    );
+                }
+                Some((exchange.status, exchange.fields, exchange.body))
+            }
+            Err(failure) => {
+                let failures = {
+                    let mut totals = self.totals.borrow_mut();
+                    totals.failures += 1;
+                    totals.failures
+                };
+                if !self.options.quiet {
+                    eprintln!("[error] {failure}");
+                }
+                if failures >= self.options.failures_max {
+                    eprintln!(
+                        "siege aborted due to excessive socket failure; you can change the failure threshold in the rc file"
+                    );
+                    self.over.set(true);
+                }
+                None
+            }
+        }
+    }
+}

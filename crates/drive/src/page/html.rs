@@ -1,0 +1,229 @@
+//! What a page needs: the references in its HTML.
+
+use super::css;
+use crate::client::Url;
+use html5gum::emitters::default::DefaultEmitter;
+use html5gum::{Token, Tokenizer};
+use std::collections::HashSet;
+
+/// A page refers to no more than this many things.
+const RESOURCES_MAX: usize = 2000;
+
+/// What a reference is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The page itself, or one in a frame.
+    Document,
+    /// A style sheet.
+    Style,
+    /// A script.
+    Script,
+    /// An image.
+    Image,
+    /// A font.
+    Font,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// For people, and for HAR files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Style => "style",
+            Self::Script => "script",
+            Self::Image => "image",
+            Self::Font => "font",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Something that a page refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Where it is.
+    pub url: Url,
+    /// What it is for.
+    pub kind: Kind,
+    /// Nothing is painted before it has come: a style sheet, or a script in the head without `async` or `defer`.
+    pub blocks: bool,
+}
+
+/// Collects references; each URL once.
+struct Finder {
+    base: Url,
+    found: Vec<Resource>,
+    seen: HashSet<Url>,
+    in_body: bool,
+}
+
+impl Finder {
+    fn add(&mut self, reference: &str, kind: Kind, blocks: bool) {
+        if reference.trim().is_empty() || self.found.len() >= RESOURCES_MAX {
+            return;
+        }
+        if let Some(url) = self.base.join(reference)
+            && self.seen.insert(url.clone())
+        {
+            self.found.push(Resource { url, kind, blocks });
+        }
+    }
+
+    fn tag(&mut self, name: &str, attribute: &dyn Fn(&str) -> Option<String>) {
+        let source = attribute("src");
+        match name {
+            "base" => {
+                if let Some(base) = attribute("href").and_then(|base| self.base.join(&base)) {
+                    self.base = base;
+                }
+            }
+            "body" => self.in_body = true,
+            "link" => self.link(attribute),
+            "script" => {
+                let kind = attribute("type").unwrap_or_default().to_ascii_lowercase();
+                let is_script = kind.is_empty() || kind.contains("javascript") || kind == "module";
+                let waits = attribute("async").is_none() && attribute("defer").is_none() && kind != "module";
+                if let Some(source) = source.filter(|_| is_script) {
+                    self.add(&source, Kind::Script, waits && !self.in_body);
+                }
+            }
+            "img" => {
+                // With a list of sizes, the first is what a small screen takes.
+                let first =
+                    attribute("srcset").and_then(|set| set.split_whitespace().next().map(str::to_owned));
+                if let Some(source) = source.or(first) {
+                    self.add(&source, Kind::Image, false);
+                }
+            }
+            "input" if attribute("type").is_some_and(|kind| kind.eq_ignore_ascii_case("image")) => {
+                self.add(&source.unwrap_or_default(), Kind::Image, false);
+            }
+            "iframe" | "frame" => self.add(&source.unwrap_or_default(), Kind::Document, false),
+            "embed" => self.add(&source.unwrap_or_default(), Kind::Other, false),
+            "object" => self.add(&attribute("data").unwrap_or_default(), Kind::Other, false),
+            "video" => self.add(&attribute("poster").unwrap_or_default(), Kind::Image, false),
+            _ => {}
+        }
+        if let Some(style) = attribute("style") {
+            self.style(&style);
+        }
+    }
+
+    fn link(&mut self, attribute: &dyn Fn(&str) -> Option<String>) {
+        let (rel, href) = (attribute("rel").unwrap_or_default(), attribute("href").unwrap_or_default());
+        let has = |word: &str| rel.split_whitespace().any(|have| have.eq_ignore_ascii_case(word));
+        if has("stylesheet") && !has("alternate") {
+            let media = attribute("media").unwrap_or_default();
+            self.add(
+                &href,
+                Kind::Style,
+                !media.eq_ignore_ascii_case("print") && attribute("disabled").is_none(),
+            );
+        } else if has("icon") {
+            self.add(&href, Kind::Image, false);
+        } else if has("modulepreload") {
+            self.add(&href, Kind::Script, false);
+        } else if has("preload") {
+            let kind = match attribute("as").unwrap_or_default().as_str() {
+                "style" => Kind::Style,
+                "script" => Kind::Script,
+                "image" => Kind::Image,
+                "font" => Kind::Font,
+                _ => Kind::Other,
+            };
+            self.add(&href, kind, false);
+        } else if has("manifest") {
+            self.add(&href, Kind::Other, false);
+        }
+    }
+
+    fn style(&mut self, text: &str) {
+        for (reference, kind) in css::references(text) {
+            self.add(&reference, kind, kind == Kind::Style);
+        }
+    }
+}
+
+/// Everything that a page refers to and a browser fetches, in the order in which it stands there.
+pub fn resources(html: &[u8], base: &Url) -> Vec<Resource> {
+    let mut finder = Finder { base: base.clone(), found: Vec::new(), seen: HashSet::new(), in_body: false };
+    finder.seen.insert(base.clone());
+    let mut emitter = DefaultEmitter::default();
+    emitter.naively_switch_states(true);
+    let mut in_style = false;
+    for token in Tokenizer::new_with_emitter(html, emitter) {
+        let Ok(token) = token;
+        match token {
+            Token::StartTag(tag) => {
+                let attribute = |name: &str| {
+                    tag.attributes
+                        .get(name.as_bytes())
+                        .map(|value| String::from_utf8_lossy(value).into_owned())
+                };
+                let name = String::from_utf8_lossy(&tag.name).into_owned();
+                in_style = name == "style";
+                finder.tag(&name, &attribute);
+            }
+            Token::EndTag(_) => in_style = false,
+            Token::String(text) if in_style => finder.style(&String::from_utf8_lossy(&text)),
+            _ => {}
+        }
+    }
+    finder.found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(html: &str) -> Vec<String> {
+        let base = Url::parse("http://a/b/c.html").unwrap();
+        let show = |r: Resource| format!("{}{} {}", if r.blocks { "!" } else { "" }, r.kind.name(), r.url);
+        resources(html.as_bytes(), &base).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn what_a_browser_fetches() {
+        let html = r#"<!doctype html><html><head>
+            <link rel="stylesheet" href="s.css"><LINK REL=stylesheet HREF=/p.css media=print>
+            <link rel=canonical href=/x><link rel="shortcut icon" href="i.ico">
+            <script src=a.js></script><script async src="b.js"></script><script type=module src=m.js></script>
+            <script type="application/json" src=no.json></script>
+            <style>@import "i.css"; b { background: url( 'bg.png' ) } @font-face { src: url(f.woff2) }</style>
+            <script>var x = '<img src=no.png>';</script><!-- <img src=no2.png> --></head>
+            <body style="background:url(body.png)"><img src="d.png?a=1&amp;b=2"><img srcset="small.png 1x, big.png 2x">
+            <img src="data:image/png;base64,AA"><script src=//cdn/z.js></script><iframe src=f.html></iframe>
+            <img src="d.png?a=1&b=2"><a href=no.html>x</a></body></html>"#;
+        assert_eq!(
+            found(html),
+            [
+                "!style http://a/b/s.css",
+                "style http://a/p.css",
+                "image http://a/b/i.ico",
+                "!script http://a/b/a.js",
+                "script http://a/b/b.js",
+                "script http://a/b/m.js",
+                "!style http://a/b/i.css",
+                "image http://a/b/bg.png",
+                "font http://a/b/f.woff2",
+                "image http://a/b/body.png",
+                "image http://a/b/d.png?a=1&b=2",
+                "image http://a/b/small.png",
+                "script http://cdn/z.js",
+                "document http://a/b/f.html",
+            ]
+        );
+    }
+
+    #[test]
+    fn bases_and_broken_pages() {
+        assert_eq!(found("<base href=/x/><img src=1.png>"), ["image http://a/x/1.png"]);
+        for broken in ["<img src=", "<", "<img src='a", "<style>@import", "\0<img src=\"\0\">", "<script"] {
+            found(broken);
+        }
+        let many: String = (0..5000).map(|at| format!("<img src={at}.png>")).collect();
+        assert_eq!(found(&many).len(), RESOURCES_MAX);
+    }
+}
