@@ -8,6 +8,7 @@ mod http1;
 mod http2;
 mod idle;
 mod large;
+mod load;
 mod memory;
 mod observe;
 mod php;
@@ -162,6 +163,12 @@ pub const ALL: &[Definition] = &[
         about: "200 keep-alive connections on two workers that are free to move, 1,000 requests on each: CPU of the busiest \
                 worker relative to the mean.",
         run: spread::run,
+    },
+    Definition {
+        name: "load",
+        about: "What load generators cost: CPU per request on nginx's file of 100 bytes, of `brisk bench`, wrk, ab, h2load, \
+                and of oha and k6 where they are installed; the last case is HTTP/2.",
+        run: load::run,
     },
 ];
 
