@@ -3,6 +3,7 @@
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
 use super::main_conf::MainConf;
 use crate::conf::{Cx, LogTarget, Server, ServerId};
+use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;
 use crate::log::{Format, Syslog};
 use crate::server_name::Name;
