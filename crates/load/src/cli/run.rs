@@ -144,7 +144,7 @@ impl Load {
             }
             let run = self.report.runs.last()?;
             let mut broken = slo.broken(&run.outcome.stats);
-            broken.extend(run.invalid());
+            broken.extend(run.invalid().filter(|_| slo.is_about_time()));
             if !self.live.is_quiet {
                 let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
                 eprintln!("{rate:.0} requests/s: {said}");
