@@ -247,6 +247,33 @@ fn a_refused_request_goes_to_the_next_server() {
     server.wait_for_log("upstream rejected request with error 7");
 }
 
+#[test]
+fn what_a_server_says_between_requests_is_answered() {
+    let (told, hears) = mpsc::channel();
+    let told = Mutex::new(told);
+    let backend = Backend::start(move |peer| {
+        let number = peer.number;
+        let mut peer = H2Peer::new(peer, Settings::default());
+        while let Some(request) = peer.request() {
+            peer.fields(request.stream, &[(":status", "200")], false);
+            peer.data(request.stream, number.to_string().as_bytes(), true);
+            told.lock().unwrap().send(peer.ping()).unwrap();
+        }
+    });
+    let server = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http(
+            &"upstream u { server 127.0.0.1:BACK; keepalive 1; }
+            server { listen 127.0.0.1:{{PORT}}; location / { proxy_pass http://u; proxy_http_version 2; } }"
+                .replace("BACK", &backend.port().to_string()),
+        )
+        .start();
+    for _ in 0..3 {
+        assert_eq!(server.get("/").text(), "1");
+        assert!(hears.recv().unwrap());
+    }
+}
+
 /// Answers health checks of gRPC with what the test says: a gRPC status, and whether the service serves.
 fn checked(state: Arc<Mutex<(&'static str, u8)>>) -> Backend {
     Backend::start(move |peer| {
@@ -313,4 +340,50 @@ fn servers_without_the_protocol_are_well_if_they_say_so_and_http2_is_checked_by_
             server.get(&format!("/api/9/http/upstreams/{group}")).text().contains("\"last_passed\":true")
         });
     }
+}
+
+/// A server over TLS that tells who it was asked by; the second asks nobody.
+const ASKING: &str = r#"
+    server { listen 127.0.0.1:{{PORT2}} ssl; ssl_certificate back.pem; ssl_certificate_key back.key;
+        ssl_verify_client optional; ssl_client_certificate root.pem;
+        location / { return 200 "$ssl_client_verify $ssl_client_s_dn"; } }
+"#;
+
+#[test]
+fn certificates_for_back_ends_are_chosen_by_variables() {
+    let root = tls::issue("root", true, None);
+    let back = tls::issue("back.example", false, Some(&root));
+    let mut builder = Builder::new(BIN)
+        .http(
+            &r#"server { listen 127.0.0.1:{{PORT}};
+                proxy_ssl_certificate $arg_c.pem; proxy_ssl_certificate_key $arg_c.key; proxy_ssl_certificate_cache max=4;
+                location / { proxy_pass https://127.0.0.1:{{PORT2}}; }
+                location /none { proxy_pass https://127.0.0.1:{{PORT2}}/; proxy_ssl_certificate ""; }
+                location /uwsgi { uwsgi_pass suwsgi://127.0.0.1:{{PORT2}}; uwsgi_ssl_verify on;
+                    uwsgi_ssl_trusted_certificate root.pem; uwsgi_ssl_name back.example; }
+                location /other { uwsgi_pass suwsgi://127.0.0.1:{{PORT2}}; uwsgi_ssl_verify on;
+                    uwsgi_ssl_trusted_certificate root.pem; uwsgi_ssl_name other.example; } }
+            ASKING"#
+                .replace("ASKING", ASKING),
+        )
+        .file("root.pem", root.certificate_pem())
+        .file("back.pem", back.certificate_pem())
+        .file("back.key", back.key_pem());
+    for name in ["one", "two"] {
+        let issued = tls::issue(name, false, Some(&root));
+        builder = builder.file(&format!("{name}.pem"), issued.certificate_pem());
+        builder = builder.file(&format!("{name}.key"), issued.key_pem());
+    }
+    let server = builder.start();
+    for _ in 0..2 {
+        assert_eq!(server.get("/?c=one").text(), "SUCCESS CN=one");
+        assert_eq!(server.get("/?c=two").text(), "SUCCESS CN=two");
+    }
+    assert_eq!(server.get("/none").text(), "NONE ");
+    assert_eq!(server.get("/?c=three").status, 500);
+    server.wait_for_log("cannot load certificate .*three.pem.* while SSL handshaking to upstream");
+    // What comes through TLS is no HTTP, and the server says so.
+    assert_eq!(server.get("/uwsgi").status, 400);
+    assert_eq!(server.get("/other").status, 502);
+    server.wait_for_log("upstream SSL certificate does not match \"other.example\"");
 }

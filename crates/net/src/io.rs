@@ -127,6 +127,11 @@ impl Io {
         self.source.ready.get() & Ready::CLOSED.0 != 0
     }
 
+    /// Whether a read may find something: true until one has found less than it had room for.
+    pub fn is_readable(&self) -> bool {
+        self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0
+    }
+
     /// Marks the source readable again, for a caller that stopped reading before the end.
     pub fn mark_readable(&self) {
         self.source.ready.set(self.source.ready.get() | Ready::READ.0);

@@ -266,8 +266,8 @@ impl Tls {
         }
     }
 
-    /// Seals and sends; up to [`SEAL_BYTES`] at a time.
-    pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    /// Seals and sends; up to [`SEAL_BYTES`] at a time. What `is_last` has a close_notify behind it.
+    pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>], is_last: bool) -> io::Result<usize> {
         let mut rest = self.rest.borrow_mut();
         let rest = &mut *rest;
         if rest.in_flight > 0 {
@@ -290,6 +290,13 @@ impl Tls {
                 return other.map_err(failed);
             }
         };
+        if is_last && count == bufs.iter().map(|buf| buf.len()).sum::<usize>() {
+            let mut end = Vec::new();
+            if session.is_established() && session.close(&mut end).is_ok() {
+                sealed.push(&end);
+                self.closed.set(true);
+            }
+        }
         match sealed.send(io) {
             Ok(true) => {
                 SEALED.set(sealed);
@@ -351,7 +358,7 @@ impl Rest {
         if let Some(received) = self.received.take() {
             // A client begins without having received anything.
             *room = received;
-            return Ok((room.len(), true));
+            return Ok((room.len(), io.is_readable()));
         }
         let have = session.left();
         if room.len() < have + READ_BYTES {

@@ -52,6 +52,7 @@ pub struct H2Peer {
     pub ended: bool,
     /// The server has closed, or reset the stream.
     pub gone: bool,
+    pongs: usize,
 }
 
 impl H2Peer {
@@ -68,6 +69,7 @@ impl H2Peer {
             body: Vec::new(),
             ended: false,
             gone: false,
+            pongs: 0,
         };
         this.gone = !this.peer.send(&out);
         this
@@ -101,6 +103,7 @@ impl H2Peer {
                     self.conn.consume(stream, count, &mut out);
                 }
                 Some(Event::Reset { .. }) => self.gone = true,
+                Some(Event::Pong(_)) => self.pongs += 1,
                 _ => {}
             }
             if is_done {
@@ -109,6 +112,17 @@ impl H2Peer {
         }
         self.input.drain(..at);
         self.peer.send(&out);
+    }
+
+    /// Asks whether the server is there; false if it does not answer.
+    pub fn ping(&mut self) -> bool {
+        let (mut out, before) = (Vec::new(), self.pongs);
+        self.conn.ping([7; 8], &mut out);
+        self.peer.send(&out);
+        while self.pongs == before && !self.gone {
+            self.read();
+        }
+        self.pongs > before
     }
 
     /// The next request's head; `None` when the server has gone.

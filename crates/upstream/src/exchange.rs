@@ -162,10 +162,10 @@ impl Exchange {
         if !self.link.write_limit.is_set() {
             self.link.write_limit.set(self.limits.send_timeout);
         }
-        match self.link.write_limit.poll_over(cx) {
-            true => Poll::Ready(Err(Fault::WriteTimeout)),
-            false => Poll::Pending,
+        if self.link.write_limit.poll_over(cx) {
+            return Poll::Ready(Err(Fault::WriteTimeout));
         }
+        Poll::Pending
     }
 
     /// Takes what there is of the body; true if more is to come, but not now.

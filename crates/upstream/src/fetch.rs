@@ -465,14 +465,7 @@ impl<P: Protocol> Journey<P> {
                 let unprocessed = exchange.codec.is_unprocessed();
                 // A body that was not kept cannot be sent again.
                 let sent = !unprocessed || self.payload.is_unbuffered();
-                let (bit, status, kind) = match fault {
-                    Fault::Invalid(_) if unprocessed => (next::ERROR, 502, FailKind::Error),
-                    Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
-                    Fault::Invalid(_) | Fault::HeadTooBig => {
-                        (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
-                    }
-                    _ => (next::ERROR, 502, FailKind::Error),
-                };
+                let (bit, status, kind) = meaning(&fault, unprocessed);
                 Attempted::Missed(turn, Miss { bit, status, kind, sent, reused })
             }
         }
@@ -766,6 +759,18 @@ impl<P: Protocol> Journey<P> {
             Some(value) if value.eq_ignore_ascii_case(b"yes") => false,
             _ => !self.settings().buffering,
         }
+    }
+}
+
+/// What a fault before the head is: a bit of [`next`], and what the client is told. `unprocessed`: the back end has not
+/// looked at the request.
+fn meaning(fault: &Fault, unprocessed: bool) -> (u32, u16, FailKind) {
+    match fault {
+        Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
+        Fault::Invalid(_) | Fault::HeadTooBig if !unprocessed => {
+            (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
+        }
+        _ => (next::ERROR, 502, FailKind::Error),
     }
 }
 

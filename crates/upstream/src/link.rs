@@ -1,5 +1,6 @@
 //! One connection to a back end.
 
+use crate::exchange::scratch;
 use crate::http2::Session;
 use crate::occupancy::{Occupancy, Wait};
 use crate::pool::{Alarm, Key};
@@ -53,10 +54,30 @@ impl Link {
         if self.stream.is_closed() {
             return false;
         }
+        if self.session.is_some() {
+            return self.is_settled();
+        }
         if self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_pending() {
             return true;
         }
         let mut probe = [0];
         matches!(self.stream.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The same where frames come between exchanges: they are taken, and answered. False where nobody keeps a session.
+    pub fn is_settled(&mut self) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let mut out = Vec::new();
+        while self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_ready() {
+            let taken = scratch(|buf| match self.stream.try_read(buf) {
+                Ok(0) => false,
+                Ok(count) => session.idle(&buf[..count], &mut out),
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            });
+            if !taken {
+                return false;
+            }
+        }
+        out.is_empty() || self.stream.try_write(&out).is_ok_and(|count| count == out.len())
     }
 }

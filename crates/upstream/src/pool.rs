@@ -45,6 +45,20 @@ impl Idle {
     }
 }
 
+impl Idle {
+    /// Whether what has happened was not the end, but frames that an HTTP/2 server sends between exchanges.
+    fn settles(&mut self) -> bool {
+        let Some(link) = &mut self.link else { return false };
+        if self.stay.as_ref().is_some_and(Stay::is_over) || !link.is_settled() {
+            return false;
+        }
+        let Some(alarm) = &link.alarm else { return false };
+        alarm.rung.store(false, Ordering::Relaxed);
+        let waker = Waker::from(alarm.clone());
+        link.stream.poll_readable(&mut Context::from_waker(&waker)).is_pending()
+    }
+}
+
 impl Drop for Idle {
     fn drop(&mut self) {
         self.group.idle().fetch_sub(1, Ordering::Relaxed);
@@ -165,8 +179,8 @@ impl Pool {
         let mut idle = self.idle.borrow_mut();
         let mut at = 0;
         while at < idle.len() {
-            let one = &idle[at];
-            if one.has_ended() || one.until_ms <= now {
+            let one = &mut idle[at];
+            if (one.has_ended() && !one.settles()) || one.until_ms <= now {
                 gone.push(idle.remove(at));
             } else {
                 at += 1;

@@ -364,6 +364,15 @@ mod tests {
                 "proxy_ssl_trusted_certificate $a;",
                 "\"proxy_ssl_trusted_certificate\" with variables is not supported (yet)",
             ),
+            (
+                "server { location / { uwsgi_pass suwsgi://127.0.0.1:1; uwsgi_ssl_verify on; } }",
+                "no uwsgi_ssl_trusted_certificate for uwsgi_ssl_verify",
+            ),
+            ("uwsgi_ssl_crl $a;", "\"uwsgi_ssl_crl\" with variables is not supported (yet)"),
+            (
+                "uwsgi_ssl_password_file /nowhere;",
+                "open() \"/nowhere\" failed (2: No such file or directory)",
+            ),
             ("proxy_ssl_protocols SSLv9;", "invalid value \"SSLv9\""),
             (
                 "proxy_ssl_ciphers none;",
@@ -380,6 +389,11 @@ mod tests {
     fn a_location_may_speak_tls() {
         let text = "proxy_ssl_session_reuse off; proxy_ssl_verify_depth 2; proxy_ssl_certificate_cache off;
             server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on; } }";
+        assert!(http(text).is_ok());
+        let text = "uwsgi_ssl_ciphers DEFAULT; uwsgi_ssl_protocols TLSv1.3; uwsgi_ssl_session_reuse off;
+            uwsgi_ssl_verify_depth 2; uwsgi_ssl_conf_command Groups X25519; uwsgi_ssl_certificate_cache max=2 valid=1m;
+            uwsgi_ssl_certificate $host.pem; uwsgi_ssl_certificate_key $host.key;
+            server { location / { uwsgi_pass suwsgi://127.0.0.1:1; uwsgi_ssl_name $host; uwsgi_ssl_server_name on; } }";
         assert!(http(text).is_ok());
     }
 }

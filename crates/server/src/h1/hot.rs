@@ -172,7 +172,9 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
     let mut written = 0;
     if !out.is_empty() {
-        match conn.io.try_write(out) {
+        let is_last = matches!(stand, Stand::Close { .. });
+        let sent = if is_last { conn.io.try_write_last(out) } else { conn.io.try_write(out) };
+        match sent {
             Ok(count) => written = count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {

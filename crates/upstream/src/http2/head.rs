@@ -120,10 +120,9 @@ impl FieldSink for Heads {
         }
         let is_trailer = self.kind == Some(HeadKind::Trailers);
         if field.checks.has(Checks::BAD_NAME) || field.checks.has(Checks::BAD_VALUE) {
-            return self.refuse(match is_trailer {
-                true => "upstream sent invalid trailer",
-                false => "upstream sent invalid header",
-            });
+            let text =
+                if is_trailer { "upstream sent invalid trailer" } else { "upstream sent invalid header" };
+            return self.refuse(text);
         }
         if !is_trailer {
             return self.response(field);

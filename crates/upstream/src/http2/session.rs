@@ -170,7 +170,7 @@ impl Session {
     }
 }
 
-fn told<'a>(event: Option<Event<'a, ()>>) -> Told<'a> {
+fn told(event: Option<Event<'_, ()>>) -> Told<'_> {
     match event {
         Some(Event::Head { end, .. }) => Told::Head { end },
         Some(Event::Interim { .. }) => Told::Interim,

@@ -202,11 +202,11 @@ fn answers_that_are_none() {
         s.head(200, &[(":status", "200")], true, out);
     });
     check("[upstream sent invalid header \":x: y\"]", false, &|s, out| {
-        s.head(200, &[(":x", "y")], true, out)
+        s.head(200, &[(":x", "y")], true, out);
     });
     check("[upstream sent unexpected :status \"101\"]", false, &|s, out| s.head(101, &[], false, out));
     check("[upstream sent invalid :status \"2\"]", false, &|s, out| {
-        s.head(0, &[(":status", "2")], true, out)
+        s.head(0, &[(":status", "2")], true, out);
     });
     check("[upstream sent invalid header]", false, &|s, out| s.head(200, &[("a\nb", "y")], true, out));
     check("[upstream sent invalid header]", false, &|s, out| s.head(200, &[("a", "b\nc")], true, out));
