@@ -162,6 +162,8 @@ fn a_sweep_with_all_its_reports() {
     for run in all["runs"].as_array().unwrap() {
         let cpu = run["tiers"]["server"]["cpu_us_per_response"].as_f64().unwrap();
         assert!(cpu > 0.0 && run["tiers"]["server"]["pss_bytes"].as_f64().unwrap() > 1e6, "{run}");
+        let looks = run["watched"].as_array().unwrap();
+        assert!(looks.iter().any(|look| look["tiers"]["server"]["cpus"].as_f64() > Some(0.0)), "{run}");
         let little = run["little"].as_f64().unwrap();
         assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
     }
