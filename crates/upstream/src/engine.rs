@@ -130,7 +130,7 @@ impl<P: Protocol> Engine<P> {
 
 /// A server that is being asked, on a connection that was kept.
 struct Asked<P: Protocol> {
-    at: Option<(Journey<P>, Box<Exchange>, Turn)>,
+    at: Option<(Box<Journey<P>>, Box<Exchange>, Box<Turn>)>,
     heading: Heading,
 }
 
@@ -153,7 +153,7 @@ impl<P: Protocol> Pending for Asked<P> {
 }
 
 /// The rest of a journey needs a future.
-fn go_on<P: Protocol>(journey: Journey<P>, next: Next) -> Flow {
+fn go_on<P: Protocol>(journey: Box<Journey<P>>, next: Next) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let engine = journey.engine.clone();

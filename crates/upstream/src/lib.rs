@@ -21,6 +21,7 @@ pub mod http2;
 mod link;
 mod occupancy;
 pub mod origin;
+mod payload;
 mod pool;
 pub mod protocol;
 mod respond;
