@@ -42,7 +42,10 @@ pub fn judge(status: u16, fields: &Fields) -> Verdict {
     let control = directives(fields);
     let has = |name: &str| control.iter().any(|(have, _)| have == name);
     let seconds = |name: &str| {
-        control.iter().find(|(have, _)| have == name).and_then(|(_, value)| value.as_ref()?.parse::<u64>().ok())
+        control
+            .iter()
+            .find(|(have, _)| have == name)
+            .and_then(|(_, value)| value.as_ref()?.parse::<u64>().ok())
     };
     let date = |name: &str| fields.get(name).and_then(|value| parse_http_date(value.as_bytes()));
     let validator = match (fields.get("etag"), fields.get("last-modified")) {
@@ -50,7 +53,8 @@ pub fn judge(status: u16, fields: &Fields) -> Verdict {
         (None, Some(_)) => Some("Last-Modified"),
         (None, None) => None,
     };
-    let mut why: Vec<String> = fields.all("cache-control").map(|value| format!("Cache-Control: {value}")).collect();
+    let mut why: Vec<String> =
+        fields.all("cache-control").map(|value| format!("Cache-Control: {value}")).collect();
     let refused = |why: Vec<String>| Verdict { browser: None, shared: None, is_guess: false, validator, why };
     if has("no-store") {
         return refused(why);
@@ -99,7 +103,9 @@ impl Verdict {
         let lifetime = |name: &str, seconds: Option<u64>| match seconds {
             None => format!("{name}: not stored"),
             Some(0) => format!("{name}: stored, asked for again each time"),
-            Some(seconds) if self.is_guess => format!("{name}: no lifetime given, about {} by guess", span(seconds)),
+            Some(seconds) if self.is_guess => {
+                format!("{name}: no lifetime given, about {} by guess", span(seconds))
+            }
             Some(seconds) => format!("{name}: fresh for {}", span(seconds)),
         };
         let validator = match self.validator {
@@ -107,7 +113,11 @@ impl Verdict {
             Some(name) => format!("; confirmed by {name}"),
             None => "; no ETag, no Last-Modified: sent as a whole again".to_owned(),
         };
-        format!("{}; {}{validator}", lifetime("browser", self.browser), lifetime("shared caches", self.shared))
+        format!(
+            "{}; {}{validator}",
+            lifetime("browser", self.browser),
+            lifetime("shared caches", self.shared)
+        )
     }
 }
 
@@ -135,7 +145,12 @@ mod tests {
     fn check(status: u16, fields: &[(&str, &str)], browser: Option<u64>, shared: Option<u64>) {
         let list = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let verdict = judge(status, &Fields(list));
-        assert_eq!((verdict.browser, verdict.shared), (browser, shared), "{status} {fields:?}: {}", verdict.text());
+        assert_eq!(
+            (verdict.browser, verdict.shared),
+            (browser, shared),
+            "{status} {fields:?}: {}",
+            verdict.text()
+        );
     }
 
     /// RFC 9111 §3, §4.2, §5.2.2.

@@ -3,7 +3,8 @@
 use brisk_http::date::civil_from_days;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Year, month, day, hour, minute, second, weekday from the epoch's.
 fn parts(unix: i64) -> (i64, u8, u8, i64, i64, i64, usize) {
@@ -30,7 +31,10 @@ pub fn rfc3339(unix_ms: i64) -> String {
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     let separators = [(4, '-'), (7, '-'), (13, ':'), (16, ':')];
-    if separators.iter().any(|&(at, c)| text.get(at..=at).is_none_or(|have| have != c.encode_utf8(&mut [0; 4]))) {
+    if separators
+        .iter()
+        .any(|&(at, c)| text.get(at..=at).is_none_or(|have| have != c.encode_utf8(&mut [0; 4])))
+    {
         return None;
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
@@ -49,7 +53,8 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     }
     if let Some(sign) = rest.chars().next().filter(|c| matches!(c, '+' | '-')) {
         let offset = rest[1..].replace(':', "");
-        let (hours, minutes) = (offset.get(..2)?.parse::<i64>().ok()?, offset.get(2..4)?.parse::<i64>().ok()?);
+        let (hours, minutes) =
+            (offset.get(..2)?.parse::<i64>().ok()?, offset.get(2..4)?.parse::<i64>().ok()?);
         let offset = (hours * 60 + minutes) * 60_000;
         ms += if sign == '+' { -offset } else { offset };
     }

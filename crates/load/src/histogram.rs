@@ -147,7 +147,8 @@ impl Histogram {
             return 0.0;
         }
         let mean = self.mean();
-        let squares: f64 = self.values().map(|(value, count)| (value as f64 - mean).powi(2) * count as f64).sum();
+        let squares: f64 =
+            self.values().map(|(value, count)| (value as f64 - mean).powi(2) * count as f64).sum();
         (squares / self.total as f64).sqrt()
     }
 

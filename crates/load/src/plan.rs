@@ -190,7 +190,9 @@ impl Plan {
             return Some("rates are positive and below a billion per second");
         }
         if self.rate.is_some() && (self.think.is_some() || self.pipeline > 1 && self.version == Version::H1) {
-            return Some("an open loop has neither pauses nor pipelining: requests are due when they are due");
+            return Some(
+                "an open loop has neither pauses nor pipelining: requests are due when they are due",
+            );
         }
         if self.series.is_some_and(|width| width < Duration::from_millis(10)) {
             return Some("slices of a series are at least 10 ms wide");

@@ -35,7 +35,13 @@ pub struct RequestOptions {
 
 impl Default for RequestOptions {
     fn default() -> Self {
-        Self { method: "GET".to_owned(), headers: Vec::new(), body: Arc::new([]), close: false, secure: false }
+        Self {
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: Arc::new([]),
+            close: false,
+            secure: false,
+        }
     }
 }
 
@@ -166,9 +172,13 @@ pub fn multipart(fields: &[FormField]) -> (String, Vec<u8>) {
     let quote = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
     let mut body = Vec::new();
     for field in fields {
-        let mut head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quote(&field.name));
+        let mut head =
+            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quote(&field.name));
         if let Some(file_name) = &field.file_name {
-            head.push_str(&format!("; filename=\"{}\"\r\nContent-Type: application/octet-stream", quote(file_name)));
+            head.push_str(&format!(
+                "; filename=\"{}\"\r\nContent-Type: application/octet-stream",
+                quote(file_name)
+            ));
         }
         head.push_str("\r\n\r\n");
         body.extend_from_slice(head.as_bytes());

@@ -135,7 +135,10 @@ mod tests {
             (0.025, 5.0, -2.571),
         ] {
             let have = student_quantile(share, freedom);
-            assert!((have - want).abs() < 6e-4 * want.abs().max(1.0), "{share} {freedom}: {have}, not {want}");
+            assert!(
+                (have - want).abs() < 6e-4 * want.abs().max(1.0),
+                "{share} {freedom}: {have}, not {want}"
+            );
         }
     }
 

@@ -115,8 +115,9 @@ impl Url {
             Place::Name { host, port } => (host.as_str(), *port),
         };
         let refuse = |why: String| UrlError { url: self.to_string(), why };
-        let mut addresses =
-            (host, port).to_socket_addrs().map_err(|error| refuse(format!("no address for {host}: {error}")))?;
+        let mut addresses = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| refuse(format!("no address for {host}: {error}")))?;
         // As most servers listen on IPv4 alone, an address of that kind goes first.
         let first = addresses.next().ok_or_else(|| refuse(format!("no address for {host}")))?;
         let address = std::iter::once(first).chain(addresses).min_by_key(|address| address.is_ipv6());
@@ -138,8 +139,9 @@ mod tests {
         let tcp = |host: &str, port: u16, header: &str, path: &str| {
             Ok((Place::Name { host: host.to_owned(), port }, header.to_owned(), path.to_owned()))
         };
-        let unix =
-            |socket: &str, path: &str| Ok((Place::Unix(socket.into()), "localhost".to_owned(), path.to_owned()));
+        let unix = |socket: &str, path: &str| {
+            Ok((Place::Unix(socket.into()), "localhost".to_owned(), path.to_owned()))
+        };
         let check = |url: &str, want: Result<(Place, String, String), ()>| {
             let read = Url::parse(url).map(|url| (url.place, url.host, url.path)).map_err(|_| ());
             assert_eq!(read, want, "{url}");
@@ -154,8 +156,17 @@ mod tests {
         check("http://unix:/tmp/s.sock:/x", unix("/tmp/s.sock", "/x"));
         check("http://unix:/tmp/s.sock", unix("/tmp/s.sock", "/"));
         for bad in [
-            "ftp://h/", "127.0.0.1", "http:///x", "http://u@h/", "http://h/a b", "http://h:99999/", "http://h:0/",
-            "http://[::1/", "http://::1/", "http://:80/", "http://unix:",
+            "ftp://h/",
+            "127.0.0.1",
+            "http:///x",
+            "http://u@h/",
+            "http://h/a b",
+            "http://h:99999/",
+            "http://h:0/",
+            "http://[::1/",
+            "http://::1/",
+            "http://:80/",
+            "http://unix:",
         ] {
             check(bad, Err(()));
         }

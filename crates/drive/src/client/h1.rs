@@ -1,9 +1,9 @@
 //! One HTTP/1.1 connection (RFC 9112).
 
+use super::Options;
 use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
 use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
-use super::Options;
 use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
 use brisk_load::response::{Body, HEAD_BYTES_MAX, Head, parse_head};
 use brisk_net::Stream;
@@ -129,7 +129,8 @@ impl Conn {
             match self.fill().await {
                 Ok(true) => {}
                 Ok(false) if nothing => {
-                    let mut failure = Failure::new(Fault::Truncated, "the server closed the connection without a response");
+                    let mut failure =
+                        Failure::new(Fault::Truncated, "the server closed the connection without a response");
                     failure.before_response = true;
                     return Err(failure);
                 }
@@ -190,14 +191,17 @@ impl Conn {
                 at += used;
                 if let Some(range) = data {
                     // What came, and what is still to come, are the chunk, if none of it had come before.
-                    if before == 0 && let Some(watch) = watcher {
+                    if before == 0
+                        && let Some(watch) = watcher
+                    {
                         watch(Note::Chunk(range.len() as u64 + decoder.chunk_left()));
                     }
                     before = decoder.chunk_left();
                     body.take(&self.left[range]);
                 } else if event == ChunkEvent::End {
                     let (headers, text) = decoder.trailers();
-                    let text_of = |span: brisk_http::head::Span| String::from_utf8_lossy(span.of(text)).into_owned();
+                    let text_of =
+                        |span: brisk_http::head::Span| String::from_utf8_lossy(span.of(text)).into_owned();
                     let fields = headers.iter().map(|h| (text_of(h.name), text_of(h.value))).collect();
                     self.left.drain(..at);
                     return Ok(Fields(fields));

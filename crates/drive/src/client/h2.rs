@@ -6,11 +6,11 @@
 use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
 use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
+use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::frame::{FrameHead, HEAD_BYTES};
 use brisk_h2::hpack::{Field, FieldSink, write_literal};
 use brisk_h2::message::{HeadRules, Malformed};
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
-use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -147,7 +147,9 @@ impl Conn {
             let mut state = state.borrow_mut();
             let failed = state.failed.clone();
             let Some(incoming) = state.streams.get_mut(&guard.stream) else {
-                return Poll::Ready(Err(failed.unwrap_or_else(|| Failure::new(Fault::Reset, "the stream is gone"))));
+                return Poll::Ready(Err(
+                    failed.unwrap_or_else(|| Failure::new(Fault::Reset, "the stream is gone"))
+                ));
             };
             if incoming.first_byte && phases.first_byte.is_none() {
                 phases.first_byte = phases.now();
@@ -335,7 +337,10 @@ impl State {
                     self.end(stream, Failure::new(Fault::Malformed, text));
                 }
                 Some(Event::Reset { stream, code, .. }) => {
-                    self.end(stream, Failure::new(Fault::Reset, format!("the stream was reset: {}", code.name())));
+                    self.end(
+                        stream,
+                        Failure::new(Fault::Reset, format!("the stream was reset: {}", code.name())),
+                    );
                 }
                 Some(Event::GoAway { last, code }) => self.go_away(last, code),
                 Some(Event::Window | Event::Settings) => {
@@ -354,7 +359,8 @@ impl State {
         let malformed = sink.malformed.take();
         let fields = std::mem::take(&mut sink.fields);
         if malformed.is_some() || status_of(&fields).is_none() {
-            let why = malformed.map_or("no :status".to_owned(), |error| error.to_string().replace("client", "server"));
+            let why = malformed
+                .map_or("no :status".to_owned(), |error| error.to_string().replace("client", "server"));
             self.end(stream, Failure::new(Fault::Malformed, why));
             return;
         }
@@ -389,7 +395,9 @@ impl State {
         let Some(watch) = &self.watcher else { return 0 };
         let mut at = 0;
         while let Some(head) = bytes.get(at..).and_then(FrameHead::parse) {
-            let Some(payload) = bytes.get(at + HEAD_BYTES..at + HEAD_BYTES + head.len as usize) else { break };
+            let Some(payload) = bytes.get(at + HEAD_BYTES..at + HEAD_BYTES + head.len as usize) else {
+                break;
+            };
             watch(Note::Frame { sent, head, payload });
             at += HEAD_BYTES + payload.len();
         }
@@ -484,7 +492,9 @@ fn block_of(request: &Request) -> Vec<u8> {
 
 /// For people, in the order in which it is sent.
 fn text_of(request: &Request) -> String {
-    fields_for_h2(request).iter().fold(String::new(), |text, (name, value)| text + name + ": " + value + "\r\n")
+    fields_for_h2(request)
+        .iter()
+        .fold(String::new(), |text, (name, value)| text + name + ": " + value + "\r\n")
 }
 
 /// RFC 9113 §8.3.1; what is the connection's business has no place there (§8.2.2).

@@ -17,7 +17,10 @@ impl Fields {
 
     /// All fields of this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(have, _)| have.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// Appends a field.
@@ -59,7 +62,8 @@ impl Request {
     /// Why it cannot be sent, if it cannot: what would break the message apart.
     pub fn fault(&self) -> Option<String> {
         let token = |text: &str| {
-            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+            !text.is_empty()
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
         };
         if !token(&self.method) {
             return Some(format!("\"{}\" is not a method", self.method));

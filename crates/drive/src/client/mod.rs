@@ -128,7 +128,12 @@ pub struct Client {
 impl Client {
     /// A client without connections.
     pub fn new(common: &Rc<Common>) -> Self {
-        Self { common: Rc::clone(common), idle: RefCell::default(), shared: RefCell::default(), watcher: None }
+        Self {
+            common: Rc::clone(common),
+            idle: RefCell::default(),
+            shared: RefCell::default(),
+            watcher: None,
+        }
     }
 
     /// Tells everything that happens on the wire.

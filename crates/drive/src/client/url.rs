@@ -79,8 +79,12 @@ impl Origin {
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin.place {
-            Place::Unix(path) => write!(f, "{}://unix:{}:{}", self.origin.scheme(), path.display(), self.path),
-            Place::Name(..) => write!(f, "{}://{}{}", self.origin.scheme(), self.origin.authority(), self.path),
+            Place::Unix(path) => {
+                write!(f, "{}://unix:{}:{}", self.origin.scheme(), path.display(), self.path)
+            }
+            Place::Name(..) => {
+                write!(f, "{}://{}{}", self.origin.scheme(), self.origin.authority(), self.path)
+            }
         }
     }
 }
@@ -92,7 +96,8 @@ impl Url {
         if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(refuse("spaces and control characters must be escaped"));
         }
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| refuse("it must begin with http:// or https://"))?;
+        let (scheme, rest) =
+            text.split_once("://").ok_or_else(|| refuse("it must begin with http:// or https://"))?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -245,8 +250,13 @@ mod tests {
         let url = Url::parse("HTTPS://[::1]:8443?x").unwrap();
         assert_eq!((url.origin.authority().as_str(), url.path.as_str()), ("[::1]:8443", "/?x"));
         assert_eq!(Url::parse("http://Ex.com:80/a#b").unwrap().to_string(), "http://ex.com/a");
-        assert_eq!(Url::parse("http://unix:/run/x.sock:/p").unwrap().to_string(), "http://unix:/run/x.sock:/p");
-        for bad in ["x", "ftp://h/", "http://", "http://a:x/", "http://a b/", "http://u@h/", "http://unix:x:/"] {
+        assert_eq!(
+            Url::parse("http://unix:/run/x.sock:/p").unwrap().to_string(),
+            "http://unix:/run/x.sock:/p"
+        );
+        for bad in
+            ["x", "ftp://h/", "http://", "http://a:x/", "http://a b/", "http://u@h/", "http://unix:x:/"]
+        {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
     }

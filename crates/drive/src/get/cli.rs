@@ -1,7 +1,9 @@
 //! The command line of `brisk get`.
 
 use super::show::{self, Wire};
-use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, Url, Version, block_on, decode};
+use crate::client::{
+    Client, Common, Exchange, Failure, Fields, Options, Request, Url, Version, block_on, decode,
+};
 use lexopt::prelude::*;
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -86,7 +88,9 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Short('X') | Long("request") => method = Some(text(&mut parser)?),
             Short('H') | Long("header") => {
                 let line = text(&mut parser)?;
-                let (name, value) = line.split_once(':').ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
+                let (name, value) = line
+                    .split_once(':')
+                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
                 fields.push(name.trim(), value.trim());
             }
             Short('d') | Long("data") => body = Some(data(&text(&mut parser)?)?),
@@ -99,7 +103,9 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("body") => only_body = true,
             Long("frames") => frames = true,
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
-            Short('m') | Long("max-time") => options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?,
+            Short('m') | Long("max-time") => {
+                options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?
+            }
             Short('h') | Long("help") => {
                 print!("usage: brisk get [options] URL\n\n{HELP}");
                 return Ok(None);
@@ -112,8 +118,22 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     // A name alone means what it means to a browser's address bar, a development server included.
     let url = if url.contains("://") { url } else { format!("http://{url}") };
     let url = Url::parse(&url).map_err(|error| error.to_string())?;
-    let method = method.unwrap_or_else(|| if head { "HEAD" } else if body.is_some() { "POST" } else { "GET" }.to_owned());
-    let request = Request { method, url, fields: with_defaults(fields, body.is_some()), body: body.unwrap_or_default() };
+    let method = method.unwrap_or_else(|| {
+        if head {
+            "HEAD"
+        } else if body.is_some() {
+            "POST"
+        } else {
+            "GET"
+        }
+        .to_owned()
+    });
+    let request = Request {
+        method,
+        url,
+        fields: with_defaults(fields, body.is_some()),
+        body: body.unwrap_or_default(),
+    };
     if let Some(fault) = request.fault() {
         return Err(fault);
     }
@@ -136,7 +156,8 @@ fn data(text: &str) -> Result<Vec<u8>, String> {
 
 /// What is sent unless it was given; an empty value leaves a field out.
 fn with_defaults(given: Fields, has_body: bool) -> Fields {
-    let mut defaults = vec![("User-Agent", "brisk"), ("Accept", "*/*"), ("Accept-Encoding", decode::ACCEPT_ENCODING)];
+    let mut defaults =
+        vec![("User-Agent", "brisk"), ("Accept", "*/*"), ("Accept-Encoding", decode::ACCEPT_ENCODING)];
     if has_body {
         defaults.push(("Content-Type", "application/x-www-form-urlencoded"));
     }
@@ -187,7 +208,8 @@ fn redirect(request: &Request, exchange: &Exchange) -> Result<Option<Request>, S
     let Some(location) = exchange.fields.get("location") else { return Ok(None) };
     let url = request.url.join(location).ok_or(format!("cannot follow a redirect to \"{location}\""))?;
     let mut next = Request { url, ..request.clone() };
-    let becomes_get = exchange.status == 303 || (matches!(exchange.status, 301 | 302) && request.method == "POST");
+    let becomes_get =
+        exchange.status == 303 || (matches!(exchange.status, 301 | 302) && request.method == "POST");
     if becomes_get && request.method != "HEAD" {
         next.method = "GET".to_owned();
         next.body = Vec::new();
@@ -195,7 +217,8 @@ fn redirect(request: &Request, exchange: &Exchange) -> Result<Option<Request>, S
     }
     if next.url.origin != request.url.origin {
         // What was meant for one server is no other's business.
-        let private = |name: &str| ["authorization", "cookie", "host"].contains(&name.to_ascii_lowercase().as_str());
+        let private =
+            |name: &str| ["authorization", "cookie", "host"].contains(&name.to_ascii_lowercase().as_str());
         next.fields.0.retain(|(name, _)| !private(name));
     }
     Ok(Some(next))

@@ -58,7 +58,8 @@ fn frame(sent: bool, head: FrameHead, payload: &[u8]) -> String {
         kind::PRIORITY_UPDATE => "PRIORITY_UPDATE",
         _ => "unknown",
     };
-    let word = |at: usize| payload.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let word =
+        |at: usize| payload.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     let mut more = String::new();
     match head.kind {
         kind::SETTINGS if head.has(flag::ACK) => more.push_str(" ACK"),
@@ -107,7 +108,13 @@ pub(super) fn sent(wire: &Wire) -> Vec<u8> {
 }
 
 /// Everything but the body of the last exchange.
-pub(super) fn exchange(request: &Request, exchange: &Exchange, wire: &Wire, args: &Args, is_last: bool) -> Vec<u8> {
+pub(super) fn exchange(
+    request: &Request,
+    exchange: &Exchange,
+    wire: &Wire,
+    args: &Args,
+    is_last: bool,
+) -> Vec<u8> {
     if args.only_body {
         return Vec::new();
     }
@@ -218,7 +225,8 @@ fn body_facts(out: &mut String, exchange: &Exchange, wire: &Wire, args: &Args) {
             }
         }
         if !args.frames || wire.frames_all > wire.frames.len() as u64 {
-            let _ = writeln!(out, "* {} HTTP/2 frames in both directions (--frames shows them)", wire.frames_all);
+            let _ =
+                writeln!(out, "* {} HTTP/2 frames in both directions (--frames shows them)", wire.frames_all);
         }
     }
 }
@@ -227,7 +235,10 @@ fn http3(exchange: &Exchange) -> String {
     let offer = exchange.fields.all("alt-svc").find(|value| value.contains("h3"));
     match (offer, exchange.tls.is_some()) {
         (Some(offer), _) => {
-            format!("HTTP/3: offered (Alt-Svc: {}), not used: brisk get speaks HTTP/1.1 and HTTP/2", safe(offer))
+            format!(
+                "HTTP/3: offered (Alt-Svc: {}), not used: brisk get speaks HTTP/1.1 and HTTP/2",
+                safe(offer)
+            )
         }
         (None, true) => "HTTP/3: not used, the server does not offer it (no Alt-Svc with h3)".to_owned(),
         (None, false) => "HTTP/3: not used, it needs https".to_owned(),

@@ -44,8 +44,13 @@ fn carry_out(options: &Options) -> Result<i32, String> {
     print!("{}", if options.html { report::html_banner() } else { options::banner() });
     let progress_every = options.progress_every();
     if !options.html && !options.quiet {
-        let proxy = options.proxy.as_ref().map_or(String::new(), |(host, port)| format!("[through {host}:{port}] "));
-        print!("Benchmarking {} {proxy}(be patient){}", options.host, if progress_every > 0 { "\n" } else { "..." });
+        let proxy =
+            options.proxy.as_ref().map_or(String::new(), |(host, port)| format!("[through {host}:{port}] "));
+        print!(
+            "Benchmarking {} {proxy}(be patient){}",
+            options.host,
+            if progress_every > 0 { "\n" } else { "..." }
+        );
         drop(std::io::Write::flush(&mut std::io::stdout()));
     }
     if options.verbosity >= 2 {
@@ -91,7 +96,9 @@ fn broken_off(outcome: &Outcome) -> i32 {
         ErrorKind::Dns => ("apr_sockaddr_info_get", "No address", 1),
         ErrorKind::Refused => ("apr_socket_recv", "Connection refused", 111),
         ErrorKind::Reset | ErrorKind::Stream => ("apr_socket_recv", "Connection reset by peer", 104),
-        ErrorKind::Timeout | ErrorKind::ConnectTimeout => ("apr_pollset_poll", "The timeout specified has expired", 70),
+        ErrorKind::Timeout | ErrorKind::ConnectTimeout => {
+            ("apr_pollset_poll", "The timeout specified has expired", 70)
+        }
         ErrorKind::Tls => ("SSL", "handshake failed", 1),
         ErrorKind::Protocol => ("response", "not HTTP/1.x", 1),
         ErrorKind::Closed | ErrorKind::Truncated => ("apr_socket_recv", "End of file found", 70),

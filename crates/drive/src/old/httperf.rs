@@ -118,7 +118,8 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         // Web pages turn the two hyphens into a dash.
-        let long = arg.strip_prefix("--").or_else(|| arg.strip_prefix(['–', '—'])).or_else(|| arg.strip_prefix('-'));
+        let long =
+            arg.strip_prefix("--").or_else(|| arg.strip_prefix(['–', '—'])).or_else(|| arg.strip_prefix('-'));
         let Some(long) = long else { return Err(format!("unexpected argument \"{arg}\"")) };
         let (name, glued) = long.split_once('=').unwrap_or((long, ""));
         let name = whole_name(name)?;
@@ -148,12 +149,41 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
 /// Options may be cut short as long as they are unique, as getopt has it.
 fn whole_name(name: &str) -> Result<&'static str, String> {
     const KNOWN: [&str; 26] = [
-        "hog", "no-host-hdr", "ssl", "ssl-no-reuse", "verbose", "help", "version", "add-header", "burst-length", "client",
-        "http-version", "method", "num-calls", "num-conns", "period", "port", "rate", "recv-buffer", "send-buffer",
-        "server", "server-name", "think-timeout", "timeout", "uri", "session-cookies", "debug",
+        "hog",
+        "no-host-hdr",
+        "ssl",
+        "ssl-no-reuse",
+        "verbose",
+        "help",
+        "version",
+        "add-header",
+        "burst-length",
+        "client",
+        "http-version",
+        "method",
+        "num-calls",
+        "num-conns",
+        "period",
+        "port",
+        "rate",
+        "recv-buffer",
+        "send-buffer",
+        "server",
+        "server-name",
+        "think-timeout",
+        "timeout",
+        "uri",
+        "session-cookies",
+        "debug",
     ];
     if let "h" | "v" | "V" = name {
-        return Ok(if name == "h" { "help" } else if name == "v" { "verbose" } else { "version" });
+        return Ok(if name == "h" {
+            "help"
+        } else if name == "v" {
+            "verbose"
+        } else {
+            "version"
+        });
     }
     if REFUSED.contains(&name) {
         return Err(format!("--{name} is not supported; brisk bench run has scenarios with sessions"));
@@ -205,7 +235,8 @@ impl Options {
 
     /// The request; httperf says no more than it must.
     fn request(&self) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/{}\r\nUser-Agent: httperf/0.9.0\r\n", self.method, self.uri, self.version);
+        let mut head =
+            format!("{} {} HTTP/{}\r\nUser-Agent: httperf/0.9.0\r\n", self.method, self.uri, self.version);
         if !self.no_host {
             let _ = write!(head, "Host: {}\r\n", self.server_name.as_ref().unwrap_or(&self.server));
         }
@@ -223,7 +254,8 @@ impl Options {
         if let Some(timeout) = self.timeout {
             let _ = write!(line, " --timeout={}", timeout.as_secs_f64());
         }
-        let _ = write!(line, " --client=0/1 --server={} --port={} --uri={}", self.server, self.port(), self.uri);
+        let _ =
+            write!(line, " --client=0/1 --server={} --port={} --uri={}", self.server, self.port(), self.uri);
         if self.rate > 0.0 {
             let _ = write!(line, " --rate={}", self.rate);
         }
@@ -278,8 +310,12 @@ fn carry_out(options: &Options) -> Result<String, String> {
     let address = address.ok_or_else(|| format!("{} has no address", options.server))?;
     let request = options.request();
     let request_bytes = request.len();
-    let target =
-        Target { request: request.into(), block: Box::default(), body: Arc::new([]), is_head: options.method == "HEAD" };
+    let target = Target {
+        request: request.into(),
+        block: Box::default(),
+        body: Arc::new([]),
+        is_head: options.method == "HEAD",
+    };
     let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };
     let total = options.connections * options.calls;
     let mut plan = if options.rate > 0.0 {
@@ -335,7 +371,8 @@ mod tests {
             "httperf --hog --client=0/1 --server=seravo.fi --port=80 --uri=/css/style-print.css --send-buffer=4096 \
              --recv-buffer=16384 --num-conns=30000 --num-calls=1"
         );
-        let request = "GET /css/style-print.css HTTP/1.1\r\nUser-Agent: httperf/0.9.0\r\nHost: seravo.fi\r\n\r\n";
+        let request =
+            "GET /css/style-print.css HTTP/1.1\r\nUser-Agent: httperf/0.9.0\r\nHost: seravo.fi\r\n\r\n";
         assert_eq!(whole.request(), request.as_bytes());
     }
 
@@ -353,10 +390,12 @@ mod tests {
             ("stray", "stray"),
             ("--server", "requires an argument"),
         ] {
-            let error = parse(&line.split_once(' ').filter(|_| !line.contains("/a b")).map_or_else(
-                || vec![line.to_owned()],
-                |(a, b)| vec![a.to_owned(), b.to_owned()],
-            ))
+            let error = parse(
+                &line
+                    .split_once(' ')
+                    .filter(|_| !line.contains("/a b"))
+                    .map_or_else(|| vec![line.to_owned()], |(a, b)| vec![a.to_owned(), b.to_owned()]),
+            )
             .err()
             .unwrap();
             assert!(error.contains(part), "{line}: {error}");

@@ -4,8 +4,8 @@
 
 pub mod ab;
 pub mod httperf;
-pub mod siege;
 mod run;
+pub mod siege;
 pub mod wrk;
 
 /// The program that a link to ours is named after, if it is one of these.

@@ -91,7 +91,9 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
                 return Ok(None);
             }
             "s" | "script" => {
-                return Err(format!("{arg}: Lua scripts are not run: write a scenario for brisk bench run instead"));
+                return Err(format!(
+                    "{arg}: Lua scripts are not run: write a scenario for brisk bench run instead"
+                ));
             }
             "c" | "connections" => options.connections = count(value(glued, &mut args, name)?, arg)?,
             "t" | "threads" => options.threads = count(value(glued, &mut args, name)?, arg)?,
@@ -132,7 +134,8 @@ fn time(text: &str, option: &str) -> Result<Duration, String> {
 
 fn carry_out(options: &Options) -> Result<(), String> {
     let url = Url::parse(&options.url).map_err(|error| error.to_string())?;
-    let request = RequestOptions { headers: options.headers.clone(), secure: url.secure, ..RequestOptions::default() };
+    let request =
+        RequestOptions { headers: options.headers.clone(), secure: url.secure, ..RequestOptions::default() };
     request.check().map_err(|error| error.to_string())?;
     let sites = sites(std::slice::from_ref(&url), &request).map_err(|error| error.to_string())?;
     let mut plan = Plan::new(sites, options.connections, Stop::After(options.duration));
@@ -171,7 +174,8 @@ fn report(outcome: &Outcome, options: &Options) -> String {
         whole.map(|slice| slice.responses() as f64 / slice.width.as_secs_f64() / threads).collect();
     let count = rates.len().max(1) as f64;
     let mean = rates.iter().sum::<f64>() / count;
-    let deviation = (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
+    let deviation =
+        (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
     let inside = rates.iter().filter(|rate| (*rate - mean).abs() <= deviation).count() as f64;
     let most = rates.iter().copied().fold(0.0, f64::max);
     row(&mut out, "Req/Sec", [mean, deviation, most], 100.0 * inside / count, metric);
@@ -200,7 +204,10 @@ fn errors(out: &mut String, outcome: &Outcome) {
     let read = of(&[Read, Reset, Closed, Truncated, Protocol, Stream]);
     let (write, timeout) = (of(&[Write]), of(&[Timeout]));
     if connect + read + write + timeout > 0 {
-        let _ = writeln!(out, "  Socket errors: connect {connect}, read {read}, write {write}, timeout {timeout}");
+        let _ = writeln!(
+            out,
+            "  Socket errors: connect {connect}, read {read}, write {write}, timeout {timeout}"
+        );
     }
     let refused = stats.responses() - stats.by_class[2] - stats.by_class[3];
     if refused > 0 {
@@ -296,6 +303,9 @@ mod tests {
         assert_eq!(metric(20_860.0), "20.86k");
         assert_eq!(binary(14_321_000.0), "13.66M");
         assert_eq!(duration(Duration::from_mins(2)), "2m");
-        assert_eq!((padded("1.02ms", 8), padded("20.86k", 8), padded("3.00", 8)), ("  1.02ms".into(), " 20.86k ".into(), "  3.00  ".into()));
+        assert_eq!(
+            (padded("1.02ms", 8), padded("20.86k", 8), padded("3.00", 8)),
+            ("  1.02ms".into(), " 20.86k ".into(), "  3.00  ".into())
+        );
     }
 }

@@ -15,7 +15,10 @@ pub fn references(css: &str) -> Vec<(String, Kind)> {
         match (import, url) {
             (Some(at), url) if url.is_none_or(|url| at < url) => {
                 rest = rest[at + "@import".len()..].trim_start();
-                let inner = rest.get(..4).filter(|head| head.eq_ignore_ascii_case("url(")).map_or(rest, |_| &rest[4..]);
+                let inner = rest
+                    .get(..4)
+                    .filter(|head| head.eq_ignore_ascii_case("url("))
+                    .map_or(rest, |_| &rest[4..]);
                 let (text, used) = value(inner);
                 found.push((text, Kind::Style));
                 rest = &inner[used..];
@@ -83,13 +86,24 @@ mod tests {
     fn imports_and_urls() {
         let css = "/* url(no.png) */ @import url(\"a.css\") screen; @IMPORT 'b.css';\n.x{background:URL( c.png )}\
                    @font-face{src:url(f.woff2?v=1) format('woff2'),url('f.ttf')} .y{background:url(data:image/png;base64,AA)}";
-        let seen: Vec<String> = references(css).iter().map(|(text, kind)| format!("{} {text}", kind.name())).collect();
+        let seen: Vec<String> =
+            references(css).iter().map(|(text, kind)| format!("{} {text}", kind.name())).collect();
         assert_eq!(seen, ["style a.css", "style b.css", "image c.png", "font f.woff2?v=1", "font f.ttf"]);
     }
 
     #[test]
     fn broken_sheets_harm_nobody() {
-        for broken in ["url(", "@import", "url('", "@import url(", "/*", "url(\u{e4})", "@import \u{e4}", "URL(a", "@import '"] {
+        for broken in [
+            "url(",
+            "@import",
+            "url('",
+            "@import url(",
+            "/*",
+            "url(\u{e4})",
+            "@import \u{e4}",
+            "URL(a",
+            "@import '",
+        ] {
             references(broken);
         }
     }

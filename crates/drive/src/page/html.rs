@@ -91,7 +91,8 @@ impl Finder {
             }
             "img" => {
                 // With a list of sizes, the first is what a small screen takes.
-                let first = attribute("srcset").and_then(|set| set.split_whitespace().next().map(str::to_owned));
+                let first =
+                    attribute("srcset").and_then(|set| set.split_whitespace().next().map(str::to_owned));
                 if let Some(source) = source.or(first) {
                     self.add(&source, Kind::Image, false);
                 }
@@ -115,7 +116,11 @@ impl Finder {
         let has = |word: &str| rel.split_whitespace().any(|have| have.eq_ignore_ascii_case(word));
         if has("stylesheet") && !has("alternate") {
             let media = attribute("media").unwrap_or_default();
-            self.add(&href, Kind::Style, !media.eq_ignore_ascii_case("print") && attribute("disabled").is_none());
+            self.add(
+                &href,
+                Kind::Style,
+                !media.eq_ignore_ascii_case("print") && attribute("disabled").is_none(),
+            );
         } else if has("icon") {
             self.add(&href, Kind::Image, false);
         } else if has("modulepreload") {
@@ -153,7 +158,9 @@ pub fn resources(html: &[u8], base: &Url) -> Vec<Resource> {
         match token {
             Token::StartTag(tag) => {
                 let attribute = |name: &str| {
-                    tag.attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
+                    tag.attributes
+                        .get(name.as_bytes())
+                        .map(|value| String::from_utf8_lossy(value).into_owned())
                 };
                 let name = String::from_utf8_lossy(&tag.name).into_owned();
                 in_style = name == "style";

@@ -76,7 +76,11 @@ pub fn think(text: &str) -> Result<Think, String> {
         None => Ok(Think::Constant(duration(text)?)),
         Some((from, to)) => {
             let (from, to) = (duration(from)?, duration(to)?);
-            if from <= to { Ok(Think::Uniform(from, to)) } else { Err(format!("\"{text}\": the first is longer")) }
+            if from <= to {
+                Ok(Think::Uniform(from, to))
+            } else {
+                Err(format!("\"{text}\": the first is longer"))
+            }
         }
     }
 }

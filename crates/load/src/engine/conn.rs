@@ -249,7 +249,8 @@ impl Open {
             }
             _ => Ok(()),
         });
-        let result = result.and_then(|()| if plain.is_empty() { Ok(()) } else { self.take(&plain, now, ctx) });
+        let result =
+            result.and_then(|()| if plain.is_empty() { Ok(()) } else { self.take(&plain, now, ctx) });
         ctx.plain = plain;
         result
     }
@@ -276,7 +277,13 @@ impl Open {
         }
     }
 
-    fn take_h2(&mut self, input: &[u8], now: Ns, out: &mut Vec<u8>, ctx: &mut Context<'_>) -> Result<(), End> {
+    fn take_h2(
+        &mut self,
+        input: &[u8],
+        now: Ns,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), End> {
         let Talk::H2(h2) = &mut self.talk else { return Ok(()) };
         let received = h2.receive(input, now, &mut self.made, out, ctx);
         let Ok(answered) = received else {
@@ -316,7 +323,9 @@ impl Open {
     fn fill(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         match &mut self.talk {
             Talk::Handshake(_) => Ok(()),
-            Talk::H1(h1) if !ctx.is_open_loop => h1.fill(&mut self.wire, self.site, now, &mut self.budget, ctx),
+            Talk::H1(h1) if !ctx.is_open_loop => {
+                h1.fill(&mut self.wire, self.site, now, &mut self.budget, ctx)
+            }
             Talk::H1(h1) => {
                 if !h1.in_flight.is_empty() {
                     return Ok(());

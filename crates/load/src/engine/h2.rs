@@ -119,7 +119,8 @@ impl H2 {
             max_concurrent_streams: None,
             ..Settings::default()
         };
-        let config = Config { settings, connection_window: WINDOW_BYTES, flood: no_limits(), ..Config::default() };
+        let config =
+            Config { settings, connection_window: WINDOW_BYTES, flood: no_limits(), ..Config::default() };
         Box::new(Self {
             conn: Connection::new(Role::Client, config, 0, out),
             head: Head::default(),
@@ -318,7 +319,14 @@ impl H2 {
     }
 
     /// In a closed loop: begins as many streams as there is room for.
-    pub fn fill(&mut self, site: usize, now: Ns, budget: &mut Budget, out: &mut Vec<u8>, ctx: &mut Context<'_>) {
+    pub fn fill(
+        &mut self,
+        site: usize,
+        now: Ns,
+        budget: &mut Budget,
+        out: &mut Vec<u8>,
+        ctx: &mut Context<'_>,
+    ) {
         for _ in 0..self.room(ctx.depth()) {
             if !self.can_open() || budget.take(1, ctx) == 0 {
                 break;
@@ -370,7 +378,8 @@ impl H2 {
             if count > 0 {
                 let end = upload.at + count;
                 let is_last = end == body.len();
-                if self.conn.send_body(upload.stream, &body[upload.at..end], is_last, out).is_err() || is_last {
+                if self.conn.send_body(upload.stream, &body[upload.at..end], is_last, out).is_err() || is_last
+                {
                     continue;
                 }
                 upload.at = end;

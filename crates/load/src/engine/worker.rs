@@ -388,7 +388,9 @@ impl<'a> Worker<'a> {
 
     /// Connects slots that are down, as far as the opening limit allows.
     fn connect_some(&mut self, now: Ns) {
-        if (self.down.is_empty() && self.fresh == self.slots.len()) || self.retry_at.is_some_and(|at| now < at) {
+        if (self.down.is_empty() && self.fresh == self.slots.len())
+            || self.retry_at.is_some_and(|at| now < at)
+        {
             return;
         }
         self.retry_at = None;

@@ -82,7 +82,8 @@ fn promise(text: &str) -> Result<Promise, String> {
             Ok(Promise::Errors(share.ok_or_else(|| bad("its limit is not a share"))? * scale))
         }
         _ => {
-            let digits = figure.strip_prefix('p').ok_or_else(|| bad("only pNN, mean, max and errors are known"))?;
+            let digits =
+                figure.strip_prefix('p').ok_or_else(|| bad("only pNN, mean, max and errors are known"))?;
             let percent = digits.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent < 1000.0);
             let percent = percent.ok_or_else(|| bad("the percentile is not a number"))?;
             // p999 is what many call p99.9.
@@ -105,7 +106,10 @@ mod tests {
             Ok(vec![Promise::Quantile(0.99, ms(200)), Promise::Errors(0.001)])
         );
         assert_eq!(read("p999<=1s"), Ok(vec![Promise::Quantile(0.999, ms(1000))]));
-        assert_eq!(read("p99.9<1s,mean<5ms"), Ok(vec![Promise::Quantile(0.999, ms(1000)), Promise::Mean(ms(5))]));
+        assert_eq!(
+            read("p99.9<1s,mean<5ms"),
+            Ok(vec![Promise::Quantile(0.999, ms(1000)), Promise::Mean(ms(5))])
+        );
         assert_eq!(read("max<2s"), Ok(vec![Promise::Quantile(1.0, ms(2000))]));
         for bad in ["", "p99", "p99<x", "q99<1s", "errors<much", "p0<1s", "errors<-1%"] {
             assert_eq!(read(bad), Err(()), "{bad}");
@@ -124,6 +128,10 @@ mod tests {
         assert!(broken("p95<10ms,errors<2%").is_empty());
         assert_eq!(broken("errors<0.1%"), ["1.000 % of the requests failed"]);
         assert_eq!(broken("p99<200ms").len(), 1);
-        assert_eq!(Slo::parse("errors<1%").unwrap().broken(&Stats::default()).len(), 1, "nothing is no success");
+        assert_eq!(
+            Slo::parse("errors<1%").unwrap().broken(&Stats::default()).len(),
+            1,
+            "nothing is no success"
+        );
     }
 }

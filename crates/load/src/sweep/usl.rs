@@ -27,15 +27,14 @@ impl Usl {
             return None;
         }
         // Rows are scaled so that residuals are relative ones of the throughput.
-        let rows: Vec<[f64; 3]> = points
-            .iter()
-            .map(|&(n, x)| [1.0, n - 1.0, n * (n - 1.0)].map(|column| column * x / n))
-            .collect();
+        let rows: Vec<[f64; 3]> =
+            points.iter().map(|&(n, x)| [1.0, n - 1.0, n * (n - 1.0)].map(|column| column * x / n)).collect();
         // None of the coefficients may be negative: of all ways to leave some out, the best that is allowed.
         let ways: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
         let solved = ways.iter().filter_map(|columns| {
             let found = least_squares(&rows, columns)?;
-            (found[0] > 0.0 && found.iter().all(|&value| value >= 0.0)).then(|| (residual(&rows, &found), found))
+            (found[0] > 0.0 && found.iter().all(|&value| value >= 0.0))
+                .then(|| (residual(&rows, &found), found))
         });
         let (_, [a, b, c]) = solved.min_by(|left, right| left.0.total_cmp(&right.0))?;
         let mut fit = Usl { lambda: 1.0 / a, sigma: b / a, kappa: c / a, r2: 0.0 };
@@ -71,7 +70,8 @@ impl Usl {
 }
 
 fn residual(rows: &[[f64; 3]], found: &[f64; 3]) -> f64 {
-    let of = |row: &[f64; 3]| (row.iter().zip(found).map(|(left, right)| left * right).sum::<f64>() - 1.0).powi(2);
+    let of =
+        |row: &[f64; 3]| (row.iter().zip(found).map(|(left, right)| left * right).sum::<f64>() - 1.0).powi(2);
     rows.iter().map(of).sum()
 }
 
@@ -95,7 +95,8 @@ fn least_squares(rows: &[[f64; 3]], columns: &[usize]) -> Option<[f64; 3]> {
         }
     }
     for pivot in 0..size {
-        let best = (pivot..size).max_by(|&a, &b| matrix[a][pivot].abs().total_cmp(&matrix[b][pivot].abs()))?;
+        let best =
+            (pivot..size).max_by(|&a, &b| matrix[a][pivot].abs().total_cmp(&matrix[b][pivot].abs()))?;
         matrix.swap(pivot, best);
         if matrix[pivot][pivot].abs() < 1e-12 {
             return None;
@@ -144,7 +145,8 @@ mod tests {
         let mut rng = Rng::new(41);
         let good = (0..300)
             .filter(|_| {
-                let points = USERS.map(|users| (users, truth.throughput(users) * (1.0 + 0.02 * rng.normal())));
+                let points =
+                    USERS.map(|users| (users, truth.throughput(users) * (1.0 + 0.02 * rng.normal())));
                 let fit = Usl::fit(&points).unwrap();
                 fit.knee().is_some_and(|found| (found / knee - 1.0).abs() < 0.15)
                     && (fit.peak().unwrap() / truth.peak().unwrap() - 1.0).abs() < 0.05

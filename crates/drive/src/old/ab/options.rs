@@ -241,7 +241,8 @@ impl Options {
     }
 
     fn send_file(&mut self, method: &str, path: &str) -> Result<(), String> {
-        self.body = std::fs::read(path).map_err(|error| format!("could not open POST data file ({path}): {error}"))?;
+        self.body = std::fs::read(path)
+            .map_err(|error| format!("could not open POST data file ({path}): {error}"))?;
         self.method = method.to_owned();
         self.sends_body = true;
         Ok(())
@@ -254,11 +255,15 @@ impl Options {
                 (self.secure, self.port) = (true, 443);
                 rest
             }
-            Some((scheme, _)) => return Err(format!("{scheme}: invalid URL: only http and https are spoken")),
+            Some((scheme, _)) => {
+                return Err(format!("{scheme}: invalid URL: only http and https are spoken"));
+            }
             None => url,
         };
         // As ab has it: without a path there is no request line.
-        let (authority, _) = rest.split_once('/').ok_or_else(|| format!("{url}: invalid URL: a path is missing, if only \"/\""))?;
+        let (authority, _) = rest
+            .split_once('/')
+            .ok_or_else(|| format!("{url}: invalid URL: a path is missing, if only \"/\""))?;
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
@@ -296,12 +301,21 @@ impl Options {
             head += "Connection: Keep-Alive\r\n";
         }
         if self.sends_body {
-            let _ = write!(head, "Content-length: {}\r\nContent-type: {}\r\n", self.body.len(), self.content_type);
+            let _ = write!(
+                head,
+                "Content-length: {}\r\nContent-type: {}\r\n",
+                self.body.len(),
+                self.content_type
+            );
         }
         let given = |name: &str| {
-            self.headers.iter().any(|line| line.split_once(':').is_some_and(|(have, _)| have.eq_ignore_ascii_case(name)))
+            self.headers
+                .iter()
+                .any(|line| line.split_once(':').is_some_and(|(have, _)| have.eq_ignore_ascii_case(name)))
         };
-        for (name, value) in [("Host", authority.as_str()), ("User-Agent", "ApacheBench/2.3"), ("Accept", "*/*")] {
+        for (name, value) in
+            [("Host", authority.as_str()), ("User-Agent", "ApacheBench/2.3"), ("Accept", "*/*")]
+        {
             if !given(name) {
                 let _ = write!(head, "{name}: {value}\r\n");
             }
@@ -328,7 +342,9 @@ impl Options {
     pub fn open_files(&self) -> Result<(Option<File>, Option<File>), String> {
         let open = |path: &Option<String>, what| match path {
             None => Ok(None),
-            Some(path) => File::create(path).map(Some).map_err(|error| format!("Cannot open {what} output file {path}: {error}")),
+            Some(path) => File::create(path)
+                .map(Some)
+                .map_err(|error| format!("Cannot open {what} output file {path}: {error}")),
         };
         Ok((open(&self.csv, "CSV")?, open(&self.gnuplot, "gnuplot")?))
     }
@@ -369,7 +385,8 @@ pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        let bits =
+            group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
         for at in 0..4 {
             let index = (bits >> (18 - 6 * at)) & 63;
             out.push(if at <= group.len() { ALPHABET[index as usize] as char } else { '=' });

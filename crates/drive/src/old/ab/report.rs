@@ -103,7 +103,8 @@ impl<'a> Report<'a> {
         }
         out.push('\n');
         line(&mut out, "Document Path:", &options.path);
-        let length = if options.any_length { "Variable".to_owned() } else { format!("{} bytes", self.document) };
+        let length =
+            if options.any_length { "Variable".to_owned() } else { format!("{} bytes", self.document) };
         line(&mut out, "Document Length:", &length);
         out.push('\n');
         line(&mut out, "Concurrency Level:", &options.concurrency.to_string());
@@ -136,7 +137,11 @@ impl<'a> Report<'a> {
         line(out, "Requests per second:", &format!("{:.2} [#/sec] (mean)", done as f64 / time));
         line(out, "Time per request:", &format!("{:.3} [ms] (mean)", self.options.concurrency as f64 * each));
         line(out, "Time per request:", &format!("{each:.3} [ms] (mean, across all concurrent requests)"));
-        line(out, "Transfer rate:", &format!("{:.2} [Kbytes/sec] received", self.bytes as f64 / 1024.0 / time));
+        line(
+            out,
+            "Transfer rate:",
+            &format!("{:.2} [Kbytes/sec] received", self.bytes as f64 / 1024.0 / time),
+        );
         if self.options.sends_body {
             line(out, "", &format!("{:.2} kb/s sent", sent as f64 / 1024.0 / time));
             line(out, "", &format!("{:.2} kb/s total", (self.bytes + sent) as f64 / 1024.0 / time));
@@ -144,7 +149,10 @@ impl<'a> Report<'a> {
     }
 
     fn failures(&self, out: &mut String) {
-        use ErrorKind::{Closed, Connect, ConnectTimeout, Dns, Protocol, Read, Refused, Reset, Stream, Timeout, Tls, Truncated, Write};
+        use ErrorKind::{
+            Closed, Connect, ConnectTimeout, Dns, Protocol, Read, Refused, Reset, Stream, Timeout, Tls,
+            Truncated, Write,
+        };
         let connect = self.errors(&[Dns, Connect, Refused, ConnectTimeout, Tls]);
         let receive = self.errors(&[Read, Reset, Closed, Truncated, Stream, Timeout]);
         let exceptions = self.errors(&[Protocol]);
@@ -152,7 +160,10 @@ impl<'a> Report<'a> {
         let bad = connect + receive + exceptions + length;
         let _ = writeln!(out, "Failed requests:        {bad}");
         if bad > 0 {
-            let _ = writeln!(out, "   (Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})");
+            let _ = writeln!(
+                out,
+                "   (Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})"
+            );
         }
         let write = self.errors(&[Write]);
         if write > 0 {
@@ -173,23 +184,35 @@ impl<'a> Report<'a> {
         if self.options.confidence {
             out.push_str("              min  mean[+/-sd] median   max\n");
             for (name, s) in NAMES.iter().zip(&spreads) {
-                let (min, mean, median, max) = (millis(s.min), millis(s.mean), millis(s.median), millis(s.max));
-                let _ = writeln!(out, "{name:<12}{min:>5} {mean:>4} {:>5.1} {median:>6} {max:>7}", s.deviation / 1e3);
+                let (min, mean, median, max) =
+                    (millis(s.min), millis(s.mean), millis(s.median), millis(s.max));
+                let _ = writeln!(
+                    out,
+                    "{name:<12}{min:>5} {mean:>4} {:>5.1} {median:>6} {max:>7}",
+                    s.deviation / 1e3
+                );
             }
             const WHAT: [&str; 4] =
                 ["the initial connection time", "the processing time", "the waiting time", "the total time"];
             for (what, s) in WHAT.iter().zip(&spreads) {
                 let apart = s.mean.abs_diff(s.median) as f64;
                 if apart > 2.0 * s.deviation {
-                    let _ = writeln!(out, "ERROR: The median and mean for {what} are more than twice the standard\n       deviation apart. These results are NOT reliable.");
+                    let _ = writeln!(
+                        out,
+                        "ERROR: The median and mean for {what} are more than twice the standard\n       deviation apart. These results are NOT reliable."
+                    );
                 } else if apart > s.deviation {
-                    let _ = writeln!(out, "WARNING: The median and mean for {what} are not within a normal deviation\n        These results are probably not that reliable.");
+                    let _ = writeln!(
+                        out,
+                        "WARNING: The median and mean for {what} are not within a normal deviation\n        These results are probably not that reliable."
+                    );
                 }
             }
         } else {
             out.push_str("              min   avg   max\n");
             for (name, s) in NAMES.iter().zip(&spreads).filter(|(name, _)| **name != "Waiting:") {
-                let _ = writeln!(out, "{name:<12}{:>5} {:>5}{:>5}", millis(s.min), millis(s.mean), millis(s.max));
+                let _ =
+                    writeln!(out, "{name:<12}{:>5} {:>5}{:>5}", millis(s.min), millis(s.mean), millis(s.max));
             }
         }
         if self.options.percentiles && self.rows.len() > 1 {
@@ -218,17 +241,24 @@ impl<'a> Report<'a> {
         let mut out = format!("\n\n<table {}>\n", options.table);
         let mut row = |name: &str, value: String| {
             let value = value.replace('&', "&amp;").replace('<', "&lt;");
-            let _ = writeln!(out, "<tr {tr}><th colspan=2 {td}>{name}:</th><td colspan=2 {td}>{value}</td></tr>");
+            let _ =
+                writeln!(out, "<tr {tr}><th colspan=2 {td}>{name}:</th><td colspan=2 {td}>{value}</td></tr>");
         };
         row("Server Software", self.server());
         row("Server Hostname", options.host.clone());
         row("Server Port", options.port.to_string());
         row("Document Path", options.path.clone());
-        row("Document Length", if options.any_length { "Variable".to_owned() } else { format!("{} bytes", self.document) });
+        row(
+            "Document Length",
+            if options.any_length { "Variable".to_owned() } else { format!("{} bytes", self.document) },
+        );
         row("Concurrency Level", options.concurrency.to_string());
         row("Time taken for tests", format!("{time:.3} seconds"));
         row("Complete requests", stats.responses().to_string());
-        row("Failed requests", (stats.errors() + if options.any_length { 0 } else { self.wrong_length }).to_string());
+        row(
+            "Failed requests",
+            (stats.errors() + if options.any_length { 0 } else { self.wrong_length }).to_string(),
+        );
         if stats.non_2xx() > 0 {
             row("Non-2xx responses", stats.non_2xx().to_string());
         }
@@ -243,11 +273,17 @@ impl<'a> Report<'a> {
         }
         if !self.rows.is_empty() {
             let _ = writeln!(out, "<tr {tr}><th {td} colspan=4>Connection Times (ms)</th></tr>");
-            let _ = writeln!(out, "<tr {tr}><th {td}>&nbsp;</th> <th {td}>min</th>   <th {td}>avg</th>   <th {td}>max</th></tr>");
+            let _ = writeln!(
+                out,
+                "<tr {tr}><th {td}>&nbsp;</th> <th {td}>min</th>   <th {td}>avg</th>   <th {td}>max</th></tr>"
+            );
             let spreads = self.spreads();
             for (name, s) in [("Connect", &spreads[0]), ("Processing", &spreads[1]), ("Total", &spreads[3])] {
                 let (min, mean, max) = (millis(s.min), millis(s.mean), millis(s.max));
-                let _ = writeln!(out, "<tr {tr}><th {td}>{name}:</th><td {td}>{min:>5}</td><td {td}>{mean:>5}</td><td {td}>{max:>5}</td></tr>");
+                let _ = writeln!(
+                    out,
+                    "<tr {tr}><th {td}>{name}:</th><td {td}>{min:>5}</td><td {td}>{mean:>5}</td><td {td}>{max:>5}</td></tr>"
+                );
             }
         }
         out + "</table>\n"
@@ -261,7 +297,8 @@ impl<'a> Report<'a> {
             writeln!(out, "Percentage served,Time in ms").map_err(wrong)?;
             for percent in 0..=100 {
                 let count = self.rows.len();
-                let at = if percent == 0 { 0 } else { (0.5 + count as f64 * f64::from(percent) / 100.0) as usize };
+                let at =
+                    if percent == 0 { 0 } else { (0.5 + count as f64 * f64::from(percent) / 100.0) as usize };
                 if let Some(row) = self.rows.get(at.min(count.saturating_sub(1))) {
                     writeln!(out, "{percent},{:.3}", row.total as f64 / 1e3).map_err(wrong)?;
                 }
@@ -272,9 +309,11 @@ impl<'a> Report<'a> {
             let mut out = BufWriter::new(file);
             writeln!(out, "starttime\tseconds\tctime\tdtime\tttime\twait").map_err(wrong)?;
             for row in &self.rows {
-                let seconds = row.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+                let seconds =
+                    row.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
                 let (date, connect) = (dates::ctime(seconds), millis(row.connect));
-                let (rest, total, wait) = (millis(row.total - row.connect), millis(row.total), millis(row.wait));
+                let (rest, total, wait) =
+                    (millis(row.total - row.connect), millis(row.total), millis(row.wait));
                 writeln!(out, "{date}\t{seconds}\t{connect}\t{rest}\t{total}\t{wait}").map_err(wrong)?;
             }
             out.flush().map_err(wrong)?;
@@ -308,7 +347,11 @@ fn spread(mut values: Vec<u64>) -> Spread {
     let squares: f64 = values.iter().map(|&value| (value as f64 - mean as f64).powi(2)).sum();
     let deviation = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
     let at = |index: usize| values.get(index).copied().unwrap_or(0);
-    let median = if count > 1 && count.is_multiple_of(2) { u64::midpoint(at(count / 2), at(count / 2 - 1)) } else { at(count / 2) };
+    let median = if count > 1 && count.is_multiple_of(2) {
+        u64::midpoint(at(count / 2), at(count / 2 - 1))
+    } else {
+        at(count / 2)
+    };
     Spread { min: at(0), mean, deviation, median, max: at(count - 1) }
 }
 

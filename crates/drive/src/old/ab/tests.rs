@@ -11,7 +11,10 @@ fn check(line: &str) -> Result<Options, String> {
 #[test]
 fn the_command_of_the_article() {
     let options = check("-n 8000 -c 100 -g out.dat http://seravo.fi/css/style-print.css").unwrap();
-    assert_eq!((options.requests, options.concurrency, options.gnuplot.as_deref()), (8000, 100, Some("out.dat")));
+    assert_eq!(
+        (options.requests, options.concurrency, options.gnuplot.as_deref()),
+        (8000, 100, Some("out.dat"))
+    );
     assert_eq!(
         options.request_text(),
         "GET /css/style-print.css HTTP/1.0\r\nHost: seravo.fi\r\nUser-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n"
@@ -23,7 +26,9 @@ fn the_command_of_the_article() {
 fn letters_are_joined_and_values_glued() {
     let options = check("-kn10 -c2 -Hhost:x -C a=1 -C b=2 -A u:p 127.0.0.1:81/").unwrap();
     let text = options.request_text();
-    for part in ["Connection: Keep-Alive\r\n", "Cookie: a=1; b=2\r\n", "Authorization: Basic dTpw\r\n", "host:x\r\n"] {
+    for part in
+        ["Connection: Keep-Alive\r\n", "Cookie: a=1; b=2\r\n", "Authorization: Basic dTpw\r\n", "host:x\r\n"]
+    {
         assert!(text.contains(part), "{text}");
     }
     assert!(!text.contains("Host: 127"));

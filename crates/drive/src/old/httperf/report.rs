@@ -40,7 +40,13 @@ fn lives(records: &[Record]) -> Vec<Life> {
         last = Some(record.connection);
         if begins {
             let from = record.sent_ns.saturating_sub(record.connect_ns + record.tls_ns);
-            lives.push(Life { from, to: record.done_ns, replies: 0, failed: false, connect: record.connect_ns });
+            lives.push(Life {
+                from,
+                to: record.done_ns,
+                replies: 0,
+                failed: false,
+                connect: record.connect_ns,
+            });
         }
         if let Some(life) = lives.last_mut() {
             life.to = life.to.max(record.done_ns);
@@ -93,7 +99,8 @@ fn spread(values: &[f64]) -> [f64; 4] {
 pub fn text(outcome: &Outcome, request_bytes: usize, cpu: [f64; 2]) -> String {
     let lives = lives(&outcome.records);
     let replies: Vec<&Record> = outcome.records.iter().filter(|record| record.error.is_none()).collect();
-    let connected = lives.iter().filter(|life| life.connect > 0 && (life.replies > 0 || !life.failed)).count();
+    let connected =
+        lives.iter().filter(|life| life.connect > 0 && (life.replies > 0 || !life.failed)).count();
     // Requests that failed on a connection were sent as well.
     let sent = replies.len() + outcome.records.iter().filter(|r| r.error.is_some_and(was_sent)).count();
     let time = outcome.elapsed.as_secs_f64().max(1e-9);
@@ -106,17 +113,31 @@ pub fn text(outcome: &Outcome, request_bytes: usize, cpu: [f64; 2]) -> String {
     );
     connections(&mut out, &lives, time, connected, replies.len());
     let count = |number: usize| number.max(1) as f64;
-    let _ = writeln!(out, "Request rate: {:.1} req/s ({:.1} ms/req)", sent as f64 / time, if sent > 0 { time * 1e3 / sent as f64 } else { 0.0 });
+    let _ = writeln!(
+        out,
+        "Request rate: {:.1} req/s ({:.1} ms/req)",
+        sent as f64 / time,
+        if sent > 0 { time * 1e3 / sent as f64 } else { 0.0 }
+    );
     let _ = writeln!(out, "Request size [B]: {:.1}\n", if sent > 0 { request_bytes as f64 } else { 0.0 });
     reply_rate(&mut out, &replies, time);
     let sum = |figure: fn(&Record) -> u64| replies.iter().map(|record| figure(record)).sum::<u64>() as f64;
     let response = sum(|r| r.first_byte_ns.saturating_sub(r.sent_ns)) / 1e6 / count(replies.len());
     let transfer = sum(|r| r.done_ns.saturating_sub(r.first_byte_ns)) / 1e6 / count(replies.len());
     let _ = writeln!(out, "Reply time [ms]: response {response:.1} transfer {transfer:.1}");
-    let (all, head) = (sum(|r| r.bytes) / count(replies.len()), sum(|r| u64::from(r.head_bytes)) / count(replies.len()));
-    let _ = writeln!(out, "Reply size [B]: header {head:.1} content {:.1} footer 0.0 (total {all:.1})", all - head);
+    let (all, head) =
+        (sum(|r| r.bytes) / count(replies.len()), sum(|r| u64::from(r.head_bytes)) / count(replies.len()));
+    let _ = writeln!(
+        out,
+        "Reply size [B]: header {head:.1} content {:.1} footer 0.0 (total {all:.1})",
+        all - head
+    );
     let class = &outcome.stats.by_class;
-    let _ = writeln!(out, "Reply status: 1xx={} 2xx={} 3xx={} 4xx={} 5xx={}\n", class[1], class[2], class[3], class[4], class[5]);
+    let _ = writeln!(
+        out,
+        "Reply status: 1xx={} 2xx={} 3xx={} 4xx={} 5xx={}\n",
+        class[1], class[2], class[3], class[4], class[5]
+    );
     let share = |seconds: f64| 100.0 * seconds / time;
     let _ = writeln!(
         out,
@@ -142,7 +163,11 @@ fn was_sent(kind: ErrorKind) -> bool {
 fn connections(out: &mut String, lives: &[Life], time: f64, connected: usize, replies: usize) {
     let rate = lives.len() as f64 / time;
     let each = if lives.is_empty() { 0.0 } else { 1e3 / rate };
-    let _ = writeln!(out, "Connection rate: {rate:.1} conn/s ({each:.1} ms/conn, <={} concurrent connections)", concurrent(lives));
+    let _ = writeln!(
+        out,
+        "Connection rate: {rate:.1} conn/s ({each:.1} ms/conn, <={} concurrent connections)",
+        concurrent(lives)
+    );
     let whole: Vec<f64> =
         lives.iter().filter(|life| !life.failed).map(|life| (life.to - life.from) as f64 / 1e6).collect();
     let [min, avg, max, deviation] = spread(&whole);
@@ -150,8 +175,12 @@ fn connections(out: &mut String, lives: &[Life], time: f64, connected: usize, re
     sorted.sort_by(f64::total_cmp);
     // httperf knows times to the millisecond and gives the middle of it.
     let median = sorted.get(sorted.len() / 2).map_or(0.0, |median| median.floor() + 0.5);
-    let _ = writeln!(out, "Connection time [ms]: min {min:.1} avg {avg:.1} max {max:.1} median {median:.1} stddev {deviation:.1}");
-    let connects: Vec<f64> = lives.iter().filter(|life| life.connect > 0).map(|life| life.connect as f64 / 1e6).collect();
+    let _ = writeln!(
+        out,
+        "Connection time [ms]: min {min:.1} avg {avg:.1} max {max:.1} median {median:.1} stddev {deviation:.1}"
+    );
+    let connects: Vec<f64> =
+        lives.iter().filter(|life| life.connect > 0).map(|life| life.connect as f64 / 1e6).collect();
     let _ = writeln!(out, "Connection time [ms]: connect {:.1}", spread(&connects)[1]);
     let length = replies as f64 / connected.max(1) as f64;
     let _ = writeln!(out, "Connection length [replies/conn]: {length:.3}\n");
@@ -167,7 +196,10 @@ fn reply_rate(out: &mut String, replies: &[&Record], time: f64) {
         }
     }
     let [min, avg, max, deviation] = spread(&rates);
-    let _ = writeln!(out, "Reply rate [replies/s]: min {min:.1} avg {avg:.1} max {max:.1} stddev {deviation:.1} ({samples} samples)");
+    let _ = writeln!(
+        out,
+        "Reply rate [replies/s]: min {min:.1} avg {avg:.1} max {max:.1} stddev {deviation:.1} ({samples} samples)"
+    );
 }
 
 fn errors(out: &mut String, outcome: &Outcome) {

@@ -133,7 +133,12 @@ pub fn parse(args: &[String]) -> Result<Parsed, String> {
             let (name, glued) = long.split_once('=').unwrap_or((long, ""));
             let letter = match name {
                 "no-follow" => ',',
-                _ => LONG.iter().find(|(known, _)| *known == name).ok_or(format!("unrecognized option '{arg}'"))?.1,
+                _ => {
+                    LONG.iter()
+                        .find(|(known, _)| *known == name)
+                        .ok_or(format!("unrecognized option '{arg}'"))?
+                        .1
+                }
             };
             let text = if wants_value(letter) { value(glued, &mut args, name)? } else { glued };
             given.push((letter, text.to_owned()));
@@ -206,7 +211,9 @@ impl Options {
             'j' => self.json = true,
             '.' => self.parser = false,
             ',' => self.follow = false,
-            'g' | 'p' => return Err(format!("-{letter} is not supported: \"brisk get URL\" shows an exchange")),
+            'g' | 'p' => {
+                return Err(format!("-{letter} is not supported: \"brisk get URL\" shows an exchange"));
+            }
             _ => {}
         }
         Ok(())
@@ -215,8 +222,23 @@ impl Options {
     /// Settings that concern siege's looks or what is always so here are read and have no effect; others are refused.
     fn read_file(&mut self, path: &str) -> Result<(), String> {
         const NO_EFFECT: [&str; 17] = [
-            "color", "show-logfile", "gmethod", "limit", "chunked", "cache", "unique", "url-escaping", "csv", "fullurl",
-            "display-id", "timestamp", "spinner", "expire-session", "cookies", "nofollow", "protocol",
+            "color",
+            "show-logfile",
+            "gmethod",
+            "limit",
+            "chunked",
+            "cache",
+            "unique",
+            "url-escaping",
+            "csv",
+            "fullurl",
+            "display-id",
+            "timestamp",
+            "spinner",
+            "expire-session",
+            "cookies",
+            "nofollow",
+            "protocol",
         ];
         let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
         for (at, line) in text.lines().enumerate() {
@@ -281,7 +303,8 @@ fn seconds(text: &str, option: &str) -> Result<f64, String> {
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or(format!("-H: \"{text}\" is not a header line: write \"Name: value\""))?;
+    let (name, value) =
+        text.split_once(':').ok_or(format!("-H: \"{text}\" is not a header line: write \"Name: value\""))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 /// What a log begins with.
-pub const LOG_HEAD: &str =
-    "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed";
+pub const LOG_HEAD: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed";
 
 /// Sums over all users.
 #[derive(Debug, Clone, Default)]
@@ -91,8 +90,10 @@ impl Totals {
 
     /// What siege 4 prints.
     pub fn json(&self) -> String {
-        const TABS: [&str; 12] =
-            ["\t\t\t", "\t\t\t", "\t\t\t", "\t\t", "\t\t\t", "\t\t", "\t\t\t", "\t\t\t", "\t", "\t\t", "\t\t", "\t\t"];
+        const TABS: [&str; 12] = [
+            "\t\t\t", "\t\t\t", "\t\t\t", "\t\t", "\t\t", "\t\t", "\t\t\t", "\t\t\t", "\t", "\t\t", "\t\t",
+            "\t\t",
+        ];
         let figures = self.figures();
         let lines: Vec<String> = figures
             .iter()
@@ -104,7 +105,8 @@ impl Totals {
 
     /// A line of the log.
     pub fn log_line(&self) -> String {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+        let now =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
         let date = dates::rfc3339(now)[..19].replace('T', " ");
         let figure = |at: usize| self.figures()[at].2;
         format!(
@@ -135,7 +137,9 @@ mod tests {
         let text = totals.text();
         assert!(text.starts_with("Transactions:\t\t           2 hits\nAvailability:\t\t       66.67 %\nElapsed time:\t\t        2.00 secs\n"));
         assert!(text.contains("\nTransaction rate:\t        1.00 trans/sec\n"));
-        assert!(text.contains("\nSuccessful transactions:           1\nFailed transactions:\t           1\n"));
+        assert!(
+            text.contains("\nSuccessful transactions:           1\nFailed transactions:\t           1\n")
+        );
         let json: serde_json::Value = serde_json::from_str(&totals.json()).unwrap();
         assert_eq!((&json["transactions"], &json["longest_transaction"]), (&2.into(), &0.03.into()));
         assert_eq!(Totals::default().text().lines().count(), 13);

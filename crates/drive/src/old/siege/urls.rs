@@ -13,7 +13,8 @@ pub fn targets(options: &Options) -> Result<Vec<Request>, String> {
     if let Some(url) = &options.url {
         targets.push(target(url, options)?);
     } else if let Some(path) = &options.file {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("could not open file {path}: {error}"))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| format!("could not open file {path}: {error}"))?;
         targets = read(&text, options).map_err(|error| format!("{path}:{error}"))?;
     }
     if targets.is_empty() {
@@ -78,7 +79,9 @@ fn target(line: &str, options: &Options) -> Result<Request, String> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let url = Url::parse(&url).map_err(|error| error.to_string())?;
     let mut fields = Fields(options.headers.clone());
-    for (name, value) in [("Accept", "*/*"), ("Accept-Encoding", &options.encoding), ("User-Agent", &options.agent)] {
+    for (name, value) in
+        [("Accept", "*/*"), ("Accept-Encoding", &options.encoding), ("User-Agent", &options.agent)]
+    {
         if fields.get(name).is_none() {
             fields.push(name, value);
         }
@@ -90,7 +93,8 @@ fn target(line: &str, options: &Options) -> Result<Request, String> {
         "POST" | "PUT" | "PATCH" => {
             let data = parts.next().unwrap_or_default().trim();
             request.body = match data.strip_prefix('<') {
-                Some(path) => std::fs::read(path.trim()).map_err(|error| format!("cannot read {}: {error}", path.trim()))?,
+                Some(path) => std::fs::read(path.trim())
+                    .map_err(|error| format!("cannot read {}: {error}", path.trim()))?,
                 None => data.as_bytes().to_vec(),
             };
             if request.fields.get("content-type").is_none() {
@@ -121,10 +125,15 @@ mod tests {
     fn variables_comments_and_bodies() {
         let text = "# the shop\nHOST = shop.example\nBASE=http://$(HOST):8080\n\n$(BASE)/a?x=1 # why\n${BASE}/login POST user=a&pass=b\nshop.example/c\n";
         let targets = read(text, &options()).unwrap();
-        let seen: Vec<String> = targets.iter().map(|t| format!("{} {} {}", t.method, t.url, t.body.len())).collect();
+        let seen: Vec<String> =
+            targets.iter().map(|t| format!("{} {} {}", t.method, t.url, t.body.len())).collect();
         assert_eq!(
             seen,
-            ["GET http://shop.example:8080/a?x=1 0", "POST http://shop.example:8080/login 13", "GET http://shop.example/c 0"]
+            [
+                "GET http://shop.example:8080/a?x=1 0",
+                "POST http://shop.example:8080/login 13",
+                "GET http://shop.example/c 0"
+            ]
         );
     }
 
