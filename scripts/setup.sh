@@ -13,7 +13,7 @@ test)
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench)
-    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk gzip:gzip"
+    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
 conformance)

@@ -15,7 +15,7 @@ use crate::machine::Environment;
 use crate::parts::{ALL, Definition};
 use crate::results::{self, Part};
 use crate::rounds::WAITED_SHARE_MAX;
-use crate::{markdown, server};
+use crate::{markdown, server, slow};
 
 const HELP: &str = "\
 brisk-benches: measures whole servers and holds them against our targets
@@ -38,10 +38,11 @@ parts:
 
 /// Runs the program.
 pub fn main(args: Vec<String>) -> io::Result<()> {
-    // Two entries for the harness's own use: it starts its servers through itself.
+    // Entries for the harness's own use: it starts its servers through itself.
     match args.split_first() {
         Some((first, rest)) if first == "exec" => return server::exec(rest),
         Some((first, rest)) if first == "floor" => return floor_from(rest),
+        Some((first, rest)) if first == "slow" => return slow_from(rest),
         _ => {}
     }
     let Some((options, parts)) = parse(args).map_err(|error| io::Error::other(error.to_string()))? else {
@@ -169,4 +170,17 @@ fn floor_from(args: &[String]) -> io::Result<()> {
         (Some(port), Some(body_bytes)) => floor::serve(floor::Options { port, body_bytes, cpu: number(2) }),
         _ => Err(io::Error::other("usage: floor PORT BODY_BYTES [CPU]")),
     }
+}
+
+fn slow_from(args: &[String]) -> io::Result<()> {
+    let numbers: Vec<u64> = args.iter().map_while(|arg| arg.parse().ok()).collect();
+    let [port, body_bytes, workers, work_ms] = numbers[..] else {
+        return Err(io::Error::other("usage: slow PORT BODY_BYTES WORKERS WORK_MS"));
+    };
+    slow::serve(slow::Options {
+        port: u16::try_from(port).map_err(io::Error::other)?,
+        body_bytes: body_bytes as usize,
+        workers: workers as usize,
+        work: Duration::from_millis(work_ms),
+    })
 }

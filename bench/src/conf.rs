@@ -159,6 +159,13 @@ impl Conf {
         conf
     }
 
+    /// More directives for the location that passes requests on.
+    #[must_use]
+    pub fn with_location(mut self, directives: &str) -> Conf {
+        self.site = self.site.replacen("proxy_pass", &format!("{directives} proxy_pass"), 1);
+        self
+    }
+
     /// Varnish's command line: it caches whatever the back end does not forbid, in memory.
     pub fn varnish(&self, place: Place<'_>) -> Vec<String> {
         let dir = place.dir.display();

@@ -9,6 +9,7 @@
 //! | [`stats`] | medians, intervals, paired ratios |
 //! | [`results`], [`markdown`], [`machine`] | what is written down |
 //! | [`floor`] | the cheapest thing that looks like a server |
+//! | [`slow`] | a back end that takes its time |
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -22,4 +23,5 @@ pub mod process;
 pub mod results;
 pub mod rounds;
 pub mod server;
+pub mod slow;
 pub mod stats;

@@ -179,9 +179,11 @@ impl Case<'_> {
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
         let (own_before, cpu_before) = (tasks_of(own), server.thread_cpu());
+        let beside_before = server.thread_cpu_beside();
         let (before, start) = (run.progress(), Instant::now());
         std::thread::sleep(lab.options.measure);
         let (cpu_after, after, elapsed) = (server.thread_cpu(), run.progress(), start.elapsed());
+        let beside = between(&beside_before, &server.thread_cpu_beside());
         let generator = between(&own_before, &tasks_of(own));
         run.stop();
         let stats = run.join()?.stats;
@@ -202,7 +204,7 @@ impl Case<'_> {
         let account = between(&cpu_before, &cpu_after);
         let seconds = elapsed.as_secs_f64();
         Ok(Sample {
-            cpu_us: account.ran_ns as f64 / 1e3 / responses,
+            cpu_us: (account.ran_ns + beside.ran_ns) as f64 / 1e3 / responses,
             rate: responses / seconds,
             server_share: account.ran_ns as f64 / 1e9 / seconds,
             waited_share: account.waited_ns.max(generator.waited_ns) as f64 / 1e9 / seconds,

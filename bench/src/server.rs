@@ -36,6 +36,8 @@ pub enum Program {
     Varnish,
     /// [`crate::floor`], with a body of so many bytes.
     Floor { body_bytes: usize },
+    /// [`crate::slow`], with a body of so many bytes.
+    Slow { body_bytes: usize, workers: usize, work_ms: u64 },
 }
 
 /// A server to be started.
@@ -49,6 +51,8 @@ pub struct Spec {
     pub conf: Conf,
     /// Whether it has [`SERVER_CPU`] only.
     pub pinned: bool,
+    /// Processes whose CPU counts as the server's, with all their descendants.
+    pub beside: Vec<u32>,
 }
 
 /// A running server; dropping it ends it.
@@ -60,6 +64,7 @@ pub struct Server {
     pub address: SocketAddr,
     /// Whether it logs requests.
     logs: bool,
+    beside: Vec<u32>,
     child: Child,
     dir: PathBuf,
 }
@@ -71,9 +76,15 @@ impl Spec {
         Self { pinned: false, ..self }
     }
 
+    /// The CPU of these processes counts, too.
+    #[must_use]
+    pub fn with(self, beside: &[u32]) -> Self {
+        Self { beside: beside.to_vec(), ..self }
+    }
+
     /// A pinned server.
     pub fn new(name: &str, program: Program, conf: Conf) -> Self {
-        Self { name: name.to_owned(), program, conf, pinned: true }
+        Self { name: name.to_owned(), program, conf, pinned: true, beside: Vec::new() }
     }
 
     /// Writes the configuration and chooses a port.
@@ -107,9 +118,16 @@ impl Spec {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
                 (std::env::current_exe()?, args.to_vec())
             }
+            Program::Slow { body_bytes, workers, work_ms } => {
+                let numbers =
+                    [port.to_string(), body_bytes.to_string(), workers.to_string(), work_ms.to_string()];
+                let args = ["slow".to_owned()].into_iter().chain(numbers).collect();
+                (std::env::current_exe()?, args)
+            }
         };
         let (name, pinned, logs) = (self.name.clone(), self.pinned, self.conf.access_log);
-        Ok(Prepared { name, pinned, logs, program, args, dir, port })
+        let beside = self.beside.clone();
+        Ok(Prepared { name, pinned, beside, logs, program, args, dir, port })
     }
 }
 
@@ -119,6 +137,7 @@ pub struct Prepared {
     /// The name in results.
     pub name: String,
     pinned: bool,
+    beside: Vec<u32>,
     logs: bool,
     program: PathBuf,
     args: Vec<String>,
@@ -144,7 +163,8 @@ impl Prepared {
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = command.spawn()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        Ok(Server { name: self.name.clone(), address, logs: self.logs, child, dir: self.dir.clone() })
+        let (name, beside, dir) = (self.name.clone(), self.beside.clone(), self.dir.clone());
+        Ok(Server { name, address, logs: self.logs, beside, child, dir })
     }
 
     /// Runs `-t` and returns how long it took.
@@ -180,6 +200,11 @@ impl Server {
         process::thread_cpu(self.child.id())
     }
 
+    /// The same of what works for it.
+    pub fn thread_cpu_beside(&self) -> ThreadCpu {
+        self.beside.iter().flat_map(|&root| process::thread_cpu(root)).collect()
+    }
+
     /// Resident memory of all the server's processes.
     pub fn memory(&self) -> Memory {
         process::memory(self.child.id())
@@ -210,20 +235,25 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its own processes only, each by its own number.
-        let tree = process::tree(self.child.id());
-        send(self.child.id(), Signal::TERM);
-        let end = Instant::now() + END_MAX;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() >= end {
-                for &pid in &tree {
-                    send(pid, Signal::KILL);
-                }
-                drop(self.child.wait());
-                break;
+        end(&mut self.child);
+    }
+}
+
+/// Ends a process of ours, with its descendants if need be.
+pub fn end(child: &mut Child) {
+    // Its own processes only, each by its own number.
+    let tree = process::tree(child.id());
+    send(child.id(), Signal::TERM);
+    let end = Instant::now() + END_MAX;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= end {
+            for &pid in &tree {
+                send(pid, Signal::KILL);
             }
-            std::thread::sleep(Duration::from_millis(2));
+            drop(child.wait());
+            break;
         }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -263,7 +293,7 @@ fn answers(address: SocketAddr) -> bool {
 
 /// A port that is free, below those that the kernel gives to connections: a server started again
 /// must find its own port as it left it.
-fn free_port() -> io::Result<u16> {
+pub fn free_port() -> io::Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(18_000);
     let ports = std::iter::from_fn(|| Some(NEXT.fetch_add(1, Ordering::Relaxed)));
     ports

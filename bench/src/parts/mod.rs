@@ -3,14 +3,18 @@
 
 mod cached;
 mod compression;
+mod entries;
 mod http1;
 mod http2;
 mod idle;
 mod large;
+mod load;
 mod memory;
 mod observe;
+mod php;
 mod proxied;
 mod routing;
+mod slow;
 mod spread;
 mod start;
 mod tls;
@@ -103,6 +107,29 @@ pub const ALL: &[Definition] = &[
         run: cached::run,
     },
     Definition {
+        name: "entries",
+        about: "A cache folder with 1,000,000 files, found by a server that has just been started, and what its index takes.",
+        run: entries::run,
+    },
+    Definition {
+        name: "php",
+        about: "A script of one line through PHP-FPM over a unix socket, CPU of server and PHP together; *kept* is with \
+                `fastcgi_keep_conn` and as many connections as clients.",
+        run: php::hello,
+    },
+    Definition {
+        name: "wordpress",
+        about: "WordPress's front page (examples/wordpress) through PHP-FPM, CPU of server and PHP together: made for each \
+                request, and with a micro-cache of 1 s.",
+        run: php::wordpress,
+    },
+    Definition {
+        name: "slow",
+        about: "50 users and a back end that works on 5 requests at a time, for 50 ms each: pages of 100 KiB straight from it, \
+                passed on, from a cache, and from one with larger buffers.",
+        run: slow::run,
+    },
+    Definition {
         name: "idle",
         about: "Memory that 10,000 keep-alive connections hold that have had one response each.",
         run: idle::run,
@@ -136,6 +163,12 @@ pub const ALL: &[Definition] = &[
         about: "200 keep-alive connections on two workers that are free to move, 1,000 requests on each: CPU of the busiest \
                 worker relative to the mean.",
         run: spread::run,
+    },
+    Definition {
+        name: "load",
+        about: "What load generators cost: CPU per request on nginx's file of 100 bytes, of `brisk bench`, wrk, ab, h2load, \
+                and of oha and k6 where they are installed; the last case is HTTP/2.",
+        run: load::run,
     },
 ];
 

@@ -73,7 +73,8 @@ pub fn long() -> String {
         |module: &str, name: &str| module == name || module == "upstream" && name.starts_with("upstream_");
     let has = |name: &str| MODULES.iter().any(|m| is(m.name, name));
     let mut out = short();
-    out.push_str("built with AWS-LC (rustls)\nTLS SNI support enabled\nconfigure arguments:");
+    // Tools look for the version of OpenSSL whose settings they may use.
+    out.push_str("built with AWS-LC (rustls), settings and messages as with OpenSSL 3.0.0\nTLS SNI support enabled\nconfigure arguments:");
     for name in OPTIONAL.iter().filter(|name| has(name)) {
         let _ = write!(out, " --with-http_{name}_module");
     }

@@ -72,7 +72,7 @@ fn help_and_versions() {
         0,
         &[
             "^nginx version: nginx/1\\.31\\.\\d",
-            "^built with AWS-LC \\(rustls\\)",
+            "^built with AWS-LC \\(rustls\\), settings and messages as with OpenSSL 3.0.0$",
             "^TLS SNI support enabled$",
             "^configure arguments: .*--with",
         ],

@@ -8,6 +8,9 @@ use brisk_testkit::{Builder, Client, H2Client, Server, wait};
 use std::process::Command;
 use std::time::Duration;
 
+#[path = "http2/proxied.rs"]
+mod proxied;
+
 fn bin() -> &'static str {
     env!("CARGO_BIN_EXE_brisk")
 }

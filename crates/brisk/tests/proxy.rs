@@ -11,6 +11,15 @@ const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 /// A server whose locations pass on to `port`.
 fn proxy(port: u16, http: &str, directives: &str) -> Server {
+    builder(port, http, directives).start()
+}
+
+/// The same with one thread, which has all kept connections.
+fn kept(port: u16, main: &str) -> Server {
+    builder(port, "", "").main(&format!("worker_processes 1; {main}")).start()
+}
+
+fn builder(port: u16, http: &str, directives: &str) -> Builder {
     let text = format!(
         "log_format up \"$uri $status $upstream_addr $upstream_status\"; {http}
         upstream u {{ server 127.0.0.1:{port}; }}
@@ -21,7 +30,7 @@ fn proxy(port: u16, http: &str, directives: &str) -> Server {
             location / {{ proxy_pass http://u; {directives} }}
         }}"
     );
-    Builder::new(BIN).http(&text).start()
+    Builder::new(BIN).http(&text)
 }
 
 /// Whether a connection ended without a whole answer.
@@ -551,4 +560,99 @@ fn a_thousand_slow_readers() {
     assert_eq!(server.get("/").body.len(), TOTAL, "others have their turn");
     let rss = process::rss_kib(server.worker());
     assert!(rss < 300 << 10, "{rss} KiB");
+}
+
+/// A back end that answers at once, except that it waits for `go` before it answers what asks for `/wait`.
+fn obedient() -> (Backend, mpsc::Sender<()>) {
+    let (go, wait_to_go) = mpsc::channel::<()>();
+    let wait_to_go = Mutex::new(wait_to_go);
+    let backend = Backend::start(move |mut peer| {
+        while let Some(head) = peer.head() {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            if path == "/wait" {
+                let _ = wait_to_go.lock().unwrap().recv();
+            }
+            if path == "/closed" || !peer.answer(&path) {
+                break;
+            }
+        }
+    });
+    (backend, go)
+}
+
+#[test]
+fn what_comes_while_a_kept_connection_is_asked_has_its_turn() {
+    let (backend, go) = obedient();
+    let server = kept(backend.port(), "");
+    let mut client = server.client();
+    assert_eq!(client.get("/one").text(), "/one");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    // Behind the one that waits, in the same packet and in others.
+    client.send([get("/two"), get("/wait"), get("/three")].concat());
+    assert_eq!(client.response().text(), "/two");
+    client.send(get("/four"));
+    client.send(&get("/five")[..10]);
+    go.send(()).unwrap();
+    assert_eq!(client.response().text(), "/wait");
+    assert_eq!(client.response().text(), "/three");
+    assert_eq!(client.response().text(), "/four");
+    client.send(&get("/five")[10..]);
+    assert_eq!(client.response().text(), "/five");
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn whoever_leaves_a_kept_connection_is_noticed() {
+    let (backend, go) = obedient();
+    let server = kept(backend.port(), "");
+    assert_eq!(server.get("/one").text(), "/one");
+    let mut client = server.client();
+    client.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    // What comes after it has to look for another connection: this one is being asked.
+    wait::holds("the request to be asked", || {
+        server.get("/two");
+        backend.connections() == 2
+    });
+    drop(client);
+    let line = server.wait_for_line("up.log", "/wait");
+    assert!(line.starts_with("/wait 499 "), "{line}");
+    go.send(()).unwrap();
+    assert_eq!(server.get("/three").text(), "/three");
+}
+
+#[test]
+fn a_kept_connection_that_ends_while_it_is_asked_is_replaced() {
+    let (backend, _go) = obedient();
+    let server = kept(backend.port(), "");
+    for _ in 0..2 {
+        let mut client = server.client();
+        assert_eq!(client.get("/one").text(), "/one");
+        // It was not new, so the server is asked once more, and then no more.
+        assert_eq!(client.get("/closed").status, 502);
+        let line = server.wait_for_line("up.log", "/closed");
+        let address = format!("127.0.0.1:{}", backend.port());
+        assert_eq!(line, format!("/closed 502 {address}, {address} 502, 502"));
+    }
+    // A kept one and another for each.
+    assert_eq!(backend.connections(), 4);
+}
+
+#[test]
+fn a_request_that_waits_for_a_kept_connection_ends_with_its_configuration() {
+    let (backend, _go) = obedient();
+    let mut server = kept(backend.port(), "worker_shutdown_timeout 100ms;");
+    assert_eq!(server.get("/one").text(), "/one");
+    let mut client = server.client();
+    client.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait::holds("the request to be asked", || {
+        server.get("/two");
+        backend.connections() == 2
+    });
+    server.configure_http(
+        "worker_processes 1; worker_shutdown_timeout 100ms;",
+        "server { listen 127.0.0.1:{{PORT}}; location / { return 200 new; } }",
+    );
+    server.reload();
+    client.expect_closed();
+    assert_eq!(server.get("/").text(), "new");
 }

@@ -111,6 +111,7 @@ pub enum Inherit {
 }
 
 /// One directive. `S` is what carries it out; documentation and checks do not care.
+#[derive(Clone, Copy)]
 pub struct Row<S: 'static> {
     pub name: &'static str,
     pub contexts: Context,

@@ -272,6 +272,11 @@ impl<T> Connection<T> {
         }
     }
 
+    /// Other limits for heads from now on.
+    pub fn set_head_limits(&mut self, limits: Limits) {
+        self.config.head_limits = limits;
+    }
+
     /// Bytes of memory besides its own.
     pub fn memory(&self) -> usize {
         self.decoder.memory()

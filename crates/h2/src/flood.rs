@@ -57,6 +57,12 @@ impl Default for FloodLimits {
 }
 
 impl FloodLimits {
+    /// Nothing is counted as too much: for peers that were chosen by the configuration.
+    pub const NONE: FloodLimits = {
+        let any = Bucket { burst: u32::MAX, per_second: u32::MAX };
+        FloodLimits { reset: any, echo: any, priority: any, empty: any, window: any, stray: any }
+    };
+
     fn get(&self, kind: Nuisance) -> Bucket {
         match kind {
             Nuisance::Reset => self.reset,
@@ -107,7 +113,7 @@ impl Flood {
     #[inline]
     pub(crate) fn count(&mut self, kind: Nuisance, limits: &FloodLimits) -> Result<(), ConnectionError> {
         let taken = &mut self.taken[kind as usize];
-        *taken += 1;
+        *taken = taken.saturating_add(1);
         if *taken > limits.get(kind).burst { Err(flooded(kind)) } else { Ok(()) }
     }
 

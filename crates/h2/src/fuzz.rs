@@ -12,7 +12,8 @@ use crate::settings::Settings;
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Small limits, so that short inputs meet them.
-const TIGHT: Limits = Limits { string_bytes_max: 60, list_bytes_max: 200, fields_max: 12 };
+const TIGHT: Limits =
+    Limits { string_bytes_max: 60, list_bytes_max: 200, fields_max: 12, long_padding: false };
 
 /// Keeps what it is given.
 #[derive(Debug, Default)]

@@ -11,7 +11,9 @@ mod tests;
 
 pub use check::Checks;
 pub use decoder::{Decoder, HpackError, Limits};
-pub use encoder::{Encoder, Indexing, write_literal, write_named, write_status, write_string};
+pub use encoder::{
+    Encoder, Indexing, write_clean, write_foreign, write_literal, write_named, write_status, write_string,
+};
 pub use integer::INTEGER_MAX;
 
 /// One decoded field. Its bytes are the decoder's: who wants them copies them.

@@ -16,9 +16,12 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod chart;
 pub mod cli;
+pub mod compare;
 pub mod engine;
 pub mod histogram;
+pub mod live;
 pub mod plan;
 pub mod report;
 pub mod request;
@@ -29,3 +32,4 @@ pub mod stats;
 pub mod sweep;
 pub mod system;
 pub mod url;
+pub mod watch;

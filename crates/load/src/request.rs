@@ -175,10 +175,7 @@ pub fn multipart(fields: &[FormField]) -> (String, Vec<u8>) {
         let mut head =
             format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quote(&field.name));
         if let Some(file_name) = &field.file_name {
-            head.push_str(&format!(
-                "; filename=\"{}\"\r\nContent-Type: application/octet-stream",
-                quote(file_name)
-            ));
+            head.extend(["; filename=\"", &quote(file_name), "\"\r\nContent-Type: application/octet-stream"]);
         }
         head.push_str("\r\n\r\n");
         body.extend_from_slice(head.as_bytes());

@@ -70,7 +70,8 @@ fn student_share(t: f64, freedom: f64) -> f64 {
     1.0 - 0.5 * incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The regularised incomplete beta function, by its continued fraction (Lentz's method).
+/// The regularised incomplete beta function, by its continued fraction (Lentz's method). The names are mathematics'.
+#[expect(clippy::many_single_char_names)]
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

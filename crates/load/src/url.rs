@@ -120,7 +120,7 @@ impl Url {
             .map_err(|error| refuse(format!("no address for {host}: {error}")))?;
         // As most servers listen on IPv4 alone, an address of that kind goes first.
         let first = addresses.next().ok_or_else(|| refuse(format!("no address for {host}")))?;
-        let address = std::iter::once(first).chain(addresses).min_by_key(|address| address.is_ipv6());
+        let address = std::iter::once(first).chain(addresses).min_by_key(std::net::SocketAddr::is_ipv6);
         Ok(Endpoint::Tcp(address.unwrap_or(first)))
     }
 }

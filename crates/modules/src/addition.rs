@@ -1,7 +1,7 @@
 //! `ngx_http_addition_module`: other locations' answers before and behind the body.
 
 use crate::coding::rules::weaken_etag;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_server::conf::Cx;
 use brisk_server::gather;
@@ -52,21 +52,7 @@ static ROWS: &[Row] = &[
             Ok(())
         })
     ),
-    row!(
-        "addition_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told("text/html"),
-        Replace,
-        true,
-        "Media types of responses that get additions, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "addition_types", "text/html", "of responses that get additions"),
 ];
 
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 
 mod access;
 mod addition;
+mod address;
 pub mod api;
 mod auth_basic;
 pub mod auth_jwt;
@@ -25,6 +26,7 @@ mod empty_gif;
 pub mod fuzz;
 mod gateway;
 mod geo;
+mod grpc;
 mod headers;
 mod image;
 mod index;
@@ -90,6 +92,7 @@ pub static MODULES: &[&Module] = &[
     &coding::brotli::MODULE,
     &coding::zstd::MODULE,
     &compress_static::MODULE,
+    &grpc::MODULE,
     &headers::MODULE,
     &image::MODULE,
     &index::MODULE,
@@ -109,6 +112,8 @@ pub static MODULES: &[&Module] = &[
     &ssi::MODULE,
     &ssl::MODULE,
     &ssl::peer::PROXY_MODULE,
+    &ssl::peer::UWSGI_MODULE,
+    &ssl::peer::GRPC_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,

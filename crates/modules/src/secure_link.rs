@@ -1,10 +1,9 @@
 //! `ngx_http_secure_link_module`: links that only their maker could have made, perhaps for a limited time.
 
 use crate::secret::is_same;
-use base64::Engine as _;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
 use brisk_net::clock;
+use brisk_server::base64;
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::Plan;
@@ -186,21 +185,13 @@ fn split(link: &[u8]) -> Option<(&[u8], Expires<'_>)> {
     Some((&link[..at], Some((text, time))))
 }
 
-/// Padded or not, and with any bits behind the last byte, as in nginx.
-const BASE64_URL: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::URL_SAFE,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
 /// `1`, `0` for a link whose time is over, or nothing.
 fn verify(link: &[u8], text: impl FnOnce() -> Vec<u8>, now: i64) -> Option<u8> {
     let (hash, expires) = split(link)?;
     if hash.len() > 24 {
         return None;
     }
-    let hash: [u8; 16] = BASE64_URL.decode(hash).ok()?.try_into().ok()?;
+    let hash: [u8; 16] = base64::decode_url(hash)?.try_into().ok()?;
     if !is_same(&hash, &Md5::digest(text())) {
         return None;
     }

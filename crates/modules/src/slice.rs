@@ -124,9 +124,9 @@ struct Sliced(Arc<dyn Handler>);
 impl Handler for Sliced {
     fn handle(&self, r: &mut Request) -> Flow {
         match self.0.handle(r) {
-            Flow::Wait(waiter) => Flow::Wait(Box::new(move |r| {
+            waits @ (Flow::Wait(_) | Flow::Pending(_)) => Flow::Wait(Box::new(move |r| {
                 Box::pin(async move {
-                    let flow = waiter(r).await;
+                    let flow = waits.settled(r).await;
                     match whole(r, flow) {
                         Ok(flow) => flow,
                         Err(slices) => begin(r, slices).await,

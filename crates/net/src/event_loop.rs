@@ -159,7 +159,8 @@ impl Loop {
         }
     }
 
-    pub(crate) fn push_hot(&self, key: u64) {
+    /// The driver is told of `key` in this turn, or in the next one if it is being told already.
+    pub fn push_hot(&self, key: u64) {
         self.hot.borrow_mut().push(key);
     }
 
@@ -237,7 +238,6 @@ impl Loop {
         let mut letters = false;
         {
             let slots = self.slots.borrow();
-            let mut hot = self.hot.borrow_mut();
             for event in events {
                 let data = { event.data }.u64();
                 if data == MAILBOX_SLOT {
@@ -251,7 +251,7 @@ impl Loop {
                 if let Some(source) = &slot.source
                     && let Some(key) = source.event(bits(event.flags))
                 {
-                    hot.push(key);
+                    self.push_hot(key);
                 }
             }
         }

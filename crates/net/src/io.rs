@@ -127,6 +127,11 @@ impl Io {
         self.source.ready.get() & Ready::CLOSED.0 != 0
     }
 
+    /// Whether a read may find something: true until one has found less than it had room for.
+    pub fn is_readable(&self) -> bool {
+        self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0
+    }
+
     /// Marks the source readable again, for a caller that stopped reading before the end.
     pub fn mark_readable(&self) {
         self.source.ready.set(self.source.ready.get() | Ready::READ.0);
@@ -231,35 +236,6 @@ impl Io {
 
     pub async fn writable(&self) {
         poll_fn(|cx| self.poll_writable(cx)).await;
-    }
-
-    /// Reads, waiting until there is something; 0 is the end.
-    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.try_read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await,
-                done => return done,
-            }
-        }
-    }
-
-    /// Writes some bytes, waiting until there is room.
-    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.try_write(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
-                done => return done,
-            }
-        }
-    }
-
-    /// Writes everything.
-    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
-        while !buf.is_empty() {
-            let count = self.write(buf).await?;
-            buf = &buf[count..];
-        }
-        Ok(())
     }
 }
 

@@ -115,7 +115,15 @@ impl Stream {
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         match self.tls.get() {
             None => self.io.try_write(buf),
-            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)]),
+            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], false),
+        }
+    }
+
+    /// As [`Stream::try_write`], of the last bytes before the end: a session says so along with them.
+    pub fn try_write_last(&self, buf: &[u8]) -> io::Result<usize> {
+        match self.tls.get() {
+            None => self.io.try_write(buf),
+            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], true),
         }
     }
 
@@ -123,7 +131,7 @@ impl Stream {
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
         match self.tls.get() {
             None => self.io.try_write_more(buf),
-            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)]),
+            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], false),
         }
     }
 
@@ -132,7 +140,7 @@ impl Stream {
     pub fn try_writev(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
         match self.tls.get() {
             None => self.io.try_writev(bufs),
-            Some(tls) => tls.try_write(&self.io, bufs),
+            Some(tls) => tls.try_write(&self.io, bufs, false),
         }
     }
 

@@ -17,7 +17,7 @@ const SEAL_BYTES: usize = 4 * RECORD_PLAIN_MAX;
 thread_local! {
     /// Room to read and decrypt in, and room to seal in: a thread works on one session at a time.
     static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SEALED: RefCell<Outgoing> = const { RefCell::new(Outgoing::new()) };
 }
 
 /// See the module's head.
@@ -37,9 +37,74 @@ struct Rest {
     /// Decrypted, and not taken yet.
     plaintext: Vec<u8>,
     /// Sealed, and not sent yet.
-    outgoing: Vec<u8>,
+    outgoing: Outgoing,
     /// Bytes of the caller in `outgoing`: told as written when all of it has left.
     in_flight: usize,
+}
+
+/// Bytes that wait to be sent. The room behind them has been cleared once and is used again.
+#[derive(Default)]
+struct Outgoing {
+    room: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Outgoing {
+    const fn new() -> Outgoing {
+        Outgoing { room: Vec::new(), start: 0, end: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.room[self.start..self.end]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+
+    /// Room behind what is there.
+    fn room(&mut self, count: usize) -> &mut [u8] {
+        let need = self.end + count;
+        if self.room.len() < need {
+            self.room.resize(need, 0);
+        }
+        &mut self.room[self.end..need]
+    }
+
+    /// So many bytes of the room are to be sent.
+    fn filled(&mut self, count: usize) {
+        self.end += count;
+    }
+
+    /// Sends; true when nothing is left.
+    fn send(&mut self, io: &Io) -> io::Result<bool> {
+        let sent = io.try_write(self.bytes())?;
+        self.start += sent;
+        Ok(self.is_empty())
+    }
+
+    /// Sends everything. `WouldBlock`: some of it is left.
+    fn flush(&mut self, io: &Io) -> io::Result<()> {
+        while !self.is_empty() {
+            self.send(io)?;
+        }
+        let done = std::mem::take(self);
+        // Large room is good for the next one.
+        if done.room.len() >= RECORD_PLAIN_MAX {
+            SEALED.with_borrow_mut(|sealed| {
+                if sealed.room.is_empty() {
+                    *sealed = Outgoing { room: done.room, ..Outgoing::new() };
+                }
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Why there is no session with a server.
@@ -122,7 +187,7 @@ impl Tls {
     }
 
     pub(crate) fn flush_control(&self, io: &Io) -> io::Result<()> {
-        match self.rest.borrow_mut().flush(io) {
+        match self.rest.borrow_mut().outgoing.flush(io) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             done => done,
         }
@@ -136,11 +201,13 @@ impl Tls {
         let mut session = self.session.borrow_mut();
         let worked = READ.with_borrow_mut(|room| {
             let (count, _) = rest.receive(io, &mut session, room)?;
-            let (plaintext, out) = (&mut rest.plaintext, &mut rest.outgoing);
+            let (plaintext, mut out) = (&mut rest.plaintext, Vec::new());
             let mut take = |text: &[u8]| plaintext.extend_from_slice(text);
-            session.receive(&mut room[..count], &mut take, out).map_err(failed)
+            let received = session.receive(&mut room[..count], &mut take, &mut out).map_err(failed);
+            rest.outgoing.push(&out);
+            received
         });
-        match rest.flush(io) {
+        match rest.outgoing.flush(io) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock && worked.is_ok() => Err(error),
             _ => worked,
         }
@@ -161,14 +228,18 @@ impl Tls {
                     return Ok(());
                 }
                 let (count, may_have_more) = rest.receive(io, &mut session, room)?;
-                let (plaintext, out) = (&mut rest.plaintext, &mut rest.outgoing);
+                let (plaintext, mut out) = (&mut rest.plaintext, Vec::new());
                 let mut take = |text: &[u8]| {
                     let fits = text.len().min(buf.len() - filled);
                     buf[filled..filled + fits].copy_from_slice(&text[..fits]);
                     filled += fits;
                     plaintext.extend_from_slice(&text[fits..]);
                 };
-                session.receive(&mut room[..count], &mut take, out).map_err(failed)?;
+                let received = session.receive(&mut room[..count], &mut take, &mut out).map_err(failed);
+                if !out.is_empty() {
+                    rest.outgoing.push(&out);
+                }
+                received?;
                 if !may_have_more {
                     return would_block();
                 }
@@ -178,7 +249,7 @@ impl Tls {
             // What was read before is told first; the end comes with the next call.
             Err(error) if filled == 0 || error.kind() == io::ErrorKind::InvalidData => {
                 // Nobody answers, so what the protocol has to say leaves by itself — an alert with an error.
-                let flushed = rest.flush(io);
+                let flushed = rest.outgoing.flush(io);
                 if error.kind() == io::ErrorKind::UnexpectedEof {
                     return Ok(0);
                 }
@@ -195,42 +266,55 @@ impl Tls {
         }
     }
 
-    /// Seals and sends; up to [`SEAL_BYTES`] at a time.
-    pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    /// Seals and sends; up to [`SEAL_BYTES`] at a time. What `is_last` has a close_notify behind it.
+    pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>], is_last: bool) -> io::Result<usize> {
         let mut rest = self.rest.borrow_mut();
         let rest = &mut *rest;
         if rest.in_flight > 0 {
-            rest.flush(io)?;
+            rest.outgoing.flush(io)?;
             return Ok(std::mem::take(&mut rest.in_flight));
         }
         let mut session = self.session.borrow_mut();
-        SEALED.with_borrow_mut(|sealed| {
-            sealed.clear();
-            // The last records of a handshake leave together with the first answer.
-            sealed.append(&mut rest.outgoing);
-            rest.outgoing = Vec::new();
-            let count = seal(&mut session, bufs, sealed).map_err(failed);
-            let count = match count {
-                Ok(count) => count,
-                Err(error) => {
-                    rest.outgoing.clone_from(sealed);
-                    return Err(error);
-                }
-            };
-            if count == 0 {
-                rest.outgoing.clone_from(sealed);
-                return Ok(0);
+        let mut sealed = SEALED.take();
+        (sealed.start, sealed.end) = (0, 0);
+        // The last records of a handshake leave together with the first answer.
+        if !rest.outgoing.is_empty() {
+            sealed.push(rest.outgoing.bytes());
+            rest.outgoing = Outgoing::default();
+        }
+        let count = match seal(&mut session, bufs, &mut sealed) {
+            Ok(count) if count > 0 => count,
+            other => {
+                rest.outgoing.push(sealed.bytes());
+                SEALED.set(sealed);
+                return other.map_err(failed);
             }
-            let sent = match io.try_write(sealed) {
-                Ok(sent) if sent == sealed.len() => return Ok(count),
-                Ok(sent) => sent,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-                Err(error) => return Err(error),
-            };
-            rest.outgoing = sealed[sent..].to_vec();
-            rest.in_flight = count;
-            would_block()
-        })
+        };
+        if is_last && count == bufs.iter().map(|buf| buf.len()).sum::<usize>() {
+            let mut end = Vec::new();
+            if session.is_established() && session.close(&mut end).is_ok() {
+                sealed.push(&end);
+                self.closed.set(true);
+            }
+        }
+        match sealed.send(io) {
+            Ok(true) => {
+                SEALED.set(sealed);
+                return Ok(count);
+            }
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        // A connection that is stuck does not hold much more than it must.
+        if sealed.bytes().len() < sealed.room.len() / 4 {
+            rest.outgoing.push(sealed.bytes());
+            SEALED.set(sealed);
+        } else {
+            rest.outgoing = sealed;
+        }
+        rest.in_flight = count;
+        would_block()
     }
 
     pub(crate) fn abort(&self) {
@@ -245,8 +329,10 @@ impl Tls {
         let mut rest = self.rest.borrow_mut();
         let rest = &mut *rest;
         let mut session = self.session.borrow_mut();
-        if rest.in_flight == 0 && session.is_established() && session.close(&mut rest.outgoing).is_ok() {
-            let _ = rest.flush(io);
+        let mut out = Vec::new();
+        if rest.in_flight == 0 && session.is_established() && session.close(&mut out).is_ok() {
+            rest.outgoing.push(&out);
+            let _ = rest.outgoing.flush(io);
         }
     }
 }
@@ -272,7 +358,7 @@ impl Rest {
         if let Some(received) = self.received.take() {
             // A client begins without having received anything.
             *room = received;
-            return Ok((room.len(), true));
+            return Ok((room.len(), io.is_readable()));
         }
         let have = session.left();
         if room.len() < have + READ_BYTES {
@@ -286,21 +372,17 @@ impl Rest {
             }
         }
     }
-
-    /// Sends what is sealed. `WouldBlock`: some of it is left.
-    fn flush(&mut self, io: &Io) -> io::Result<()> {
-        while !self.outgoing.is_empty() {
-            let sent = io.try_write(&self.outgoing)?;
-            self.outgoing.drain(..sent);
-        }
-        self.outgoing = Vec::new();
-        Ok(())
-    }
 }
 
 /// Seals the start of `bufs`; gives how many bytes. The first record takes from several of them, so that a head and its
 /// body are one.
-fn seal(session: &mut Session, bufs: &[IoSlice<'_>], out: &mut Vec<u8>) -> Result<usize, brisk_tls::Error> {
+fn seal(session: &mut Session, bufs: &[IoSlice<'_>], out: &mut Outgoing) -> Result<usize, brisk_tls::Error> {
+    let mut put = |plain: &[u8]| {
+        let room = out.room(session.sealed_len_max(plain.len()));
+        let filled = session.seal_into(plain, room)?;
+        out.filled(filled);
+        Ok::<(), brisk_tls::Error>(())
+    };
     let mut sealed = 0;
     let mut bufs = bufs.iter().map(|buf| &buf[..]).filter(|buf| !buf.is_empty());
     let Some(first) = bufs.next() else { return Ok(0) };
@@ -310,7 +392,7 @@ fn seal(session: &mut Session, bufs: &[IoSlice<'_>], out: &mut Vec<u8>) -> Resul
         && first.len() < RECORD_PLAIN_MAX
     {
         let taken = second.len().min(RECORD_PLAIN_MAX - first.len());
-        session.seal(&[first, &second[..taken]].concat(), out)?;
+        put(&[first, &second[..taken]].concat())?;
         sealed = first.len() + taken;
         tail = &second[taken..];
         next = bufs.next();
@@ -318,7 +400,7 @@ fn seal(session: &mut Session, bufs: &[IoSlice<'_>], out: &mut Vec<u8>) -> Resul
     loop {
         let count = tail.len().min(SEAL_BYTES - sealed);
         if count > 0 {
-            session.seal(&tail[..count], out)?;
+            put(&tail[..count])?;
             sealed += count;
         }
         match next {

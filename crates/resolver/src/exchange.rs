@@ -4,7 +4,7 @@ use crate::cache::{Fact, Wanted};
 use crate::flight::{Flight, Told};
 use crate::message::{self, Answer, Kind, Malformed};
 use crate::resolver::{Config, Log};
-use brisk_net::{Io, clock, timeout};
+use brisk_net::{Io, Stream, clock, timeout};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
@@ -93,7 +93,7 @@ impl Exchange {
     ) -> io::Result<()> {
         let open = |part: &&mut Part| part.answer.is_none();
         let io = if parts.iter().any(|part| part.answer.is_none() && !part.over_tcp) {
-            Some(Io::new(socket(server, SocketType::DGRAM)?)?)
+            Some(socket(server, SocketType::DGRAM)?)
         } else {
             None
         };
@@ -202,18 +202,18 @@ fn left(until: u64) -> Duration {
 }
 
 /// A connected socket: answers of others do not arrive, and its port was chosen by the kernel at random.
-fn socket(server: SocketAddr, kind: SocketType) -> io::Result<rustix::fd::OwnedFd> {
+fn socket(server: SocketAddr, kind: SocketType) -> io::Result<Stream> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = net::socket_with(family, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
     match net::connect(&fd, &server) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Io::new(fd)?.into()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// RFC 1035 §4.2.2: each message has its length before it.
 async fn over_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
-    let io = Io::new(socket(server, SocketType::STREAM)?)?;
+    let io = socket(server, SocketType::STREAM)?;
     io.writable().await;
     if let Err(error) = sockopt::socket_error(io.fd())? {
         return Err(error.into());
@@ -227,7 +227,7 @@ async fn over_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-async fn read_exact(io: &Io, mut buf: &mut [u8]) -> io::Result<()> {
+async fn read_exact(io: &Stream, mut buf: &mut [u8]) -> io::Result<()> {
     while !buf.is_empty() {
         match io.read(buf).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),

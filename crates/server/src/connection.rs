@@ -1,5 +1,6 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
+use crate::h1;
 use crate::h2::Session;
 use crate::thread::Listener;
 use crate::tls::Facts;
@@ -102,6 +103,8 @@ pub struct Connection {
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
+    /// What wakes a request that waits without a task.
+    waker: OnceCell<Waker>,
     /// What a connection of HTTP/2 has besides.
     pub(crate) session: OnceCell<Box<Session>>,
     local: OnceCell<Option<SocketAddr>>,
@@ -130,6 +133,7 @@ impl Connection {
             outlived: Cell::new(false),
             sends: Cell::new(false),
             generation: Cell::new(0),
+            waker: OnceCell::new(),
             session: OnceCell::new(),
             local: OnceCell::new(),
             delays: Cell::new(false),
@@ -159,6 +163,11 @@ impl Connection {
             Poll::Pending
         })
         .await
+    }
+
+    /// What has the driver look at the connection, which is under `key` in the table.
+    pub(crate) fn waker(&self, key: u64) -> &Waker {
+        self.waker.get_or_init(|| h1::waker(key))
     }
 
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.

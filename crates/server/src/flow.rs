@@ -2,14 +2,22 @@
 
 use crate::files::Wanted;
 use crate::request::Request;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// A future that works on a request; it lives on one thread.
 pub type LocalFuture<'a> = Pin<Box<dyn Future<Output = Flow> + 'a>>;
 
 /// Starts the waiting part of a handler.
 pub type Waiter = Box<dyn for<'a> FnOnce(&'a mut Request) -> LocalFuture<'a>>;
+
+/// What a handler waits for, where waiting must cost little: a connection of HTTP/1.1 keeps it in its table entry, without
+/// a future or a task.
+pub trait Pending {
+    /// What has become of it. What wakes the context's waker leads to another call; after `Ready` there is none.
+    fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow>;
+}
 
 /// What a handler decides. The engine in [`phases`](crate::phases) acts on it.
 pub enum Flow {
@@ -29,6 +37,21 @@ pub enum Flow {
     Disk(Wanted),
     /// Await the future, then act on what it returns.
     Wait(Waiter),
+    /// The same without a future.
+    Pending(Box<dyn Pending>),
     /// Close the connection without an answer (`return 444`).
     Close,
+}
+
+impl Flow {
+    /// Awaits whatever the handler waits for.
+    pub async fn settled(mut self, r: &mut Request) -> Flow {
+        loop {
+            self = match self {
+                Flow::Wait(waiter) => waiter(r).await,
+                Flow::Pending(mut pending) => poll_fn(|cx| pending.poll(r, cx)).await,
+                flow => return flow,
+            }
+        }
+    }
 }

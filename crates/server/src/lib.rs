@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod base64;
 pub mod body;
 pub mod common;
 pub mod conf;

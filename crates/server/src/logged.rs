@@ -2,7 +2,22 @@
 
 use crate::h1;
 use crate::request::Request;
+use brisk_net::sleep;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// `auth_delay`: how long the answer to a guess at a password is held back.
+pub(crate) fn refusal_delay(r: &Request) -> Duration {
+    if r.resp.status == 401 { r.core().auth_delay } else { Duration::ZERO }
+}
+
+/// Holds it back.
+pub(crate) async fn delay_refusal(r: &Request) {
+    let delay = refusal_delay(r);
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
+}
 
 /// A request that is logged even if its task is dropped half-way, because the time to finish was over.
 pub(crate) struct Logged(Option<Box<Request>>);
@@ -17,6 +32,11 @@ impl Logged {
         let r = self.0.take()?;
         h1::finish(&r);
         Some(r)
+    }
+
+    /// Gives it back to whoever logs it then; `None` after [`Logged::finish`].
+    pub fn release(mut self) -> Option<Box<Request>> {
+        self.0.take()
     }
 }
 

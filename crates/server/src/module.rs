@@ -33,6 +33,33 @@ pub enum Set {
 /// A directive's row.
 pub type Row = brisk_conf::Row<Set>;
 
+/// How many rows several tables have.
+pub const fn rows_in(tables: &[&[Row]]) -> usize {
+    let (mut count, mut table) = (0, 0);
+    while table < tables.len() {
+        count += tables[table].len();
+        table += 1;
+    }
+    count
+}
+
+/// The rows of several tables as one, for a module whose directives are in several files. `N` is [`rows_in`] them.
+pub const fn joined<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
+    let mut all = [tables[0][0]; N];
+    let (mut count, mut table) = (0, 0);
+    while table < tables.len() {
+        let mut row = 0;
+        while row < tables[table].len() {
+            all[count] = tables[table][row];
+            count += 1;
+            row += 1;
+        }
+        table += 1;
+    }
+    assert!(count == N);
+    all
+}
+
 /// A module's configuration in one block. Inner blocks start with a copy of the outer block's.
 pub trait ModuleConf: Any + Send + Sync {
     fn duplicate(&self) -> Arc<dyn ModuleConf>;

@@ -4,13 +4,14 @@ use crate::body;
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
 use crate::files::{self, Wanted};
-use crate::flow::{Flow, Waiter};
+use crate::flow::{Flow, Pending, Waiter};
 use crate::location::{self, Found};
 use crate::plan::{Handler, Purity};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
 use brisk_http::Method;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
@@ -55,6 +56,8 @@ pub enum Run {
     Disk(Wanted),
     /// A future must be awaited; then [`resume`] with what it gave.
     Wait(Waiter),
+    /// The same without a future.
+    Pending(Box<dyn Pending>),
     /// Close without an answer.
     Close,
 }
@@ -92,6 +95,12 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             Run::Wait(waiter) => {
                 r.hint_before_waiting();
                 let flow = waiter(r).await;
+                r.thread.files.must_confirm();
+                run = resume(r, flow);
+            }
+            Run::Pending(mut pending) => {
+                r.hint_before_waiting();
+                let flow = poll_fn(|cx| pending.poll(r, cx)).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
             }
@@ -172,6 +181,10 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         Flow::Wait(waiter) => {
             r.purity = Purity::Impure;
             return Some(Run::Wait(waiter));
+        }
+        Flow::Pending(pending) => {
+            r.purity = Purity::Impure;
+            return Some(Run::Pending(pending));
         }
         Flow::Close => return Some(Run::Close),
     }

@@ -5,13 +5,71 @@
 //! unchanged. Which codings a client accepts is looked at only where the answer depends on it.
 
 use crate::conf::{ListenId, LocationId, ServerId};
-use crate::limits::{PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX};
+use crate::h1;
+use crate::limits::{
+    PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
+};
+use crate::metrics::Ended;
+use crate::plan::Purity;
+use crate::request::{Persistence, Request};
+use crate::thread::{Live, Thread};
 use brisk_http::uri::Target;
+use brisk_http::{HeaderId, Method};
+use brisk_net::clock;
 use brisk_net::watch::Watch;
 use hashbrown::HashMap;
 use std::any::Any;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
+
+/// Fields on which any answer may depend: a request with one of them takes the long way.
+const UNUSUAL: u64 = HeaderId::Range.bit()
+    | HeaderId::IfRange.bit()
+    | HeaderId::IfModifiedSince.bit()
+    | HeaderId::IfUnmodifiedSince.bit()
+    | HeaderId::IfMatch.bit()
+    | HeaderId::IfNoneMatch.bit()
+    | HeaderId::ContentLength.bit()
+    | HeaderId::TransferEncoding.bit()
+    | HeaderId::Expect.bit()
+    | HeaderId::Upgrade.bit()
+    | HeaderId::Te.bit();
+
+/// Those fields, and further ones on which answers of one configuration depend.
+#[derive(Clone)]
+pub struct Unusual {
+    /// Of [`HeaderId::bit`].
+    ids: u64,
+    /// Those without an id.
+    names: Vec<&'static str>,
+}
+
+impl Default for Unusual {
+    fn default() -> Unusual {
+        Unusual { ids: UNUSUAL, names: Vec::new() }
+    }
+}
+
+impl Unusual {
+    pub fn add(&mut self, field: &'static str) {
+        match HeaderId::from_name(field.as_bytes()) {
+            HeaderId::Other if self.names.contains(&field) => {}
+            HeaderId::Other => self.names.push(field),
+            id => self.ids |= id.bit(),
+        }
+    }
+}
+
+/// A GET without a field on which its answer might depend: others may get the same.
+#[inline]
+pub fn is_usual(r: &Request) -> bool {
+    let unusual = &r.live.snap.unusual;
+    r.head.method == Method::Get
+        && r.head.present & unusual.ids == 0
+        && r.head.repeated & HeaderId::Host.bit() == 0
+        && r.head.ignored.is_empty()
+        && unusual.names.iter().all(|name| r.header_named(name.as_bytes()).is_none())
+}
 
 /// A kept answer.
 pub struct Answer {
@@ -37,6 +95,71 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// What was answered, if a request for the same target would get it too. The first `head_len` bytes are the head, the
+    /// date is at `date_at`.
+    pub fn of(r: &Request, bytes: &[u8], head_len: usize, date_at: usize) -> Option<Answer> {
+        let plan = &r.snap().location(r.loc).plan;
+        let has_log = !plan.log.is_empty();
+        // A log line may show variables that were set on the way; a prepared answer has not gone that way.
+        let is_the_same = r.purity != Purity::Impure
+            && plan.purity != Purity::Impure
+            && r.vars.are_pure()
+            && (!has_log || r.vars.is_empty())
+            && (200..400).contains(&r.resp.status)
+            && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
+            && is_usual(r)
+            && r.deps.iter().all(Watch::is_up);
+        is_the_same.then(|| Answer {
+            bytes: bytes.into(),
+            date_at,
+            head_len,
+            status: r.resp.status,
+            server: r.server,
+            location: r.loc,
+            target: r.target.without_path(),
+            uri: r.uri[..].into(),
+            args: r.args[..].into(),
+            host: r.host[..].into(),
+            watches: r.deps[..].into(),
+            until: r.same_until,
+            has_log,
+            findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
+        })
+    }
+
+    /// Logs and counts a request that got this answer, with a head of `head_bytes`.
+    #[inline]
+    pub fn conclude(&self, thread: &Thread, live: &Live, r: &mut Request, head_bytes: u64) {
+        thread.counters().prepared.up();
+        let body_bytes = (self.bytes.len() - self.head_len) as u64;
+        if self.has_log {
+            r.server = self.server;
+            r.loc = self.location;
+            r.target.clone_from(&self.target);
+            r.uri.extend_from_slice(&self.uri);
+            r.args.extend_from_slice(&self.args);
+            r.host.extend_from_slice(&self.host);
+            r.method = Method::Get;
+            r.persistence = Persistence::KeepAlive;
+            r.resp.status = self.status;
+            r.findings.get_mut().extend(self.findings.iter().cloned());
+            r.sent.head_bytes = head_bytes;
+            r.sent.body_bytes = body_bytes;
+            r.completed = true;
+            h1::finish(r);
+        } else if let Some(places) = &live.places {
+            let ended = Ended {
+                server: self.server,
+                location: self.location,
+                status: self.status,
+                sent_bytes: head_bytes + body_bytes,
+                received_bytes: r.head.len as u64,
+                started_us: r.started.mono_us,
+            };
+            places.record(thread, live, ended);
+        }
+    }
+
     fn holds(&self, now: i64) -> bool {
         now <= self.until && self.watches.iter().all(Watch::is_up)
     }
@@ -93,20 +216,38 @@ impl Prepared {
         self.map.hasher().hash_one((listen.0, host, target))
     }
 
-    /// The answer for a request, if there is one and it still holds at `now` (seconds since 1970). `class` is asked
-    /// only if the answer depends on it.
+    /// The answer for a request that [is usual](is_usual), if there is one and the file events say that it still holds.
     #[inline]
-    pub fn get(
+    pub fn find(&mut self, r: &Request, listen: ListenId) -> Option<Rc<Answer>> {
+        if self.map.is_empty() {
+            return None;
+        }
+        let host = r.head.find(HeaderId::Host)?;
+        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        let (class, confirm) = (|| r.encoding_class(), || r.thread.files.sync());
+        self.get(listen, host, target, class, confirm, clock::now().unix_secs)
+    }
+
+    /// Keeps the answer of a request for the next one of the same target.
+    pub fn keep(&mut self, r: &Request, listen: ListenId, answer: Answer) {
+        let Some(host) = r.head.find(HeaderId::Host) else { return };
+        let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
+        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        self.put(listen, host, target, class, answer, clock::now().unix_secs);
+    }
+
+    /// The answer, if it still holds at `now` (seconds since 1970). `class` is asked only if the answer depends on it.
+    /// `confirm` has the flags of files that have changed lowered.
+    #[inline]
+    fn get(
         &mut self,
         listen: ListenId,
         host: &[u8],
         target: &[u8],
         class: impl FnOnce() -> u8,
+        confirm: impl FnOnce(),
         now: i64,
     ) -> Option<Rc<Answer>> {
-        if self.map.is_empty() {
-            return None;
-        }
         let hash = self.hash(listen, host, target);
         let entry = self.map.get(&Key(hash))?;
         if *entry.target != *target || *entry.host != *host || entry.listen != listen {
@@ -119,6 +260,7 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
+        confirm();
         if answer.holds(now) {
             return Some(answer.clone());
         }
@@ -151,7 +293,7 @@ impl Prepared {
     }
 
     /// Keeps an answer; with a class, for requests of that class only.
-    pub fn put(
+    fn put(
         &mut self,
         listen: ListenId,
         host: &[u8],

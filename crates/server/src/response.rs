@@ -130,6 +130,11 @@ impl Body {
 pub trait Trailers {
     /// Adds them to [`Response::sent_trailers`].
     fn append(&self, r: &Request);
+
+    /// Whether they are worth chunks in place of a known length, where it takes that to send them.
+    fn needs_chunks(&self) -> bool {
+        true
+    }
 }
 
 /// The head and body that handlers fill and filters change.

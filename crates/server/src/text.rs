@@ -1,6 +1,7 @@
 //! Byte strings that are constant, shared or owned.
 
-use std::ops::Deref;
+use std::fmt;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A byte string for header values and bodies. Cloning an owned one shares it.
@@ -9,6 +10,38 @@ pub enum Text {
     Static(&'static [u8]),
     Shared(Arc<[u8]>),
     Owned(Vec<u8>),
+    Part(Part),
+}
+
+/// Bytes within what somebody else has made and does not change.
+#[derive(Clone)]
+pub struct Part {
+    of: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<u32>,
+}
+
+impl Part {
+    /// Beyond the end of `of`, or of 4 GiB, there is nothing.
+    pub fn new(of: Arc<dyn AsRef<[u8]> + Send + Sync>, range: Range<usize>) -> Part {
+        let at = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Part { of, range: at(range.start)..at(range.end) }
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let range = self.range.start as usize..self.range.end as usize;
+        (*self.of).as_ref().get(range).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 impl Default for Text {
@@ -26,6 +59,7 @@ impl Deref for Text {
             Text::Static(text) => text,
             Text::Shared(text) => text,
             Text::Owned(text) => text,
+            Text::Part(part) => part,
         }
     }
 }
@@ -45,6 +79,12 @@ impl From<&'static [u8]> for Text {
 impl From<Vec<u8>> for Text {
     fn from(text: Vec<u8>) -> Text {
         Text::Owned(text)
+    }
+}
+
+impl From<Part> for Text {
+    fn from(part: Part) -> Text {
+        Text::Part(part)
     }
 }
 

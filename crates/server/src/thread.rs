@@ -6,7 +6,7 @@ use crate::connection::{Connection, Cut};
 use crate::core::CoreConf;
 use crate::counters::Counters;
 use crate::files::Files;
-use crate::h1;
+use crate::h1::{self, Burst, Parked};
 use crate::h2;
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
@@ -158,6 +158,18 @@ pub(crate) enum State {
     Idle,
     /// A task works on it; it can be ended from here.
     Busy(Rc<Cut>),
+    /// A request waits; `None` while it is being asked.
+    Parked(Option<Box<Parked>>),
+}
+
+/// What is to be done about a key that the loop has told of.
+pub(crate) enum Awake {
+    /// There is something to be read.
+    Idle(u32, Rc<Connection>),
+    /// The request that waits is to be asked again.
+    Parked(u32, Rc<Connection>, Box<Parked>),
+    /// The connection is gone, or a task's.
+    Nobody,
 }
 
 pub(crate) struct Slot {
@@ -188,6 +200,7 @@ pub struct Thread {
     pub(crate) learned: RefCell<Learned>,
     pub(crate) arena: RefCell<Vec<u8>>,
     pub(crate) out: RefCell<Vec<u8>>,
+    pub(crate) burst: RefCell<Burst>,
     /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
     pub(crate) block: RefCell<Vec<u8>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
@@ -225,6 +238,7 @@ impl Thread {
             learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
             out: RefCell::new(Vec::with_capacity(64 << 10)),
+            burst: RefCell::default(),
             block: RefCell::default(),
             scratch: RefCell::default(),
             dirty: RefCell::default(),
@@ -401,6 +415,7 @@ impl Thread {
                 .collect()
         };
         tasks.iter().for_each(|cut| cut.order());
+        self.close_if(|slot| matches!(slot.state, State::Parked(_)) && is_old(&slot.conn));
     }
 
     /// Does something to connections of HTTP/2.
@@ -425,19 +440,18 @@ impl Thread {
         }
     }
 
-    fn close_idle(&self, mut which: impl FnMut(&Connection) -> bool) {
-        let idle: Vec<u32> = {
+    fn close_idle(&self, which: impl Fn(&Connection) -> bool) {
+        let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
+        self.close_if(|slot| is_idle(slot) && slot.conn.session.get().is_none() && which(&slot.conn));
+    }
+
+    fn close_if(&self, which: impl Fn(&Slot) -> bool) {
+        let found: Vec<u32> = {
             let slots = self.slots.borrow();
-            let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
-            let keys =
-                slots.iter().enumerate().filter_map(|(i, (_, slot))| slot.as_ref().map(|s| (i as u32, s)));
-            keys.filter(|(_, s)| is_idle(s) && s.conn.session.get().is_none() && which(&s.conn))
-                .map(|(i, _)| i)
-                .collect()
+            let all = slots.iter().zip(0..).filter_map(|((_, slot), index)| Some((slot.as_ref()?, index)));
+            all.filter(|(slot, _)| which(slot)).map(|(_, index)| index).collect()
         };
-        for index in idle {
-            self.release(index);
-        }
+        found.into_iter().for_each(|index| self.release(index));
     }
 
     /// Work that a thread which drains finishes, as if it were a connection; [`Thread::uncount`] ends it.
@@ -483,6 +497,37 @@ impl Thread {
             return None;
         }
         slot.as_ref().map(|s| (index, s.conn.clone()))
+    }
+
+    /// Whom a key means.
+    #[inline]
+    pub(crate) fn awake(&self, key: u64) -> Awake {
+        let index = key as u32;
+        match self.slots.borrow_mut().get_mut(index as usize) {
+            Some((generation, Some(slot))) if u64::from(*generation) == key >> 32 => match &mut slot.state {
+                State::Idle => Awake::Idle(index, slot.conn.clone()),
+                State::Parked(parked) => match parked.take() {
+                    Some(parked) => Awake::Parked(index, slot.conn.clone(), parked),
+                    None => Awake::Nobody,
+                },
+                State::Busy(_) => Awake::Nobody,
+            },
+            _ => Awake::Nobody,
+        }
+    }
+
+    /// A request of the connection is being asked: whatever happens is seen afterwards.
+    pub(crate) fn set_asked(&self, index: u32) {
+        if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
+            slot.state = State::Parked(None);
+        }
+    }
+
+    /// A request waits from now on; the connection stays with the driver.
+    pub(crate) fn set_parked(&self, index: u32, parked: Box<Parked>) {
+        if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
+            slot.state = State::Parked(Some(parked));
+        }
     }
 
     /// From now on a task owns the connection; it must heed what is returned.
@@ -546,12 +591,14 @@ impl Thread {
             }
             slot
         };
-        if let Some(slot) = slot {
-            if let Some(session) = slot.conn.session.get() {
+        if let Some(Slot { conn, state, .. }) = slot {
+            // A request that waited is logged before its connection is given back.
+            drop(state);
+            if let Some(session) = conn.session.get() {
                 session.kill();
             }
-            if slot.conn.outlived.get() {
-                let _ = rustix::net::shutdown(slot.conn.io.fd(), rustix::net::Shutdown::Both);
+            if conn.outlived.get() {
+                let _ = rustix::net::shutdown(conn.io.fd(), rustix::net::Shutdown::Both);
             }
             self.uncount();
         }
@@ -585,7 +632,7 @@ impl Driver for ThreadDriver {
                     Loop::current().hot_timer(slot.deadline_ms, key);
                     false
                 }
-                State::Busy(_) => {
+                State::Busy(_) | State::Parked(_) => {
                     slot.timer_ms = 0;
                     false
                 }

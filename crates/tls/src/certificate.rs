@@ -81,6 +81,9 @@ impl<'a> Certificate<'a> {
         let signed = whole.take(der::SEQUENCE)?;
         let signature_algorithm = whole.take(der::SEQUENCE)?.body;
         let signature = whole.bits()?;
+        if !whole.is_empty() {
+            return None;
+        }
         let mut r = signed.inner();
         let version = match r.optional(der::context(0))? {
             Some(version) => version.inner().number()?,
@@ -104,6 +107,10 @@ impl<'a> Certificate<'a> {
             Some(list) => extensions(list)?,
             None => Vec::new(),
         };
+        let names = extensions.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
+        if names.is_some_and(|names| general_names(names.value).is_none()) {
+            return None;
+        }
         r.is_empty().then_some(Certificate {
             der,
             signed: signed.whole,
@@ -149,7 +156,7 @@ impl<'a> Certificate<'a> {
             return (self.version == 0 && self.is_self_issued()).then_some(None);
         };
         let mut r = Reader(value).sequence()?;
-        let is_authority = r.optional(der::BOOLEAN)?.is_some_and(|flag| flag.body == [0xff]);
+        let is_authority = r.flag()?;
         let depth = if r.is_empty() { None } else { Some(r.number()?) };
         is_authority.then_some(depth)
     }
@@ -181,14 +188,7 @@ impl<'a> Certificate<'a> {
 
     /// The names of subjectAltName, by tag: 2 is a host name, 7 an address.
     pub(crate) fn alternative_names(&self) -> Vec<(u8, &'a [u8])> {
-        let list = self.extension(SUBJECT_ALT_NAME).and_then(|value| Reader(value).sequence());
-        let mut out = Vec::new();
-        if let Some(mut list) = list {
-            while let Some(name) = list.any() {
-                out.push((name.tag & 0x1f, name.body));
-            }
-        }
-        out
+        self.extension(SUBJECT_ALT_NAME).and_then(general_names).unwrap_or_default()
     }
 
     /// The common name of the subject, the last one as OpenSSL takes it.
@@ -243,13 +243,29 @@ impl<'a> Certificate<'a> {
     }
 }
 
+/// Names with their kinds (RFC 5280 §4.2.1.6). `None` if there is anything else among them: a name that is passed over
+/// here could be seen by others, and names that an authority may not certify would go unseen.
+fn general_names(value: &[u8]) -> Option<Vec<(u8, &[u8])>> {
+    let mut whole = Reader(value);
+    let mut list = whole.sequence()?;
+    let mut out = Vec::new();
+    while !list.is_empty() {
+        let name = list.any()?;
+        if name.tag & 0xc0 != 0x80 {
+            return None;
+        }
+        out.push((name.tag & 0x1f, name.body));
+    }
+    whole.is_empty().then_some(out)
+}
+
 fn extensions(list: Element<'_>) -> Option<Vec<Extension<'_>>> {
     let mut r = list.inner().sequence()?;
     let mut out: Vec<Extension<'_>> = Vec::new();
     while !r.is_empty() {
         let mut one = r.sequence()?;
         let oid = one.take(der::OID)?.body;
-        let critical = one.optional(der::BOOLEAN)?.is_some_and(|flag| flag.body == [0xff]);
+        let critical = one.flag()?;
         let value = one.take(der::OCTET_STRING)?.body;
         // RFC 5280 §4.2: each once.
         if !one.is_empty() || out.iter().any(|have| have.oid == oid) {
@@ -340,6 +356,32 @@ fn text(value: &Element<'_>) -> Vec<u8> {
         0x14 => value.body.iter().map(|&byte| char::from(byte)).collect::<String>().into_bytes(),
         _ => value.body.to_vec(),
     }
+}
+
+/// The parts of a name, to be compared: strings alike whatever their kind, their case and the blanks in them (RFC 5280
+/// §7.1). `None`: it is no name.
+pub(crate) fn comparable(name: &[u8]) -> Option<Vec<Vec<(Vec<u8>, Vec<u8>)>>> {
+    let value = |value: &Element<'_>| match value.tag {
+        // UTF8String, PrintableString, TeletexString, IA5String, VisibleString, BMPString
+        0x0c | 0x13 | 0x14 | 0x16 | 0x1a | 0x1e => {
+            let lower = String::from_utf8_lossy(&text(value)).to_lowercase();
+            lower.split_whitespace().collect::<Vec<_>>().join(" ").into_bytes()
+        }
+        _ => value.whole.to_vec(),
+    };
+    let mut parts = Reader(name).sequence()?;
+    let mut out = Vec::new();
+    while !parts.is_empty() {
+        let mut part = parts.take(der::SET)?.inner();
+        let mut values = Vec::new();
+        while !part.is_empty() {
+            let mut pair = part.sequence()?;
+            values.push((pair.take(der::OID)?.body.to_vec(), value(&pair.any()?)));
+        }
+        values.sort();
+        out.push(values);
+    }
+    Some(out)
 }
 
 /// A name as `$ssl_client_s_dn` shows it (RFC 2253): the last part first, everything that is not ASCII escaped.

@@ -101,6 +101,22 @@ impl ClientContext {
         })
     }
 
+    /// The same with another certificate to present. Sessions are not resumed: they would be another's.
+    #[must_use]
+    pub fn presenting(&self, certified: &Certified) -> ClientContext {
+        let other = |config: &ClientConfig| {
+            let mut config = config.clone();
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified.0.clone()));
+            config.resumption = Resumption::disabled();
+            Arc::new(config)
+        };
+        ClientContext {
+            named: other(&self.named),
+            nameless: other(&self.nameless),
+            verify: self.verify.clone(),
+        }
+    }
+
     /// A session with the server called `name`, which is sent to it if `send_name`. Its first input is empty.
     pub fn session(&self, name: &str, send_name: bool) -> Result<Session, Error> {
         let parsed = ServerName::try_from(name.to_string());

@@ -109,7 +109,7 @@ fn unknown_critical(mut list: Reader<'_>) -> Option<bool> {
     while !list.is_empty() {
         let mut one = list.sequence()?;
         let oid = one.take(der::OID)?.body;
-        let critical = one.optional(der::BOOLEAN)?.is_some_and(|flag| flag.body == [0xff]);
+        let critical = one.flag()?;
         one.take(der::OCTET_STRING)?;
         found |= critical && !HARMLESS.contains(&oid);
     }

@@ -101,6 +101,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Takes a boolean that is false where it is missing. There are two ways to write one (X.690 §11.1).
+    pub fn flag(&mut self) -> Option<bool> {
+        match self.optional(BOOLEAN)?.map(|element| element.body) {
+            None | Some([0]) => Some(false),
+            Some([0xff]) => Some(true),
+            Some(_) => None,
+        }
+    }
+
     /// Takes a small number that is not negative.
     pub fn number(&mut self) -> Option<u64> {
         let body = self.take(INTEGER)?.body;

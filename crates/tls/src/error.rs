@@ -12,6 +12,8 @@ pub enum Error {
     NotReady,
     /// The peer did not follow the protocol, or nothing could be agreed with it.
     Protocol(rustls::Error),
+    /// The same, found without the library: OpenSSL's reason.
+    Refused(&'static str),
     /// The library refused.
     Library(String),
 }
@@ -93,6 +95,7 @@ impl fmt::Display for Error {
                 Some(reason) => write!(f, "SSL: error:{reason}"),
                 None => write!(f, "SSL: error:{error}"),
             },
+            Error::Refused(reason) => write!(f, "SSL: error:{reason}"),
             Error::Library(text) => write!(f, "SSL: {text}"),
         }
     }

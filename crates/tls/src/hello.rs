@@ -13,6 +13,7 @@ const SERVER_NAME: u16 = 0;
 const GROUPS: u16 = 10;
 const SCHEMES: u16 = 13;
 const ALPN: u16 = 16;
+const SESSIONS: u16 = 41;
 const VERSIONS: u16 = 43;
 
 /// What a client offers.
@@ -26,6 +27,8 @@ pub struct Hello {
     /// Protocol versions; empty: only what the legacy field says (1.2 or older).
     pub versions: Box<[u16]>,
     pub alpn: Vec<Box<[u8]>>,
+    /// It wants to go on with a session of TLS 1.3 (RFC 8446 §4.2.11).
+    pub offers_session: bool,
 }
 
 /// What the bytes so far are.
@@ -73,6 +76,7 @@ impl Hello {
                 GROUPS => hello.groups = body.vector16()?.numbers()?,
                 SCHEMES => hello.schemes = body.vector16()?.numbers()?,
                 VERSIONS => hello.versions = body.vector8()?.numbers()?,
+                SESSIONS => hello.offers_session = true,
                 ALPN => {
                     let mut list = body.vector16()?;
                     while !list.0.is_empty() {

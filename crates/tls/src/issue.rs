@@ -35,9 +35,28 @@ pub struct Wish<'a> {
 impl Issued {
     /// Makes one, issued by `by` or by itself. `None`: there is no randomness.
     pub fn new(wish: &Wish<'_>, by: Option<&Issued>) -> Option<Issued> {
+        Issued::with(wish, &[], by)
+    }
+
+    /// The same with more extensions: what each is (DER), whether it is critical, and its value.
+    pub fn with(wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])], by: Option<&Issued>) -> Option<Issued> {
         let pkcs8 =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new()).ok()?;
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref()).ok()?;
+        Issued::of_key(wish, more, pkcs8.as_ref(), by)
+    }
+
+    /// Another one of the same key, issued by itself.
+    pub fn renewed(&self, wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])]) -> Option<Issued> {
+        Issued::of_key(wish, more, &self.key_der, None)
+    }
+
+    fn of_key(
+        wish: &Wish<'_>,
+        more: &[(&[u8], bool, &[u8])],
+        pkcs8: &[u8],
+        by: Option<&Issued>,
+    ) -> Option<Issued> {
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8).ok()?;
         let name = name(wish.common_name);
         let spki: PublicKeyX509Der<'_> = key.public_key().as_der().ok()?;
         let mut serial = [0; 16];
@@ -54,13 +73,13 @@ impl Issued {
             &validity,
             &name,
             spki.as_ref(),
-            &extensions(wish),
+            &extensions(wish, more),
         ]);
         let signer = by.map_or(&key, |by| &by.key);
         let signature = signer.sign(&SystemRandom::new(), &signed).ok()?;
         let bits = element(der::BIT_STRING, &[&[0], signature.as_ref()].concat());
         let certificate = sequence(&[&signed, &algorithm, &bits]);
-        Some(Issued { certificate, key_der: pkcs8.as_ref().to_vec(), key, name })
+        Some(Issued { certificate, key_der: pkcs8.to_vec(), key, name })
     }
 
     pub fn certificate_pem(&self) -> String {
@@ -90,7 +109,7 @@ fn time(unix_secs: i64) -> Vec<u8> {
     element(der::GENERALIZED_TIME, text.as_bytes())
 }
 
-fn extensions(wish: &Wish<'_>) -> Vec<u8> {
+fn extensions(wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])]) -> Vec<u8> {
     let extension = |oid: &[u8], critical: bool, value: &[u8]| {
         let flag = if critical { element(der::BOOLEAN, &[0xff]) } else { Vec::new() };
         sequence(&[&element(der::OID, oid), &flag, &element(der::OCTET_STRING, value)])
@@ -113,6 +132,7 @@ fn extensions(wish: &Wish<'_>) -> Vec<u8> {
         let value = element(der::SEQUENCE, &names.concat());
         list.push(extension(certificate::SUBJECT_ALT_NAME, false, &value));
     }
+    list.extend(more.iter().map(|(oid, critical, value)| extension(oid, *critical, value)));
     if list.is_empty() {
         return Vec::new();
     }

@@ -18,6 +18,7 @@ mod key;
 pub mod names;
 pub mod ocsp;
 mod pem;
+mod records;
 mod server;
 mod session;
 mod sessions;

@@ -141,6 +141,8 @@ impl Default for ServerOptions {
 #[derive(Clone, Debug)]
 pub struct ServerContext {
     config: Arc<ServerConfig>,
+    /// The same for clients that come with a session: as from OpenSSL they get one ticket, for the one that they use up.
+    returning: Arc<ServerConfig>,
     schemes: Option<Arc<[SignatureScheme]>>,
     record_plain: usize,
 }
@@ -171,6 +173,7 @@ impl ServerContext {
         config.ignore_client_order = options.prefer_server;
         config.max_fragment_size = Some(options.record_plain.clamp(27, RECORD_PLAIN_MAX) + 5);
         config.alpn_protocols.clone_from(&options.alpn);
+        config.enable_secret_extraction = true;
         resume(&mut config, options);
         if options.compress_certificates {
             config.cert_compressors = crate::compress::COMPRESSORS.to_vec();
@@ -181,7 +184,18 @@ impl ServerContext {
         if let Some(logger) = &options.key_log {
             config.key_log = Arc::new(Logger(logger.clone()));
         }
-        Ok(ServerContext { config: Arc::new(config), schemes, record_plain: options.record_plain })
+        Ok(ServerContext::of(config, schemes, options.record_plain))
+    }
+
+    fn of(
+        config: ServerConfig,
+        schemes: Option<Arc<[SignatureScheme]>>,
+        record_plain: usize,
+    ) -> ServerContext {
+        let mut returning = config.clone();
+        returning.send_tls13_tickets = 1;
+        let (config, returning) = (Arc::new(config), Arc::new(returning));
+        ServerContext { config, returning, schemes, record_plain }
     }
 
     /// The same with other certificates.
@@ -189,16 +203,14 @@ impl ServerContext {
     pub fn with_certificates(&self, certificates: Arc<dyn Certificates>) -> ServerContext {
         let mut config = (*self.config).clone();
         config.cert_resolver = Arc::new(Resolver { certificates, schemes: self.schemes.clone() });
-        ServerContext {
-            config: Arc::new(config),
-            schemes: self.schemes.clone(),
-            record_plain: self.record_plain,
-        }
+        ServerContext::of(config, self.schemes.clone(), self.record_plain)
     }
 
-    /// A session of a client that has just connected. Its first input is the whole ClientHello.
-    pub fn session(&self) -> Result<Session, Error> {
-        let conn = UnbufferedServerConnection::new(self.config.clone())?;
+    /// A session of a client that has just connected, with a session to go on with if it `offers_session`
+    /// ([`crate::Hello::offers_session`]). Its first input is the whole ClientHello.
+    pub fn session(&self, offers_session: bool) -> Result<Session, Error> {
+        let config = if offers_session { &self.returning } else { &self.config };
+        let conn = UnbufferedServerConnection::new(config.clone())?;
         Ok(Session::server(conn, self.record_plain))
     }
 }

@@ -1,16 +1,16 @@
 //! One TLS session, free of I/O: records in, plaintext out, and the other way round.
 //!
 //! The library's unbuffered interface is used: nothing is kept between calls but what the protocol needs. Whoever owns
-//! the session keeps what was left over of its input, and sends what it has put out.
+//! the session keeps what was left over of its input, and sends what it has put out. A server that sends much goes on with
+//! records of its own ([`Records`]).
 
 use crate::error::Error;
 use crate::names;
+use crate::records::{Records, SEAL_OVERHEAD};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, ReadEarlyData, UnbufferedStatus, WriteTraffic,
-};
+use rustls::unbuffered::{ConnectionState, EncodeError, ReadEarlyData, UnbufferedStatus};
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 /// Most plaintext in a record (RFC 8446 §5.1).
@@ -19,12 +19,33 @@ pub const RECORD_PLAIN_MAX: usize = 16_384;
 pub const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAIN_MAX + 2048;
 /// Input that is kept because it is not whole, at most: a handshake message may span records, but not without end.
 const LEFT_BYTES_MAX: usize = 96 * 1024;
-/// Room that sealing one record takes besides its plaintext: header, explicit nonce, content type, tag.
-const SEAL_OVERHEAD: usize = 40;
+/// Who sends more than this at a time has its records sealed without the library, which costs a change of hands once.
+const OWN_RECORDS_BYTES_MIN: usize = 8192;
+/// Room for what the library may have to say before data.
+const CONTROL_BYTES: usize = 256;
 
 enum Side {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
+    /// A server's, established.
+    Own(Box<Own>),
+    /// It could not be taken over.
+    Over,
+}
+
+/// Records without the library, and what it had to say of the handshake.
+struct Own {
+    records: Records,
+    agreed: Agreed,
+}
+
+struct Agreed {
+    is_resumed: bool,
+    version: &'static str,
+    cipher: &'static str,
+    group: &'static str,
+    alpn: Option<Box<[u8]>>,
+    peer_certificates: Box<[CertificateDer<'static>]>,
 }
 
 /// See the module's head.
@@ -140,7 +161,7 @@ impl Session {
             return Err(Error::Library("packet length too long".to_string()));
         }
         if result.is_ok() && !self.progress.established {
-            self.progress.established = !self.common().is_handshaking();
+            self.progress.established = self.common().is_some_and(|common| !common.is_handshaking());
         }
         result
     }
@@ -152,6 +173,12 @@ impl Session {
         plain: &mut dyn FnMut(&[u8]),
         out: &mut Vec<u8>,
     ) -> (usize, Result<(), Error>) {
+        if let Side::Own(own) = &mut self.side {
+            let (used, result) = own.records.receive(input, plain, out);
+            self.progress.failed |= result.is_err();
+            self.progress.peer_closed = own.records.is_peer_closed();
+            return (used, result);
+        }
         let mut used = 0;
         loop {
             let (discard, turn) = self.turn(&mut input[used..], plain, out);
@@ -178,36 +205,93 @@ impl Session {
         match &mut self.side {
             Side::Server(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
             Side::Client(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
+            Side::Own(_) | Side::Over => (0, Err(Error::Over)),
         }
     }
 
     /// Seals `plain` in records as large as they may be, appended to `out`. Records of the handshake that wait come
     /// before them. [`Error::NotReady`]: the handshake is not far enough.
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        let room = plain.len() + plain.len().div_ceil(self.record_plain) * SEAL_OVERHEAD;
-        self.write(Put::Data(plain), room, out)
+        let start = out.len();
+        out.resize(start + self.sealed_len_max(plain.len()), 0);
+        let filled = self.seal_into(plain, &mut out[start..]);
+        out.truncate(start + filled.as_ref().map_or(0, |filled| *filled));
+        filled.map(drop)
+    }
+
+    /// Room that [`Session::seal_into`] may take for so many bytes.
+    pub fn sealed_len_max(&self, plain_len: usize) -> usize {
+        plain_len + (plain_len.div_ceil(self.record_plain) + 1) * SEAL_OVERHEAD + CONTROL_BYTES
+    }
+
+    /// As [`Session::seal`], to the start of `room`; gives how much of it is filled.
+    pub fn seal_into(&mut self, plain: &[u8], room: &mut [u8]) -> Result<usize, Error> {
+        if plain.len() >= OWN_RECORDS_BYTES_MIN {
+            let filled = self.take_over(room)?;
+            return Ok(filled + self.write(Put::Data(plain), &mut room[filled..])?);
+        }
+        self.write(Put::Data(plain), room)
     }
 
     /// Seals a close_notify (RFC 8446 §6.1): the peer knows then that nothing was cut off.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
-        self.write(Put::Close, SEAL_OVERHEAD, out)
+        let mut room = [0; SEAL_OVERHEAD + CONTROL_BYTES];
+        let filled = self.write(Put::Close, &mut room)?;
+        out.extend_from_slice(&room[..filled]);
+        Ok(())
     }
 
-    fn write(&mut self, what: Put<'_>, room: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn write(&mut self, what: Put<'_>, room: &mut [u8]) -> Result<usize, Error> {
         if self.progress.failed {
             return Err(Error::Over);
         }
         // The library finds its way in what it has seen before: it must be shown it each time.
         match &mut self.side {
-            Side::Server(conn) => write(&mut **conn, &mut self.left, what, room, out),
-            Side::Client(conn) => write(&mut **conn, &mut self.left, what, room, out),
+            Side::Server(conn) => write(&mut **conn, &mut self.left, what, room),
+            Side::Client(conn) => write(&mut **conn, &mut self.left, what, room),
+            Side::Own(own) => match what {
+                Put::Data(plain) => own.records.seal(plain, self.record_plain, room),
+                Put::Close => own.records.close(room),
+                Put::Nothing => Ok(0),
+            },
+            Side::Over => Err(Error::Over),
         }
     }
 
-    fn common(&self) -> &CommonState {
+    /// From now on records are ours, if nothing stands against it. Gives how much the library has put into `room`.
+    fn take_over(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+        let is_fit = self.progress.established && !self.progress.peer_closed && self.left.is_empty();
+        if !is_fit || !matches!(self.side, Side::Server(_)) {
+            return Ok(0);
+        }
+        let filled = self.write(Put::Nothing, room)?;
+        let agreed = Agreed {
+            is_resumed: self.is_resumed(),
+            version: self.version(),
+            cipher: self.cipher(),
+            group: self.group(),
+            alpn: self.alpn().map(Into::into),
+            peer_certificates: self.peer_certificates().into(),
+        };
+        if let Side::Server(conn) = std::mem::replace(&mut self.side, Side::Over) {
+            self.side = Side::Own(Box::new(Own { records: Records::take_over(*conn)?, agreed }));
+        }
+        Ok(filled)
+    }
+
+    /// What the library knows of the session, as long as it is the library's.
+    fn common(&self) -> Option<&CommonState> {
         match &self.side {
-            Side::Server(conn) => conn,
-            Side::Client(conn) => conn,
+            Side::Server(conn) => Some(conn),
+            Side::Client(conn) => Some(conn),
+            Side::Own(_) | Side::Over => None,
+        }
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        match &self.side {
+            Side::Own(own) => Some(&own.agreed),
+            _ => None,
         }
     }
 
@@ -232,12 +316,18 @@ impl Session {
     }
 
     pub fn is_resumed(&self) -> bool {
-        self.common().handshake_kind() == Some(HandshakeKind::Resumed)
+        self.agreed().map_or_else(
+            || self.common().is_some_and(|c| c.handshake_kind() == Some(HandshakeKind::Resumed)),
+            |agreed| agreed.is_resumed,
+        )
     }
 
     /// `TLSv1.2`, `TLSv1.3`; nothing before it is agreed.
     pub fn version(&self) -> &'static str {
-        match self.common().protocol_version() {
+        if let Some(agreed) = self.agreed() {
+            return agreed.version;
+        }
+        match self.common().and_then(rustls::CommonState::protocol_version) {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
             Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => "",
@@ -246,24 +336,36 @@ impl Session {
 
     /// OpenSSL's name of the cipher suite.
     pub fn cipher(&self) -> &'static str {
-        let suite = self.common().negotiated_cipher_suite();
+        if let Some(agreed) = self.agreed() {
+            return agreed.cipher;
+        }
+        let suite = self.common().and_then(rustls::CommonState::negotiated_cipher_suite);
         suite.and_then(|suite| names::cipher(u16::from(suite.suite()))).unwrap_or_default()
     }
 
     /// OpenSSL's name of the group that keys were exchanged in.
     pub fn group(&self) -> &'static str {
-        let group = self.common().negotiated_key_exchange_group();
+        if let Some(agreed) = self.agreed() {
+            return agreed.group;
+        }
+        let group = self.common().and_then(rustls::CommonState::negotiated_key_exchange_group);
         group.and_then(|group| names::group(u16::from(group.name()))).unwrap_or_default()
     }
 
     /// The protocol agreed on by ALPN.
     pub fn alpn(&self) -> Option<&[u8]> {
-        self.common().alpn_protocol()
+        match self.agreed() {
+            Some(agreed) => agreed.alpn.as_deref(),
+            None => self.common()?.alpn_protocol(),
+        }
     }
 
     /// The peer's certificate and those it sent with it; empty without.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
-        self.common().peer_certificates().unwrap_or_default()
+        match self.agreed() {
+            Some(agreed) => &agreed.peer_certificates,
+            None => self.common().and_then(|common| common.peer_certificates()).unwrap_or_default(),
+        }
     }
 }
 
@@ -308,52 +410,29 @@ fn turn<C: Conn>(
 enum Put<'a> {
     Data(&'a [u8]),
     Close,
+    /// Only what the library has to say before.
+    Nothing,
 }
 
-fn write<C: Conn>(
-    conn: &mut C,
-    left: &mut [u8],
-    what: Put<'_>,
-    room: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Error> {
+fn write<C: Conn>(conn: &mut C, left: &mut [u8], what: Put<'_>, room: &mut [u8]) -> Result<usize, Error> {
+    let refused = |error: &dyn std::fmt::Display| Error::Library(error.to_string());
+    let mut filled = 0;
     loop {
         match conn.process(left).state? {
-            ConnectionState::WriteTraffic(traffic) => return put(traffic, what, room, out),
-            ConnectionState::EncodeTlsData(mut data) => encode(out, |room| data.encode(room))?,
+            ConnectionState::WriteTraffic(mut traffic) => {
+                let written = match what {
+                    Put::Data(plain) => traffic.encrypt(plain, &mut room[filled..]),
+                    Put::Close => traffic.queue_close_notify(&mut room[filled..]),
+                    Put::Nothing => Ok(0),
+                };
+                return Ok(filled + written.map_err(|error| refused(&error))?);
+            }
+            ConnectionState::EncodeTlsData(mut data) => {
+                filled += data.encode(&mut room[filled..]).map_err(|error| refused(&error))?;
+            }
             ConnectionState::TransmitTlsData(data) => data.done(),
             ConnectionState::PeerClosed => {}
             _ => return Err(Error::NotReady),
-        }
-    }
-}
-
-fn put<D>(
-    mut traffic: WriteTraffic<'_, D>,
-    what: Put<'_>,
-    room: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let start = out.len();
-    let mut room = room;
-    loop {
-        out.resize(start + room, 0);
-        let written = match what {
-            Put::Data(plain) => traffic.encrypt(plain, &mut out[start..]),
-            Put::Close => traffic.queue_close_notify(&mut out[start..]),
-        };
-        match written {
-            Ok(count) => {
-                out.truncate(start + count);
-                return Ok(());
-            }
-            Err(EncryptError::InsufficientSize(need)) if need.required_size > room => {
-                room = need.required_size;
-            }
-            Err(error) => {
-                out.truncate(start);
-                return Err(Error::Library(error.to_string()));
-            }
         }
     }
 }

@@ -61,6 +61,7 @@ refusals! {
     UNKNOWN_CRITICAL_CRL = 36 "unhandled critical CRL extension";
     NOT_PERMITTED = 47 "permitted subtree violation";
     EXCLUDED = 48 "excluded subtree violation";
+    SUBTREE_LIMITS = 49 "name constraints minimum and maximum not supported";
     CONSTRAINT_TYPE = 51 "unsupported name constraint type";
     HOST = 62 "hostname mismatch";
     WEAK_DIGEST = 68 "CA signature digest algorithm too weak";
@@ -149,7 +150,7 @@ impl Trust {
         let leaf = parse(leaf).ok_or(Refusal::MALFORMED)?;
         let sent: Vec<_> = extra.iter().take(EXTRA_MAX).filter_map(|der| parse(der.as_ref())).collect();
         let trusted: Vec<_> = self.anchors().filter_map(parse).collect();
-        let chain = match build(leaf.clone(), &sent, &trusted, depth as usize) {
+        let chain = match build(leaf.clone(), &sent, &trusted, depth as usize, now) {
             // Who lets unknown authorities pass does not mean certificates that are out of date.
             Err(refusal) if refusal.is_unknown_authority() => {
                 return Err(in_time(&leaf, now).err().unwrap_or(refusal));
@@ -189,6 +190,7 @@ fn build<'a>(
     sent: &[Certificate<'a>],
     trusted: &[Certificate<'a>],
     depth: usize,
+    now: i64,
 ) -> Result<Vec<Certificate<'a>>, Refusal> {
     let mut left = SIGNATURES_MAX;
     let mut chain = vec![leaf];
@@ -209,8 +211,10 @@ fn build<'a>(
         let is_new = |next: &&Certificate<'a>| chain.iter().all(|have| have.der != next.der);
         let mut problem = None;
         let mut find = |among: &[Certificate<'a>], is_new: &dyn Fn(&&Certificate<'a>) -> bool| {
-            let named = among.iter().filter(|next| next.subject == last.issuer).filter(is_new);
-            for next in named {
+            let named = || among.iter().filter(|next| next.subject == last.issuer).filter(is_new);
+            // An authority that was renewed has two certificates with one key: the one that holds now comes first.
+            let holds = |next: &&Certificate<'a>| in_time(next, now).is_ok();
+            for next in named().filter(holds).chain(named().filter(|next| !holds(next))) {
                 match signed_by(&last, next, &mut left) {
                     Ok(()) => return Some(next.clone()),
                     Err(refusal) => problem = Some(refusal),

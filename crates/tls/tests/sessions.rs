@@ -1,77 +1,15 @@
 //! Both sides of sessions, in memory.
 #![forbid(unsafe_code)]
 
+mod ends;
+
 use brisk_tls::issue::{Issued, Wish};
 use brisk_tls::{
-    Certified, ClientContext, ClientOptions, Distrust, Fixed, PrivateKey, Purpose, Refusal, Resumption,
-    ServerContext, ServerOptions, Session, SessionCache, TicketKeys, Trust, Versions,
+    ClientContext, ClientOptions, Distrust, Fixed, Purpose, Refusal, Resumption, ServerContext,
+    ServerOptions, SessionCache, TicketKeys, Trust, Versions,
 };
+use ends::{End, NOW, VALID, certified, connect, server};
 use std::sync::Arc;
-
-const NOW: i64 = 1_800_000_000;
-const VALID: Wish<'_> = Wish {
-    common_name: "localhost",
-    names: &["localhost", "127.0.0.1"],
-    authority: false,
-    not_before: NOW - 1000,
-    not_after: NOW + 1000,
-};
-
-fn certified(issued: &Issued) -> Certified {
-    let key = PrivateKey::from_pem(issued.key_pem().as_bytes(), &[]).unwrap();
-    Certified::new(brisk_tls::chain(issued.certificate_pem().as_bytes()).unwrap(), &key, None).unwrap()
-}
-
-fn server(change: impl FnOnce(&mut ServerOptions)) -> ServerContext {
-    let mut options = ServerOptions::default();
-    change(&mut options);
-    let issued = Issued::new(&VALID, None).unwrap();
-    ServerContext::new(&options, Arc::new(Fixed([certified(&issued)].into()))).unwrap()
-}
-
-/// One end and what it has got.
-struct End {
-    session: Session,
-    plain: Vec<u8>,
-}
-
-impl End {
-    fn new(session: Session) -> End {
-        End { session, plain: Vec::new() }
-    }
-
-    /// Takes bytes in and gives those to be sent.
-    fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, brisk_tls::Error> {
-        let mut out = Vec::new();
-        let plain = &mut self.plain;
-        self.session.receive(&mut bytes.to_vec(), &mut |text| plain.extend_from_slice(text), &mut out)?;
-        Ok(out)
-    }
-}
-
-/// Shakes hands until nobody has anything to say.
-fn shake(client: &mut End, server: &mut End) -> Result<(), brisk_tls::Error> {
-    let mut to_server = client.take(b"")?;
-    loop {
-        // In small pieces, as a network may deliver.
-        let mut to_client = Vec::new();
-        for piece in to_server.chunks(100) {
-            to_client.extend(server.take(piece)?);
-        }
-        if to_client.is_empty() {
-            return Ok(());
-        }
-        to_server = client.take(&to_client)?;
-    }
-}
-
-fn connect(server: &ServerContext, client: &ClientContext) -> (End, End) {
-    let mut client = End::new(client.session("localhost", true).unwrap());
-    let mut server = End::new(server.session().unwrap());
-    shake(&mut client, &mut server).unwrap();
-    assert!(client.session.is_established() && server.session.is_established());
-    (client, server)
-}
 
 #[test]
 fn data_goes_both_ways_in_full_records() {
@@ -139,7 +77,7 @@ fn a_server_without_anything_in_common_says_so() {
     let client = ClientContext::new(&options).unwrap();
     let mut client = End::new(client.session("localhost", true).unwrap());
     let hello = client.take(b"").unwrap();
-    let mut session = server.session().unwrap();
+    let mut session = server.session(false).unwrap();
     let mut out = Vec::new();
     let error = session.receive(&mut hello.clone(), &mut |_| (), &mut out).unwrap_err();
     assert_eq!(error.to_string(), "SSL: error:unsupported protocol");
@@ -157,7 +95,7 @@ fn garbage_ends_a_session_without_a_panic() {
     for at in 0..hello.len() {
         let mut bytes = hello.clone();
         bytes[at] ^= 0x55;
-        let _ = context.session().unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
+        let _ = context.session(false).unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
     }
     let (_, mut server) = connect(&context, &client);
     let mut oversized = [&[23, 3, 3, 0x50, 0][..], &vec![0; 0x5000]].concat();

@@ -49,6 +49,8 @@ pub struct Passes {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub connect_timeout: Duration,
     pub read_timeout: Duration,
+    /// HTTP/2 is spoken.
+    pub is_http2: bool,
 }
 
 /// A future that works on a request.

@@ -1,14 +1,25 @@
 //! What speaks a back end's protocol: bytes in, events out. No I/O and no clock.
 
 use crate::head::BackendHead;
+use crate::http2::Session;
 use brisk_server::core::LogLevel;
 use std::fmt;
 use std::ops::Range;
 
-/// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for a request and begun anew for each
+/// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for an
 /// attempt.
 pub trait Codec {
-    /// Begins an attempt, forgetting an earlier one: appends the request's head to `out`.
+    /// Before an attempt: what an earlier exchange has left with the connection.
+    fn adopt(&mut self, session: Option<Box<Session>>) {
+        let _ = session;
+    }
+
+    /// After the last word: what is left with the connection for the next exchange.
+    fn release(&mut self) -> Option<Box<Session>> {
+        None
+    }
+
+    /// Begins: appends the request's head to `out`. Called once.
     fn begin(&mut self, out: &mut Vec<u8>);
 
     /// Appends a piece of the request's body in the protocol's framing; at most [`room`](Codec::room) bytes.
@@ -39,6 +50,11 @@ pub trait Codec {
 
     /// The length of the answer's body, if it is known once the head is there.
     fn length(&self) -> Option<u64>;
+
+    /// After an error: the back end has said that it did not look at the request (RFC 9113 §8.7).
+    fn is_unprocessed(&self) -> bool {
+        false
+    }
 
     /// After a head with status 101: the connection is a tunnel from here on, and this codec is asked no more.
     fn is_tunnel(&self) -> bool {

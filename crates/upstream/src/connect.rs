@@ -21,6 +21,8 @@ pub enum NoLink {
     /// There is a connection, but no session.
     Tls(TlsError),
     HandshakeTimedOut,
+    /// What we would present cannot be read.
+    Certificate(String),
 }
 
 /// The address that `*_bind` names: with or without a port.
@@ -66,7 +68,8 @@ pub async fn connect(settings: &Settings, key: Key, tls: Option<&Tls>) -> Result
     let stream = match tls {
         None => Stream::from(io),
         Some(tls) => {
-            let session = Stream::connect_tls(io, &tls.context, &tls.name, tls.send_name);
+            let context = tls.ready().await.map_err(NoLink::Certificate)?;
+            let session = Stream::connect_tls(io, &context, &tls.name, tls.send_name);
             let made = timeout(settings.connect_timeout, session).await;
             made.map_err(|_| NoLink::HandshakeTimedOut)?.map_err(NoLink::Tls)?
         }

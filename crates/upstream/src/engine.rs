@@ -1,14 +1,17 @@
 //! A location that passes requests on: the engine with a module's [`Protocol`] in it.
 
 use crate::backend::{Backend, Transient};
+use crate::exchange::Exchange;
+use crate::fetch::{Begun, Heading, Journey, Judged, Next};
 use crate::head::BackendHead;
-use crate::origin::{Ask, FailKind, Failed, FetchFuture, Origin};
+use crate::origin::{Ask, FailKind, Failed, FetchFuture, Fetched, Origin};
 use crate::protocol::{Peers, Protocol};
 use crate::state::State;
+use crate::turn::Turn;
 use crate::{fetch, respond};
 use brisk_balance::Endpoint;
 use brisk_server::core::LogLevel;
-use brisk_server::flow::Flow;
+use brisk_server::flow::{Flow, Pending};
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
 use brisk_server::response::Body;
@@ -17,6 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
 /// Numbers of locations.
 static IDS: AtomicUsize = AtomicUsize::new(1);
@@ -33,14 +37,37 @@ impl<P: Protocol> Engine<P> {
         Engine { protocol, id: IDS.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The content handler of a location without a cache.
-    pub fn handle(self: &Arc<Self>) -> Flow {
+    /// The content handler of a location without a cache. A connection that was kept is asked at once, without a future.
+    pub fn handle(self: &Arc<Self>, r: &mut Request) -> Flow {
+        let begun = match fetch::begin(self, r) {
+            Ok(begun) => begun,
+            Err(failed) => return failed.flow(),
+        };
         let engine = self.clone();
-        Flow::Wait(Box::new(move |r| Box::pin(async move { engine.serve(r).await })))
+        match begun {
+            Begun::Asked(journey, exchange, turn) => {
+                let heading = Heading::of(&exchange);
+                Flow::Pending(Box::new(Asked { at: Some((journey, exchange, turn)), heading }))
+            }
+            Begun::Chosen(journey, next) => go_on(journey, next),
+            Begun::Named(plan) => Flow::Wait(Box::new(move |r| {
+                Box::pin(async move {
+                    let result = plan.fetch(r).await;
+                    engine.conclude(r, result)
+                })
+            })),
+            Begun::Not => Flow::Wait(Box::new(move |r| {
+                Box::pin(async move {
+                    let result = fetch::fetch(engine.clone(), r, Ask::default()).await;
+                    engine.conclude(r, result)
+                })
+            })),
+        }
     }
 
-    async fn serve(&self, r: &mut Request) -> Flow {
-        match fetch::fetch(self, r, &Ask::default()).await {
+    /// The back end's answer, or what became of it, is the response's.
+    fn conclude(&self, r: &mut Request, result: Result<Fetched, Failed>) -> Flow {
+        match result {
             Ok(fetched) => {
                 let stored = crate::store::wrap(self.protocol.settings(), r, fetched);
                 r.resp.tunnel = stored.tunnel;
@@ -101,6 +128,41 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
+/// A server that is being asked, on a connection that was kept.
+struct Asked<P: Protocol> {
+    at: Option<(Journey<P>, Box<Exchange>, Turn)>,
+    heading: Heading,
+}
+
+impl<P: Protocol> Pending for Asked<P> {
+    fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow> {
+        let Some((journey, exchange, _)) = &mut self.at else { return Poll::Pending };
+        let result = ready!(journey.poll_head(r, exchange, &mut self.heading, cx));
+        let Some((journey, exchange, turn)) = self.at.take() else { return Poll::Pending };
+        let attempted = journey.headed(r, exchange, turn, result);
+        Poll::Ready(match journey.judge(r, attempted) {
+            Judged::Answer(exchange, turn, head) => {
+                let engine = journey.engine.clone();
+                let fetched = journey.answer(r, exchange, turn, head);
+                engine.conclude(r, Ok(fetched))
+            }
+            Judged::Again(selection) => go_on(journey, Next::Choose(selection)),
+            Judged::Failed(failed) => failed.flow(),
+        })
+    }
+}
+
+/// The rest of a journey needs a future.
+fn go_on<P: Protocol>(journey: Journey<P>, next: Next) -> Flow {
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            let engine = journey.engine.clone();
+            let result = journey.run(r, next).await;
+            engine.conclude(r, result)
+        })
+    }))
+}
+
 impl Failed {
     /// What a handler returns for it.
     pub fn flow(self) -> Flow {
@@ -115,7 +177,7 @@ impl<P: Protocol> Origin for Engine<P>
 where
     P: Send + Sync,
 {
-    fn fetch<'a>(&'a self, r: &'a mut Request, ask: &'a Ask) -> FetchFuture<'a> {
+    fn fetch(self: Arc<Self>, r: &mut Request, ask: Ask) -> FetchFuture<'_> {
         Box::pin(fetch::fetch(self, r, ask))
     }
 

@@ -82,6 +82,8 @@ pub struct Exchange {
     ended: bool,
     /// The whole request has left.
     sent: bool,
+    /// The back end takes no more of the body for now.
+    is_held_up: bool,
     write_error: Option<io::Error>,
     /// What the codec has left unused.
     rest: Vec<u8>,
@@ -108,11 +110,12 @@ impl Exchange {
             link,
             codec,
             limits,
-            out: Vec::with_capacity(1024),
+            out: Vec::new(),
             out_at: 0,
             source,
             ended: false,
             sent: false,
+            is_held_up: false,
             write_error: None,
             rest: Vec::new(),
             queue: VecDeque::new(),
@@ -124,12 +127,14 @@ impl Exchange {
             state,
         };
         this.link.requests += 1;
+        this.codec.adopt(this.link.session.take());
         this.codec.begin(&mut this.out);
         this
     }
 
     /// Sends what can be sent; ready when the whole request has left.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.is_held_up = false;
         loop {
             // What is at hand leaves together.
             let is_waiting = ready!(self.poll_gather(cx))?;
@@ -142,30 +147,53 @@ impl Exchange {
                 return Poll::Ready(Ok(()));
             }
             if is_waiting {
-                self.link.write_limit.clear();
-                return Poll::Pending;
+                return self.poll_held_up(cx);
             }
         }
+    }
+
+    /// The rest of the body cannot be sent now: the client has not sent it, or the back end gives no leave to.
+    fn poll_held_up(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.is_held_up = self.codec.room() == 0;
+        if !self.is_held_up {
+            self.link.write_limit.clear();
+            return Poll::Pending;
+        }
+        if !self.link.write_limit.is_set() {
+            self.link.write_limit.set(self.limits.send_timeout);
+        }
+        if self.link.write_limit.poll_over(cx) {
+            return Poll::Ready(Err(Fault::WriteTimeout));
+        }
+        Poll::Pending
     }
 
     /// Takes what there is of the body; true if more is to come, but not now.
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
         while !self.ended && self.out.len() - self.out_at < GATHERED_BYTES_MAX {
             let room = self.codec.room();
-            if room == 0 && !self.source.is_done() {
-                return Poll::Ready(Ok(true));
-            }
-            match self.source.poll(cx, room) {
+            let next = if room > 0 { self.source.poll(cx, room) } else { self.source.poll_end(cx) };
+            match next {
+                Poll::Ready(Ok(Some([]))) if room == 0 => return Poll::Ready(Ok(true)),
                 Poll::Ready(Ok(Some(piece))) => self.codec.body(piece, &mut self.out),
-                Poll::Ready(Ok(None)) => {
-                    self.codec.end(&mut self.out);
-                    self.ended = true;
-                }
+                Poll::Ready(Ok(None)) => self.end(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Body(error))),
                 Poll::Pending => return Poll::Ready(Ok(true)),
             }
         }
         Poll::Ready(Ok(false))
+    }
+
+    /// The body is complete.
+    fn end(&mut self) {
+        self.ended = true;
+        if self.out_at == 0 {
+            return self.codec.end(&mut self.out);
+        }
+        // What has left in part is not to be changed.
+        let mut tail = Vec::new();
+        self.codec.end(&mut tail);
+        self.out.append(&mut tail);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
@@ -206,7 +234,15 @@ impl Exchange {
             if self.is_eof || self.is_over {
                 return Poll::Ready(Err(Fault::Closed));
             }
-            ready!(self.poll_read(cx));
+            if self.poll_read(cx).is_pending() {
+                // What was read may have to be answered, or give leave to send more.
+                if (self.out_at < self.out.len() || self.is_held_up)
+                    && let Poll::Ready(Err(fault)) = self.poll_send(cx)
+                {
+                    return Poll::Ready(Err(fault));
+                }
+                return Poll::Pending;
+            }
         }
     }
 
@@ -242,15 +278,18 @@ impl Exchange {
 
     fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Fault>> {
         loop {
+            // Who has just been asked has not answered yet: the read would only say so.
+            if self.link.stream.poll_readable(cx).is_pending() {
+                if self.link.read_limit.poll_over(cx) {
+                    return Poll::Ready(Err(Fault::ReadTimeout));
+                }
+                return Poll::Pending;
+            }
             match self.link.stream.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if let Some(error) = self.write_error.take_if(|_| self.link.stream.is_closed()) {
                         return Poll::Ready(Err(Fault::Write(error)));
                     }
-                    if self.link.read_limit.poll_over(cx) {
-                        return Poll::Ready(Err(Fault::ReadTimeout));
-                    }
-                    ready!(self.link.stream.poll_readable(cx));
                 }
                 Err(error) => {
                     let fault = match self.write_error.take() {
@@ -351,8 +390,21 @@ impl Exchange {
         std::mem::take(&mut self.rest)
     }
 
-    /// After [`Got::End`]: whether the connection may be used again.
-    pub fn persists(&self) -> bool {
+    /// After [`Got::End`]: the connection, if it may be used again.
+    pub fn into_link(mut self) -> Option<Link> {
+        if self.out_at < self.out.len()
+            && self.link.stream.try_write(&self.out[self.out_at..]).ok() == Some(self.out.len() - self.out_at)
+        {
+            self.out_at = self.out.len();
+        }
+        if !self.persists() {
+            return None;
+        }
+        self.link.session = self.codec.release();
+        Some(self.link)
+    }
+
+    fn persists(&self) -> bool {
         self.is_over
             && self.sent
             && !self.is_eof

@@ -11,14 +11,14 @@ use crate::link::Link;
 use crate::occupancy::{Occupancy, PATIENCE_MS, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
 use crate::pool::{self, Key};
-use crate::protocol::{BodyShape, Protocol, Target};
+use crate::protocol::{BodyShape, Peers, Protocol, Target};
 use crate::source::Source;
 use crate::spool::SpoolLimits;
 use crate::state::State;
 use crate::tls::Tls;
 use crate::tunnel::Tunnel;
 use crate::turn::Turn;
-use brisk_balance::{Outcome, Selection};
+use brisk_balance::{Endpoint, Outcome, Selection};
 use brisk_http::{HeaderId, Method};
 use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::body::{BodyError, BodySource, Content};
@@ -29,6 +29,7 @@ use brisk_server::response::Body;
 use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::future::{Future as _, poll_fn};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl Payload {
 }
 
 /// What went wrong with one attempt.
-struct Miss {
+pub(crate) struct Miss {
     /// A bit of [`next`].
     bit: u32,
     status: u16,
@@ -85,7 +86,7 @@ struct Miss {
 }
 
 /// What an attempt gave.
-enum Attempted {
+pub(crate) enum Attempted {
     Answer(Box<Exchange>, Turn, Arc<BackendHead>),
     Missed(Turn, Miss),
     /// Nobody else is to be asked either.
@@ -96,6 +97,12 @@ enum Attempted {
 struct Patience {
     occupancy: Arc<Occupancy>,
     sleep: Sleep,
+}
+
+impl Heading {
+    pub fn of(exchange: &Exchange) -> Heading {
+        Heading { sends_first: true, hints_bytes: 0, patience: Patience::of(&exchange.link) }
+    }
 }
 
 impl Patience {
@@ -116,11 +123,21 @@ impl Patience {
     }
 }
 
+/// A request whose target is known, but not its servers.
+struct Plan<P: Protocol> {
+    engine: Arc<Engine<P>>,
+    ask: Ask,
+    way: P::Way,
+    tls: Option<Tls>,
+    state: Rc<State>,
+    payload: Payload,
+    shape: BodyShape,
+}
+
 /// A request on its way.
-struct Journey<'a, P: Protocol> {
-    engine: &'a Engine<P>,
-    settings: &'a Settings,
-    ask: &'a Ask,
+pub(crate) struct Journey<P: Protocol> {
+    pub engine: Arc<Engine<P>>,
+    ask: Ask,
     way: P::Way,
     tls: Option<Tls>,
     group: Arc<dyn Backend>,
@@ -130,24 +147,104 @@ struct Journey<'a, P: Protocol> {
     started_ms: u64,
 }
 
+/// Where a journey goes on.
+pub(crate) enum Next {
+    /// With the choice of a server.
+    Choose(Selection),
+    /// With the server that was chosen.
+    Ask(Turn),
+}
+
+/// What an attempt means for the request.
+pub(crate) enum Judged {
+    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
+    /// The next server is to be asked.
+    Again(Selection),
+    Failed(Failed),
+}
+
+/// What is kept while a response head is awaited.
+pub(crate) struct Heading {
+    /// Nothing has been awaited since the last word of the back end.
+    sends_first: bool,
+    hints_bytes: u64,
+    patience: Option<Patience>,
+}
+
+/// How far a request gets without waiting.
+pub(crate) enum Begun<P: Protocol> {
+    /// A connection that was kept is being asked.
+    Asked(Journey<P>, Box<Exchange>, Turn),
+    /// There is none.
+    Chosen(Journey<P>, Next),
+    /// The servers' name must be looked up.
+    Named(NoServers<P>),
+    /// The body must be read first.
+    Not,
+}
+
+/// See [`Begun::Named`].
+pub(crate) struct NoServers<P: Protocol>(Plan<P>, Peers);
+
 /// See [`Origin::fetch`](crate::origin::Origin::fetch).
 pub(crate) async fn fetch<P: Protocol>(
-    engine: &Engine<P>,
+    engine: Arc<Engine<P>>,
     r: &mut Request,
-    ask: &Ask,
+    ask: Ask,
 ) -> Result<Fetched, Failed> {
-    let settings = engine.protocol.settings();
-    let mut payload = payload(engine, r).await?;
+    let payload = payload(&engine, r).await?;
+    let (plan, peers) = plan(engine, r, ask, payload)?;
+    NoServers(plan, peers).fetch(r).await
+}
+
+/// Does what can be done at once.
+pub(crate) fn begin<P: Protocol>(engine: &Arc<Engine<P>>, r: &mut Request) -> Result<Begun<P>, Failed> {
+    let Some(payload) = payload_at_hand(engine, r) else { return Ok(Begun::Not) };
+    let (plan, peers) = plan(engine.clone(), r, Ask::default(), payload)?;
+    let Peers::Group(group) = peers else { return Ok(Begun::Named(NoServers(plan, peers))) };
+    let mut journey = plan.to(group);
+    let turn = match journey.choose(r, journey.selection(r)) {
+        Ok(turn) => turn,
+        Err(selection) => return Ok(Begun::Chosen(journey, Next::Choose(*selection))),
+    };
+    let Some(link) = pool::take_if_kept(&journey.key(r, &turn), &turn.keepalive) else {
+        return Ok(Begun::Chosen(journey, Next::Ask(turn)));
+    };
+    let exchange = journey.exchange(r, link, &turn).map_err(failed)?;
+    Ok(Begun::Asked(journey, exchange, turn))
+}
+
+fn plan<P: Protocol>(
+    engine: Arc<Engine<P>>,
+    r: &mut Request,
+    ask: Ask,
+    mut payload: Payload,
+) -> Result<(Plan<P>, Peers), Failed> {
     let shape = payload.shape(r);
     if let Payload::Client(body, _) = &mut payload {
         *body = Some(r.lend_body());
     }
-    let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, ask).map_err(failed)?;
-    let state = State::begin(r, scheme, &uri);
-    let group = engine.group(r, peers, &state).await?;
-    let started_ms = clock::mono_ms();
-    let journey = Journey { engine, settings, ask, way, tls, group, state, payload, shape, started_ms };
-    journey.run(r).await
+    let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, &ask).map_err(failed)?;
+    let state = State::begin(r, scheme, uri);
+    Ok((Plan { engine, ask, way, tls, state, payload, shape }, peers))
+}
+
+impl<P: Protocol> Plan<P> {
+    fn to(self, group: Arc<dyn Backend>) -> Journey<P> {
+        let Plan { engine, ask, way, tls, state, payload, shape } = self;
+        let started_ms = clock::mono_ms();
+        Journey { engine, ask, way, tls, group, state, payload, shape, started_ms }
+    }
+}
+
+impl<P: Protocol> NoServers<P> {
+    pub async fn fetch(self, r: &mut Request) -> Result<Fetched, Failed> {
+        let NoServers(plan, peers) = self;
+        let group = plan.engine.group(r, peers, &plan.state).await?;
+        let journey = plan.to(group);
+        let selection = journey.selection(r);
+        journey.run(r, Next::Choose(selection)).await
+    }
 }
 
 /// What a handler's decision means for a request that was to be asked.
@@ -192,57 +289,68 @@ async fn payload<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Pay
     })
 }
 
-impl<P: Protocol> Journey<'_, P> {
-    async fn run(mut self, r: &mut Request) -> Result<Fetched, Failed> {
+/// The body, if nothing of it is to be read.
+fn payload_at_hand<P: Protocol>(engine: &Engine<P>, r: &Request) -> Option<Payload> {
+    if !r.has_no_body() || r.body.content().is_some() {
+        return None;
+    }
+    Some(engine.protocol.own_body(r).map_or(Payload::None, |bytes| Payload::Own(bytes.into())))
+}
+
+impl<P: Protocol> Journey<P> {
+    fn settings(&self) -> &Settings {
+        self.engine.protocol.settings()
+    }
+
+    fn selection(&self, r: &Request) -> Selection {
         let mut selection = self.group.selection(r);
-        if self.settings.next_upstream_tries > 0 {
-            selection.limit_tries(self.settings.next_upstream_tries.min(u64::from(u32::MAX)) as u32);
+        let tries = self.settings().next_upstream_tries;
+        if tries > 0 {
+            selection.limit_tries(tries.min(u64::from(u32::MAX)) as u32);
         }
+        selection
+    }
+
+    /// Asks servers until one gives its head or nobody is left.
+    pub async fn run(mut self, r: &mut Request, mut next: Next) -> Result<Fetched, Failed> {
         loop {
-            let turn = self.begin_turn(r, selection).await?;
-            match self.attempt(r, turn).await {
-                Attempted::Over(failed) => return Err(failed),
-                Attempted::Answer(exchange, turn, head) => {
-                    let (exchange, mut turn) = match self.wrong_status(r, &head, exchange, turn) {
-                        Ok(answer) => answer,
-                        Err(again) => {
-                            selection = *again;
-                            continue;
-                        }
-                    };
-                    if let Some(lease) = turn.lease.take() {
-                        self.group.answered(r, &lease, &head);
-                        turn.lease = Some(lease);
-                    }
-                    return Ok(self.answer(r, exchange, turn, head));
-                }
-                Attempted::Missed(turn, miss) => match self.missed(r, turn, &miss) {
-                    Some(again) => selection = again,
-                    None => return Err(Failed { status: miss.status, kind: miss.kind }),
-                },
+            let turn = match next {
+                Next::Choose(selection) => self.begin_turn(r, selection).await?,
+                Next::Ask(turn) => turn,
+            };
+            let attempted = self.attempt(r, turn).await;
+            match self.judge(r, attempted) {
+                Judged::Failed(failed) => return Err(failed),
+                Judged::Answer(exchange, turn, head) => return Ok(self.answer(r, exchange, turn, head)),
+                Judged::Again(selection) => next = Next::Choose(selection),
             }
         }
     }
 
-    /// Chooses a server.
-    async fn begin_turn(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Failed> {
-        let lease = loop {
-            if let Some(lease) = selection.next(clock::mono_ms()) {
-                break lease;
-            }
-            if let Some(wait) = self.group.wait_for_place(r) {
-                wait.await;
-                selection.restart();
-                continue;
-            }
-            self.state.attempt(self.group.name().into());
-            self.state.note(|attempt| {
-                attempt.status = 502;
-                attempt.response_ms = Some(0);
-            });
-            rlog!(r, Error, "no live upstreams while connecting to upstream");
-            return Err(Failed { status: 502, kind: FailKind::Error });
-        };
+    /// What becomes of the request after an attempt.
+    pub fn judge(&self, r: &mut Request, attempted: Attempted) -> Judged {
+        match attempted {
+            Attempted::Over(failed) => Judged::Failed(failed),
+            Attempted::Answer(exchange, turn, head) => match self.wrong_status(r, &head, exchange, turn) {
+                Err(again) => Judged::Again(*again),
+                Ok((exchange, mut turn)) => {
+                    if let Some(lease) = turn.lease.take() {
+                        self.group.answered(r, &lease, &head);
+                        turn.lease = Some(lease);
+                    }
+                    Judged::Answer(exchange, turn, head)
+                }
+            },
+            Attempted::Missed(turn, miss) => match self.missed(r, turn, &miss) {
+                Some(again) => Judged::Again(again),
+                None => Judged::Failed(Failed { status: miss.status, kind: miss.kind }),
+            },
+        }
+    }
+
+    /// Chooses a server; the error is the selection that has none now.
+    fn choose(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Box<Selection>> {
+        let Some(lease) = selection.next(clock::mono_ms()) else { return Err(Box::new(selection)) };
         self.state.attempt(lease.peer.name.clone());
         self.group.chosen(r, &lease);
         Ok(Turn {
@@ -256,28 +364,67 @@ impl<P: Protocol> Journey<'_, P> {
         })
     }
 
+    /// Chooses a server, waiting for one if that is configured.
+    async fn begin_turn(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Failed> {
+        loop {
+            selection = match self.choose(r, selection) {
+                Ok(turn) => return Ok(turn),
+                Err(selection) => *selection,
+            };
+            let Some(wait) = self.group.wait_for_place(r) else { break };
+            wait.await;
+            selection.restart();
+        }
+        self.state.attempt(self.group.name().into());
+        self.state.note(|attempt| {
+            attempt.status = 502;
+            attempt.response_ms = Some(0);
+        });
+        rlog!(r, Error, "no live upstreams while connecting to upstream");
+        Err(Failed { status: 502, kind: FailKind::Error })
+    }
+
     /// Asks one server.
-    async fn attempt(&mut self, r: &mut Request, mut turn: Turn) -> Attempted {
+    async fn attempt(&mut self, r: &mut Request, turn: Turn) -> Attempted {
         let link = match self.link(r, &turn).await {
             Ok(link) => link,
             Err(Ok(miss)) => return Attempted::Missed(turn, miss),
             Err(Err(failed)) => return Attempted::Over(failed),
         };
-        let elapsed = turn.elapsed_ms();
-        self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
-        let codec = match self.engine.protocol.codec(r, &self.way, self.ask, self.shape) {
-            Ok(codec) => codec,
+        let mut exchange = match self.exchange(r, link, &turn) {
+            Ok(exchange) => exchange,
             Err(flow) => return Attempted::Over(failed(flow)),
         };
+        let mut heading = Heading::of(&exchange);
+        let result = poll_fn(|cx| self.poll_head(r, &mut exchange, &mut heading, cx)).await;
+        self.headed(r, exchange, turn, result)
+    }
+
+    /// Makes the request for a connection.
+    fn exchange(&mut self, r: &Request, link: Link, turn: &Turn) -> Result<Box<Exchange>, Flow> {
+        let elapsed = turn.elapsed_ms();
+        self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
+        let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
+        let settings = self.settings();
         let limits = Limits {
-            head_bytes_max: self.settings.buffer_size as usize,
-            read_timeout: self.settings.read_timeout,
-            send_timeout: self.settings.send_timeout,
+            head_bytes_max: settings.buffer_size as usize,
+            read_timeout: settings.read_timeout,
+            send_timeout: settings.send_timeout,
         };
-        let reused = link.is_reused;
         let source = self.payload.source();
-        let mut exchange = Box::new(Exchange::new(link, codec, source, limits, self.state.clone()));
-        match self.read_head(r, &mut exchange).await {
+        Ok(Box::new(Exchange::new(link, codec, source, limits, self.state.clone())))
+    }
+
+    /// What a response head, or its failing to come, makes of an attempt.
+    pub fn headed(
+        &self,
+        r: &mut Request,
+        exchange: Box<Exchange>,
+        mut turn: Turn,
+        result: Result<BackendHead, Option<Fault>>,
+    ) -> Attempted {
+        let reused = exchange.link.is_reused;
+        match result {
             // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
             Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
                 rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
@@ -315,39 +462,24 @@ impl<P: Protocol> Journey<'_, P> {
                         r.log(level, text);
                     }
                 });
-                let (bit, status, kind) = match fault {
-                    Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
-                    Fault::Invalid(_) | Fault::HeadTooBig => {
-                        (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
-                    }
-                    _ => (next::ERROR, 502, FailKind::Error),
-                };
-                Attempted::Missed(turn, Miss { bit, status, kind, sent: true, reused })
+                let unprocessed = exchange.codec.is_unprocessed();
+                // A body that was not kept cannot be sent again.
+                let sent = !unprocessed || self.payload.is_unbuffered();
+                let (bit, status, kind) = meaning(&fault, unprocessed);
+                Attempted::Missed(turn, Miss { bit, status, kind, sent, reused })
             }
         }
     }
 
     /// A connection to the chosen server. The error is a miss, or the end of the request.
     async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Link, Result<Miss, Failed>> {
-        let Some(lease) = &turn.lease else {
-            return Err(Err(Failed { status: 500, kind: FailKind::Local }));
-        };
-        let key = Key {
-            group: self.group.id(),
-            endpoint: lease.peer.endpoint.clone(),
-            location: if turn.keepalive.local { self.engine.id } else { 0 },
-            bind: connect::bind_of(self.settings, r),
-            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
-        };
-        if turn.keepalive.idle_max > 0
-            && let Some(mut link) = pool::take(&key)
-        {
-            link.is_reused = true;
+        let key = self.key(r, turn);
+        if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
             return Ok(link);
         }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
         let wait = occupancy.as_ref().map(Wait::begin);
-        let connecting = connect::connect(self.settings, key, self.tls.as_ref());
+        let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
         let connected = poll_fn(|cx| {
@@ -374,6 +506,10 @@ impl<P: Protocol> Journey<'_, P> {
                     "upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
                 );
                 Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
+            }
+            Some(Err(NoLink::Certificate(why))) => {
+                rlog!(r, Error, "{why} while SSL handshaking to upstream");
+                Err(Err(Failed { status: 500, kind: FailKind::Local }))
             }
             Some(Err(NoLink::Tls(error))) => {
                 rlog!(r, Error, "{error} while SSL handshaking to upstream");
@@ -412,42 +548,50 @@ impl<P: Protocol> Journey<'_, P> {
         }
     }
 
+    /// What a connection must be like.
+    fn key(&self, r: &Request, turn: &Turn) -> Key {
+        let endpoint = turn.lease.as_ref().map(|lease| lease.peer.endpoint.clone());
+        Key {
+            group: self.group.id(),
+            // An attempt has a lease until it ends.
+            endpoint: endpoint.unwrap_or_else(|| Endpoint::Unix(PathBuf::new())),
+            location: if turn.keepalive.local { self.engine.id } else { 0 },
+            bind: connect::bind_of(self.settings(), r),
+            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
+            dialect: self.engine.protocol.dialect(),
+        }
+    }
+
     fn watches_client(&self) -> bool {
         !self.ask.cacheable
-            && !self.settings.ignore_client_abort
-            && matches!(self.settings.store, crate::conf::Store::Off)
+            && !self.settings().ignore_client_abort
+            && matches!(self.settings().store, crate::conf::Store::Off)
     }
 
     /// Sends the request and waits for the final head. `Err(None)`: the client has gone.
-    async fn read_head(
+    pub fn poll_head(
         &self,
         r: &mut Request,
         exchange: &mut Exchange,
-    ) -> Result<BackendHead, Option<Fault>> {
-        let watches = self.watches_client() && !self.payload.is_unbuffered();
-        let mut hints_bytes = 0;
-        let mut patience = Patience::of(&exchange.link);
+        heading: &mut Heading,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<BackendHead, Option<Fault>>> {
         loop {
-            let got = poll_fn(|cx| {
-                if let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+            // What is sent first is the request; later the back end's word comes first, since it may bear on that.
+            let sends_first = std::mem::replace(&mut heading.sends_first, false);
+            if sends_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                return Poll::Ready(Err(Some(fault)));
+            }
+            let Poll::Ready(got) = exchange.poll_event(cx) else {
+                if !sends_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
                     return Poll::Ready(Err(Some(fault)));
                 }
-                if let Poll::Ready(got) = exchange.poll_event(cx) {
-                    return Poll::Ready(got.map_err(Some));
-                }
-                if watches && r.poll_gone(cx).is_ready() {
-                    return Poll::Ready(Err(None));
-                }
-                if let Some(waits) = &mut patience
-                    && waits.poll_over(cx)
-                {
-                    patience = None;
-                }
-                Poll::Pending
-            });
-            match got.await? {
-                Got::Head(head) => return Ok(head),
-                Got::Interim(head) => self.pass_hints(r, &head, &mut hints_bytes),
+                break;
+            };
+            heading.sends_first = true;
+            match got.map_err(Some)? {
+                Got::Head(head) => return Poll::Ready(Ok(head)),
+                Got::Interim(head) => self.pass_hints(r, &head, &mut heading.hints_bytes),
                 Got::Log(level, text) => {
                     if r.logs(level) {
                         let text = String::from_utf8_lossy(&text);
@@ -455,9 +599,17 @@ impl<P: Protocol> Journey<'_, P> {
                     }
                 }
                 Got::Data(_) | Got::Trailers(_) => {}
-                Got::End => return Err(Some(Fault::Closed)),
+                Got::End => return Poll::Ready(Err(Some(Fault::Closed))),
             }
         }
+        let watches = self.watches_client() && !self.payload.is_unbuffered();
+        if watches && r.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(None));
+        }
+        if heading.patience.as_mut().is_some_and(|patience| patience.poll_over(cx)) {
+            heading.patience = None;
+        }
+        Poll::Pending
     }
 
     /// Passes a `103` on; other interim answers are between the back end and us.
@@ -466,11 +618,11 @@ impl<P: Protocol> Journey<'_, P> {
             return;
         }
         *bytes += head.len() as u64;
-        if *bytes > self.settings.buffer_size {
+        if *bytes > self.settings().buffer_size {
             rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }
-        let passes = |name: &[u8]| !self.settings.hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
+        let passes = |name: &[u8]| !self.settings().hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
         let fields: Vec<(Text, Text)> = head
             .fields()
             .filter(|field| passes(field.name))
@@ -530,14 +682,14 @@ impl<P: Protocol> Journey<'_, P> {
         if sent && !is_idempotent {
             wanted |= next::NON_IDEMPOTENT;
         }
-        let timeout_ms = self.settings.next_upstream_timeout.as_millis() as u64;
-        self.settings.next_upstream & wanted == wanted
+        let timeout_ms = self.settings().next_upstream_timeout.as_millis() as u64;
+        self.settings().next_upstream & wanted == wanted
             && !(sent && self.payload.is_unbuffered())
             && (timeout_ms == 0 || clock::mono_ms().saturating_sub(self.started_ms) < timeout_ms)
     }
 
     /// The answer, with whatever of its body has come already.
-    fn answer(
+    pub fn answer(
         self,
         r: &mut Request,
         mut exchange: Box<Exchange>,
@@ -577,13 +729,13 @@ impl<P: Protocol> Journey<'_, P> {
             turn,
             first,
             limits: SpoolLimits {
-                memory_bytes_max: self.settings.memory_bytes_max(),
-                file_bytes_max: self.settings.file_bytes_max(),
-                write_bytes: self.settings.file_write_bytes(),
-                place: self.settings.temp_path(&r.snap().prefix),
+                memory_bytes_max: self.settings().memory_bytes_max(),
+                file_bytes_max: self.settings().file_bytes_max(),
+                write_bytes: self.settings().file_write_bytes(),
+                place: self.settings().temp_path(&r.snap().prefix),
             },
             ahead: !unbuffered,
-            rate: Rate::new(self.settings.rate(r)),
+            rate: Rate::new(self.settings().rate(r)),
             client: watches.then(|| r.watch_client()),
             witness: Witness::of(r),
         });
@@ -592,7 +744,7 @@ impl<P: Protocol> Journey<'_, P> {
 
     fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
         let first = exchange.take_rest();
-        let times = (self.settings.read_timeout, self.settings.send_timeout);
+        let times = (self.settings().read_timeout, self.settings().send_timeout);
         let client = r.lend_connection();
         let tunnel = Tunnel::new(exchange.link, turn, client, first, times, Witness::of(r));
         let body = Body::Stream(Box::new(tunnel));
@@ -602,11 +754,23 @@ impl<P: Protocol> Journey<'_, P> {
     /// `*_buffering`, which the back end may overrule.
     fn is_unbuffered(&self, head: &BackendHead) -> bool {
         let bit = crate::origin::ignored::X_ACCEL_BUFFERING;
-        match head.get(HeaderId::XAccelBuffering).filter(|_| !self.settings.ignores(bit)) {
+        match head.get(HeaderId::XAccelBuffering).filter(|_| !self.settings().ignores(bit)) {
             Some(value) if value.eq_ignore_ascii_case(b"no") => true,
             Some(value) if value.eq_ignore_ascii_case(b"yes") => false,
-            _ => !self.settings.buffering,
+            _ => !self.settings().buffering,
         }
+    }
+}
+
+/// What a fault before the head is: a bit of [`next`], and what the client is told. `unprocessed`: the back end has not
+/// looked at the request.
+fn meaning(fault: &Fault, unprocessed: bool) -> (u32, u16, FailKind) {
+    match fault {
+        Fault::ReadTimeout | Fault::WriteTimeout => (next::TIMEOUT, 504, FailKind::Timeout),
+        Fault::Invalid(_) | Fault::HeadTooBig if !unprocessed => {
+            (next::INVALID_HEADER, 502, FailKind::InvalidHeader)
+        }
+        _ => (next::ERROR, 502, FailKind::Error),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use brisk_http::head::{Header, HeaderId, Span, Version};
 use brisk_http::response::ResponseHead;
+use brisk_server::text::{Part, Text};
+use std::sync::Arc;
 
 /// The head of a back end's answer: all fields in their order and spelling, hop-by-hop ones too. One buffer holds the
 /// bytes.
@@ -24,6 +26,25 @@ pub struct Field<'a> {
     pub name: &'a [u8],
     pub value: &'a [u8],
     pub id: HeaderId,
+    at: &'a Header,
+}
+
+impl Field<'_> {
+    /// Its name and value without a copy; `head` is the one that it is of.
+    pub fn texts(&self, head: &Arc<BackendHead>) -> (Text, Text) {
+        (head.text(self.at.name).into(), self.value_text(head))
+    }
+
+    /// Its value without a copy; `head` is the one that it is of.
+    pub fn value_text(&self, head: &Arc<BackendHead>) -> Text {
+        head.text(self.at.value).into()
+    }
+}
+
+impl AsRef<[u8]> for BackendHead {
+    fn as_ref(&self) -> &[u8] {
+        &self.buf
+    }
 }
 
 impl BackendHead {
@@ -71,8 +92,12 @@ impl BackendHead {
         self.fields.iter().map(|field| self.field(field))
     }
 
-    fn field(&self, field: &Header) -> Field<'_> {
-        Field { name: field.name.of(&self.buf), value: field.value.of(&self.buf), id: field.id }
+    fn field<'a>(&'a self, field: &'a Header) -> Field<'a> {
+        Field { name: field.name.of(&self.buf), value: field.value.of(&self.buf), id: field.id, at: field }
+    }
+
+    fn text(self: &Arc<Self>, span: Span) -> Part {
+        Part::new(self.clone(), span.start as usize..span.end as usize)
     }
 
     pub fn has(&self, id: HeaderId) -> bool {

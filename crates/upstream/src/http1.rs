@@ -9,6 +9,9 @@ use brisk_http::response::{
 use brisk_http::{HeaderId, Parsed, Version};
 use brisk_server::core::LogLevel;
 
+/// Fields that there is room for from the start.
+const FIELDS: usize = 16;
+
 /// What is to come next.
 enum State {
     Head,
@@ -47,15 +50,9 @@ pub struct Http1 {
 impl Http1 {
     /// `head` is the request's, complete.
     pub fn new(head: Vec<u8>, shape: Shape) -> Http1 {
-        Http1 {
-            head,
-            shape,
-            parsed: ResponseHead::default(),
-            state: State::Head,
-            persists: false,
-            length: None,
-            excess: false,
-        }
+        let mut parsed = ResponseHead::default();
+        parsed.headers.reserve(FIELDS);
+        Http1 { head, shape, parsed, state: State::Head, persists: false, length: None, excess: false }
     }
 
     fn read_head(&mut self, input: &[u8]) -> Result<Step, CodecError> {
@@ -119,7 +116,11 @@ impl Codec for Http1 {
         self.parsed.clear();
         self.state = State::Head;
         (self.persists, self.length, self.excess) = (false, None, false);
-        out.extend_from_slice(&self.head);
+        if out.is_empty() {
+            *out = std::mem::take(&mut self.head);
+        } else {
+            out.append(&mut self.head);
+        }
     }
 
     fn body(&mut self, piece: &[u8], out: &mut Vec<u8>) {

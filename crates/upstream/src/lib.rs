@@ -17,6 +17,7 @@ mod fetch;
 pub mod fuzz;
 pub mod head;
 pub mod http1;
+pub mod http2;
 mod link;
 mod occupancy;
 pub mod origin;

@@ -1,5 +1,7 @@
 //! One connection to a back end.
 
+use crate::exchange::scratch;
+use crate::http2::Session;
 use crate::occupancy::{Occupancy, Wait};
 use crate::pool::{Alarm, Key};
 use brisk_net::{Deadline, clock};
@@ -21,6 +23,8 @@ pub struct Link {
     /// Between two reads, and between two writes.
     pub read_limit: Deadline,
     pub write_limit: Deadline,
+    /// What its protocol keeps between two exchanges.
+    pub(crate) session: Option<Box<Session>>,
     pub(crate) alarm: Option<Arc<Alarm>>,
     /// The connection occupies a process of its server.
     pub(crate) occupancy: Option<Arc<Occupancy>>,
@@ -38,6 +42,7 @@ impl Link {
             is_reused: false,
             read_limit: Deadline::default(),
             write_limit: Deadline::default(),
+            session: None,
             alarm: None,
             occupancy: None,
             wait: None,
@@ -49,10 +54,30 @@ impl Link {
         if self.stream.is_closed() {
             return false;
         }
+        if self.session.is_some() {
+            return self.is_settled();
+        }
         if self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_pending() {
             return true;
         }
         let mut probe = [0];
         matches!(self.stream.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The same where frames come between exchanges: they are taken, and answered. False where nobody keeps a session.
+    pub fn is_settled(&mut self) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let mut out = Vec::new();
+        while self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_ready() {
+            let taken = scratch(|buf| match self.stream.try_read(buf) {
+                Ok(0) => false,
+                Ok(count) => session.idle(&buf[..count], &mut out),
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            });
+            if !taken {
+                return false;
+            }
+        }
+        out.is_empty() || self.stream.try_write(&out).is_ok_and(|count| count == out.len())
     }
 }

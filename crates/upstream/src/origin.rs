@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What a `*_pass` location asks, and how its answers are passed on.
 pub trait Origin: Send + Sync {
     /// Asks the back end, further attempts included. Nothing of the request's response is touched.
-    fn fetch<'a>(&'a self, r: &'a mut Request, ask: &'a Ask) -> FetchFuture<'a>;
+    fn fetch(self: Arc<Self>, r: &mut Request, ask: Ask) -> FetchFuture<'_>;
 
     /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors
     /// intercepted. For fresh answers and for stored ones.

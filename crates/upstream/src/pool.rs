@@ -25,6 +25,8 @@ pub struct Key {
     pub bind: Option<SocketAddr>,
     /// Who we are to each other over TLS; 0: plain.
     pub tls: u64,
+    /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
+    pub dialect: u8,
 }
 
 struct Idle {
@@ -40,6 +42,20 @@ impl Idle {
         let alarm = self.link.as_ref().and_then(|link| link.alarm.as_ref());
         alarm.is_none_or(|alarm| alarm.rung.load(Ordering::Relaxed))
             || self.stay.as_ref().is_some_and(Stay::is_over)
+    }
+}
+
+impl Idle {
+    /// Whether what has happened was not the end, but frames that an HTTP/2 server sends between exchanges.
+    fn settles(&mut self) -> bool {
+        let Some(link) = &mut self.link else { return false };
+        if self.stay.as_ref().is_some_and(Stay::is_over) || !link.is_settled() {
+            return false;
+        }
+        let Some(alarm) = &link.alarm else { return false };
+        alarm.rung.store(false, Ordering::Relaxed);
+        let waker = Waker::from(alarm.clone());
+        link.stream.poll_readable(&mut Context::from_waker(&waker)).is_pending()
     }
 }
 
@@ -76,7 +92,7 @@ thread_local! {
 }
 
 /// Takes the connection that was used last, if there is one that is still open.
-pub fn take(key: &Key) -> Option<Link> {
+fn take(key: &Key) -> Option<Link> {
     POOL.with(|pool| {
         loop {
             let mut idle = pool.idle.borrow_mut();
@@ -91,6 +107,16 @@ pub fn take(key: &Key) -> Option<Link> {
             }
         }
     })
+}
+
+/// The same, if connections are kept at all; it is marked as used before.
+pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Link> {
+    if keepalive.idle_max == 0 {
+        return None;
+    }
+    let mut link = take(key)?;
+    link.is_reused = true;
+    Some(link)
 }
 
 /// Keeps a connection that has done its work, if it may be kept.
@@ -153,8 +179,8 @@ impl Pool {
         let mut idle = self.idle.borrow_mut();
         let mut at = 0;
         while at < idle.len() {
-            let one = &idle[at];
-            if one.has_ended() || one.until_ms <= now {
+            let one = &mut idle[at];
+            if (one.has_ended() && !one.settles()) || one.until_ms <= now {
                 gone.push(idle.remove(at));
             } else {
                 at += 1;

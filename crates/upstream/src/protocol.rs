@@ -7,6 +7,7 @@ use crate::origin::Ask;
 use crate::tls::Tls;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a request goes.
@@ -16,7 +17,7 @@ pub struct Target<W> {
     pub tls: Option<Tls>,
     /// `http://`, and what is asked for: how messages name the back end, between them its address.
     pub scheme: &'static str,
-    pub uri: Vec<u8>,
+    pub uri: Rc<[u8]>,
     /// What the module has worked out for its codec.
     pub way: W,
 }
@@ -62,6 +63,11 @@ pub trait Protocol: Send + Sync + 'static {
     /// Whether a body of unknown length can be sent as it comes.
     fn streams_unknown_length(&self) -> bool {
         true
+    }
+
+    /// What is spoken on connections: those of one dialect serve no other.
+    fn dialect(&self) -> u8 {
+        0
     }
 
     /// Whether a connection, idle or not, occupies a process of the server.

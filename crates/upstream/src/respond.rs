@@ -42,7 +42,7 @@ pub(crate) fn respond<P: Protocol>(
         if before & bit != 0 {
             duplicate(r, head, field);
         } else if !settings.hides(field.name) {
-            copy(protocol, r, field);
+            copy(protocol, r, head, field);
         }
     }
     // Who passes them on adds none.
@@ -71,19 +71,22 @@ pub(crate) fn respond<P: Protocol>(
     if settings.force_ranges {
         r.resp.allow_ranges = true;
     }
+    let passes_trailers = settings.pass_trailers && may_have_trailers(r, &body);
     // No body at all, and no word of it: the client must not wait for one.
-    if matches!(body, Body::Empty)
-        && !r.is_head()
-        && !status::is_bodiless(head.status)
-        && !settings.pass_trailers
-    {
+    if matches!(body, Body::Empty) && !r.is_head() && !status::is_bodiless(head.status) && !passes_trailers {
         r.resp.content_length = Some(0);
     }
     r.resp.body = body;
-    if settings.pass_trailers && length.is_none() {
-        r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone() }));
+    if passes_trailers {
+        r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone(), has_length: length.is_some() }));
     }
     Flow::Done
+}
+
+/// Whether there are, or will be, fields behind the body.
+fn may_have_trailers(r: &Request, body: &Body) -> bool {
+    let has_come = |state: Rc<State>| !state.trailers.borrow().is_empty();
+    matches!(body, Body::Stream(_)) || r.finding_ref::<State>().is_some_and(has_come)
 }
 
 /// Fields that can be there once; what comes later is ignored.
@@ -143,7 +146,7 @@ fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
 }
 
 /// `X-Accel-Redirect`: another location answers, with some of the back end's fields.
-fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: &[u8]) -> Flow {
+fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, to: &[u8]) -> Flow {
     for field in head.fields() {
         let kept = matches!(
             field.id,
@@ -154,7 +157,7 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: 
                 | HeaderId::AcceptRanges
         ) || field.name.eq_ignore_ascii_case(b"Content-Disposition");
         if kept {
-            copy(protocol, r, field);
+            copy(protocol, r, head, field);
         }
     }
     if to.starts_with(b"@") {
@@ -171,21 +174,21 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &BackendHead, to: 
 }
 
 /// Copies a field to where the response has it.
-fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
+fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, field: Field<'_>) {
     let settings = protocol.settings();
-    let value = || Text::Owned(field.value.to_vec());
+    let value = || field.value_text(head);
     match field.id {
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
-        HeaderId::ContentType => content_type(r, field.value),
+        HeaderId::ContentType => content_type(r, field.value, value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
         HeaderId::LastModified if r.resp.last_modified.is_none() => {
             match date::parse_http_date(field.value) {
                 Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
-                _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+                _ => r.resp.headers.push(field.texts(head)),
             }
         }
         HeaderId::LastModified => {}
@@ -196,7 +199,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
             // Without a rewrite nothing is added to a path: it is the back end's word.
             match rewritten {
                 Some(text) => r.resp.location = Some(text.into()),
-                None => r.resp.headers.push((field.name.to_vec().into(), value())),
+                None => r.resp.headers.push(field.texts(head)),
             }
         }
         HeaderId::Refresh => {
@@ -211,7 +214,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, field: Field<'_>) {
         HeaderId::ContentEncoding if r.resp.content_encoding.is_none() => {
             r.resp.content_encoding = Some(value());
         }
-        _ => r.resp.headers.push((field.name.to_vec().into(), value())),
+        _ => r.resp.headers.push(field.texts(head)),
     }
 }
 
@@ -220,7 +223,7 @@ fn head_may_upgrade(r: &Request) -> bool {
 }
 
 /// `text/html; charset=utf-8` is kept in two parts, so that a recoding filter finds the charset.
-fn content_type(r: &mut Request, value: &[u8]) {
+fn content_type(r: &mut Request, value: &[u8], text: Text) {
     let mut at = 0;
     while let Some(semicolon) = memchr::memchr(b';', &value[at..]) {
         let end = at + semicolon;
@@ -235,7 +238,7 @@ fn content_type(r: &mut Request, value: &[u8]) {
         }
         at = end + 1;
     }
-    r.resp.content_type = Some(value.to_vec().into());
+    r.resp.content_type = Some(text);
 }
 
 /// `5; url=http://…`
@@ -248,6 +251,8 @@ fn refresh<P: Protocol>(protocol: &P, r: &Request, value: &[u8]) -> Option<Vec<u
 /// `*_pass_trailers`.
 struct Passed {
     hidden: Settings,
+    /// The body's length is known.
+    has_length: bool,
 }
 
 impl Trailers for Passed {
@@ -258,5 +263,9 @@ impl Trailers for Passed {
         for (name, value) in state.trailers.borrow().iter().filter(|(name, _)| passes(name)) {
             sent.push((name.clone().into(), value.clone().into()));
         }
+    }
+
+    fn needs_chunks(&self) -> bool {
+        !self.has_length
     }
 }

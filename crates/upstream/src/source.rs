@@ -104,6 +104,18 @@ impl Source {
         (*at > from).then(|| &bytes[from..*at])
     }
 
+    /// Whether it is at its end: an empty piece if not.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, BodyError>> {
+        match self {
+            Source::Client { body, piece, is_over } => {
+                ready!(fill(body, piece, is_over, 1, cx))?;
+            }
+            _ if self.is_done() => return Poll::Ready(Ok(None)),
+            _ => {}
+        }
+        Poll::Ready(Ok((!self.is_done()).then_some(&[])))
+    }
+
     /// The next bytes, at most `room` (which is not 0); `None` at the end.
     pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, BodyError>> {
         let room = room.min(BODY_PIECE_BYTES);
@@ -121,11 +133,7 @@ impl Source {
                 piece
             }
             Source::Client { body, piece, is_over } => {
-                if piece.is_empty() && !*is_over {
-                    piece.bytes.clear();
-                    piece.at = 0;
-                    *is_over = !ready!(body.poll_piece(cx, &mut piece.bytes))?;
-                }
+                ready!(fill(body, piece, is_over, room, cx))?;
                 if piece.is_empty() {
                     return Poll::Ready(Ok(None));
                 }
@@ -134,6 +142,26 @@ impl Source {
         };
         Poll::Ready(Ok(Some(piece.take(room))))
     }
+}
+
+/// Takes what the client has sent, up to `wanted` bytes at hand; waits for it only if there are none.
+fn fill(
+    body: &mut BodySource,
+    piece: &mut Piece,
+    is_over: &mut bool,
+    wanted: usize,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), BodyError>> {
+    while piece.bytes.len() - piece.at < wanted && !*is_over {
+        piece.bytes.drain(..piece.at);
+        piece.at = 0;
+        match body.poll_piece(cx, &mut piece.bytes) {
+            Poll::Ready(more) => *is_over = !more?,
+            Poll::Pending if piece.is_empty() => return Poll::Pending,
+            Poll::Pending => break,
+        }
+    }
+    Poll::Ready(Ok(()))
 }
 
 fn read_file(

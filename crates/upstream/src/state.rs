@@ -32,19 +32,20 @@ pub struct State {
     /// `http://`, for messages.
     scheme: Cell<&'static str>,
     /// What is asked for, for messages.
-    uri: RefCell<Vec<u8>>,
+    uri: RefCell<Rc<[u8]>>,
     head: RefCell<Option<Arc<BackendHead>>>,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl State {
     /// The request's state; from now on attempts belong to another location's work.
-    pub fn begin(r: &mut Request, scheme: &'static str, uri: &[u8]) -> Rc<State> {
+    pub fn begin(r: &mut Request, scheme: &'static str, uri: Rc<[u8]>) -> Rc<State> {
         let state = r.finding(State::default);
         state.begins.set(true);
         state.scheme.set(scheme);
-        uri.clone_into(&mut state.uri.borrow_mut());
+        state.uri.replace(uri);
         state.head.take();
+        state.trailers.take();
         r.upstream = Some(state.clone());
         state
     }
@@ -69,6 +70,15 @@ impl State {
         if let Some(last) = self.attempts.borrow_mut().last_mut() {
             change(last);
         }
+    }
+
+    /// Attempts so far.
+    pub fn len(&self) -> usize {
+        self.attempts.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The address that is being asked.
@@ -127,7 +137,7 @@ mod tests {
         state.attempt("c".into());
         assert_eq!(peers(&state), "a, b : c");
         state.scheme.set("http://");
-        state.uri.replace(b"/x".to_vec());
+        state.uri.replace(b"/x"[..].into());
         assert_eq!(state.to_string(), "http://c/x");
         state.attempt("unix:/s".into());
         assert_eq!(state.to_string(), "http://unix:/s:/x");

@@ -48,8 +48,8 @@ impl Turn {
     /// The answer is complete: the connection is kept, if it may be.
     pub fn complete(mut self, exchange: Exchange) {
         self.finish(Outcome::Ok);
-        if exchange.persists() {
-            pool::put(exchange.link, &self.group, &self.keepalive);
+        if let Some(link) = exchange.into_link() {
+            pool::put(link, &self.group, &self.keepalive);
         }
     }
 }

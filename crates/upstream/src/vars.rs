@@ -4,6 +4,7 @@ use crate::state::{Attempt, State};
 use brisk_http::range::write_number;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
+use std::cell::Cell;
 use std::io::Write as _;
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
@@ -52,11 +53,7 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| each(r, out, |attempt, out| write_number(attempt.length, out)),
         "Bytes of each answer's body.",
     ),
-    fixed(
-        "upstream_response_time",
-        |r, out| each(r, out, |attempt, out| time(attempt.response_ms, out)),
-        "Seconds until each answer was complete.",
-    ),
+    fixed("upstream_response_time", response_time, "Seconds until each answer was complete."),
     fixed(
         "upstream_status",
         |r, out| {
@@ -81,6 +78,18 @@ fn time(ms: Option<u64>, out: &mut Vec<u8>) {
         }
         None => out.push(b'-'),
     }
+}
+
+/// As in nginx an answer that is passed on is not complete while the response's head is made, though all of it may be here.
+fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
+    let Some(state) = r.finding_ref::<State>() else { return false };
+    let is_open = r.depth == 0 && r.sent.head_bytes == 0 && state.head().is_some();
+    let last = state.len().saturating_sub(1);
+    let at = Cell::new(0);
+    state.join(out, |attempt, out| {
+        let is_last = at.replace(at.get() + 1) == last;
+        time(attempt.response_ms.filter(|_| !(is_last && is_open)), out);
+    })
 }
 
 /// Whether a field's name is a variable's: any case, `-` for `_`.

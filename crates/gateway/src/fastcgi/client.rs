@@ -1,7 +1,7 @@
 //! The web server's side: a request is written, the answer's streams are told apart.
 
 use super::pairs::{pair_len, write_pair};
-use super::record::{HEAD_BYTES, Kind, RecordError, RecordHead};
+use super::record::{Eight, HEAD_BYTES, Kind, Part, RecordError, RecordHead, Records};
 use super::{EndRequest, KEEP_CONN, ProtocolStatus, RESPONDER};
 use crate::{Params, total};
 use std::ops::Range;
@@ -111,38 +111,18 @@ pub enum Event {
     End(EndRequest),
 }
 
-/// Where in the answer's records the bytes stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Head,
-    Content(RecordHead),
-    Padding,
-    Done,
-}
-
 /// A push parser for the answer to one request.
 #[derive(Clone, Debug)]
 pub struct Demux {
-    state: State,
-    /// The bytes of a head, or of an `END_REQUEST`.
-    held: [u8; HEAD_BYTES],
-    held_len: usize,
-    /// Of the present record.
-    content_left: usize,
-    padding_left: usize,
-    end: Option<EndRequest>,
+    records: Records,
+    /// The content of an `END_REQUEST`.
+    end: Eight,
+    is_done: bool,
 }
 
 impl Default for Demux {
     fn default() -> Demux {
-        Demux {
-            state: State::Head,
-            held: [0; HEAD_BYTES],
-            held_len: 0,
-            content_left: 0,
-            padding_left: 0,
-            end: None,
-        }
+        Demux { records: Records::new(is_answer), end: Eight::default(), is_done: false }
     }
 }
 
@@ -154,96 +134,42 @@ fn is_answer(kind: Kind) -> bool {
 impl Demux {
     /// Whether the request is done. What came behind it in the same bytes is not the request's.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.is_done
     }
 
     /// Reads on. Gives an event and how many bytes of `buf` are done with; the next call gets the bytes behind them.
     /// After an error nothing more may be given.
     pub fn next(&mut self, buf: &[u8]) -> Result<(Event, usize), RecordError> {
         let mut at = 0;
-        loop {
-            match self.state {
-                State::Head => {
-                    at += self.hold(&buf[at..]);
-                    RecordHead::check(&self.held[..self.held_len], is_answer)?;
-                    if self.held_len < HEAD_BYTES {
-                        return Ok((Event::NeedMore, at));
-                    }
-                    if let Some(event) = self.begin()? {
-                        return Ok((event, at));
-                    }
+        while !self.is_done {
+            match self.records.next(buf, &mut at)? {
+                Part::NeedMore => break,
+                Part::Head(head) if head.kind == Kind::Stdout && head.content == 0 => {
+                    return Ok((Event::StdoutEnd, at));
                 }
-                State::Content(head) => {
-                    let from = at;
-                    at = buf.len().min(at + self.content_left);
-                    self.content_left -= at - from;
-                    let complete = self.content_left == 0;
-                    if head.kind == Kind::EndRequest {
-                        self.hold(&buf[from..at]);
+                Part::Content { head, range, complete } => match head.kind {
+                    Kind::EndRequest => {
+                        self.end.take(&buf[range]);
                     }
-                    if complete {
-                        self.end_content(head);
-                    }
-                    match head.kind {
-                        Kind::EndRequest if complete => {}
-                        Kind::Stdout if from < at => return Ok((Event::Stdout(from..at), at)),
-                        Kind::Stderr if from < at => {
-                            return Ok((Event::Stderr { text: from..at, complete }, at));
-                        }
-                        _ => return Ok((Event::NeedMore, at)),
-                    }
+                    Kind::Stdout => return Ok((Event::Stdout(range), at)),
+                    _ => return Ok((Event::Stderr { text: range, complete }, at)),
+                },
+                Part::End(head) if head.kind == Kind::EndRequest => {
+                    self.is_done = true;
+                    return Ok((Event::End(self.end()), at));
                 }
-                State::Padding => {
-                    let len = self.padding_left.min(buf.len() - at);
-                    at += len;
-                    self.padding_left -= len;
-                    if self.padding_left > 0 {
-                        return Ok((Event::NeedMore, at));
-                    }
-                    if let Some(end) = self.end.take() {
-                        self.state = State::Done;
-                        return Ok((Event::End(end), at));
-                    }
-                    self.state = State::Head;
-                }
-                State::Done => return Ok((Event::NeedMore, at)),
+                Part::Head(_) | Part::End(_) => {}
             }
         }
+        Ok((Event::NeedMore, at))
     }
 
-    /// Keeps bytes until there are eight.
-    fn hold(&mut self, buf: &[u8]) -> usize {
-        let len = buf.len().min(HEAD_BYTES - self.held_len);
-        self.held[self.held_len..self.held_len + len].copy_from_slice(&buf[..len]);
-        self.held_len += len;
-        len
-    }
-
-    /// Begins a record whose head is complete.
-    fn begin(&mut self) -> Result<Option<Event>, RecordError> {
-        let head = RecordHead::parse(self.held, is_answer)?;
-        self.held_len = 0;
-        self.content_left = usize::from(head.content);
-        self.padding_left = usize::from(head.padding);
-        self.state = State::Content(head);
-        // Eight bytes are specified. What is shorter ends the request all the same, as in nginx.
-        if self.content_left == 0 {
-            self.end_content(head);
+    /// Eight bytes are specified. What is shorter ends the request all the same, as in nginx.
+    fn end(&self) -> EndRequest {
+        let [a, b, c, d, status, ..] = self.end.padded();
+        EndRequest {
+            app_status: u32::from_be_bytes([a, b, c, d]),
+            protocol_status: ProtocolStatus::from_number(status),
         }
-        Ok((head.kind == Kind::Stdout && head.content == 0).then_some(Event::StdoutEnd))
-    }
-
-    fn end_content(&mut self, head: RecordHead) {
-        if head.kind == Kind::EndRequest {
-            let mut body = [0; HEAD_BYTES];
-            body[..self.held_len].copy_from_slice(&self.held[..self.held_len]);
-            let [a, b, c, d, status, ..] = body;
-            self.end = Some(EndRequest {
-                app_status: u32::from_be_bytes([a, b, c, d]),
-                protocol_status: ProtocolStatus::from_number(status),
-            });
-        }
-        self.held_len = 0;
-        self.state = State::Padding;
     }
 }

@@ -2,6 +2,7 @@
 
 use super::REQUEST_ID;
 use std::fmt;
+use std::ops::Range;
 
 /// Bytes of a record's head.
 pub const HEAD_BYTES: usize = 8;
@@ -154,5 +155,109 @@ impl RecordHead {
             }
         }
         Ok(())
+    }
+}
+
+/// What bytes are in the sequence of records. Ranges are of the bytes given to [`Records::next`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All bytes are done with.
+    NeedMore,
+    /// A record begins.
+    Head(RecordHead),
+    /// A part of its content, not empty; `complete` if nothing of it follows.
+    Content { head: RecordHead, range: Range<usize>, complete: bool },
+    /// It is over, padding and all.
+    End(RecordHead),
+}
+
+/// Where in a record the bytes stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head(Eight),
+    Content { head: RecordHead, left: usize },
+    Padding { head: RecordHead, left: usize },
+}
+
+/// A push parser that tells heads, contents and padding apart, whatever they mean.
+#[derive(Clone, Debug)]
+pub struct Records {
+    state: State,
+    takes: fn(Kind) -> bool,
+}
+
+impl Records {
+    /// `takes` says which kinds this side gets.
+    pub fn new(takes: fn(Kind) -> bool) -> Records {
+        Records { state: State::Head(Eight::default()), takes }
+    }
+
+    /// Reads on from `at`, and moves it behind what is done with. After an error nothing more may be given.
+    pub fn next(&mut self, buf: &[u8], at: &mut usize) -> Result<Part, RecordError> {
+        match &mut self.state {
+            State::Head(held) => {
+                *at += held.take(&buf[*at..]);
+                RecordHead::check(held.get(), self.takes)?;
+                let Some(bytes) = held.whole() else { return Ok(Part::NeedMore) };
+                let head = RecordHead::parse(bytes, self.takes)?;
+                self.state = State::Content { head, left: usize::from(head.content) };
+                Ok(Part::Head(head))
+            }
+            State::Content { head, left } if *left > 0 => {
+                let range = *at..buf.len().min(*at + *left);
+                if range.is_empty() {
+                    return Ok(Part::NeedMore);
+                }
+                *at = range.end;
+                *left -= range.len();
+                Ok(Part::Content { head: *head, range, complete: *left == 0 })
+            }
+            State::Content { head, .. } => {
+                self.state = State::Padding { head: *head, left: usize::from(head.padding) };
+                self.next(buf, at)
+            }
+            State::Padding { head, left } => {
+                let count = (*left).min(buf.len() - *at);
+                *at += count;
+                *left -= count;
+                if *left > 0 {
+                    return Ok(Part::NeedMore);
+                }
+                let head = *head;
+                self.state = State::Head(Eight::default());
+                Ok(Part::End(head))
+            }
+        }
+    }
+}
+
+/// Eight bytes that may come one by one: a head, and the content of some kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Eight {
+    bytes: [u8; HEAD_BYTES],
+    len: usize,
+}
+
+impl Eight {
+    /// Keeps bytes until there are eight; gives how many it has taken.
+    pub fn take(&mut self, buf: &[u8]) -> usize {
+        let len = buf.len().min(HEAD_BYTES - self.len);
+        self.bytes[self.len..self.len + len].copy_from_slice(&buf[..len]);
+        self.len += len;
+        len
+    }
+
+    /// Those that have come.
+    pub fn get(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub fn whole(self) -> Option<[u8; HEAD_BYTES]> {
+        (self.len == HEAD_BYTES).then_some(self.bytes)
+    }
+
+    /// With zeros for those that have not come.
+    pub fn padded(self) -> [u8; HEAD_BYTES] {
+        self.bytes
     }
 }

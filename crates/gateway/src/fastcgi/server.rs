@@ -1,6 +1,6 @@
 //! The application's side: for simulated peers in tests.
 
-use super::record::{HEAD_BYTES, Kind, RecordError, RecordHead};
+use super::record::{Eight, HEAD_BYTES, Kind, Part, RecordError, RecordHead, Records};
 use super::{EndRequest, KEEP_CONN, RecordError as E};
 use std::ops::Range;
 
@@ -29,23 +29,13 @@ enum Stage {
     Stdin,
 }
 
-/// Where in a record the bytes stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Head,
-    Content(RecordHead),
-    Padding,
-}
-
 /// A push parser for the requests of one connection, one after the other.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    state: State,
+    records: Records,
     stage: Stage,
-    held: [u8; HEAD_BYTES],
-    held_len: usize,
-    content_left: usize,
-    padding_left: usize,
+    /// The content of a `BEGIN_REQUEST`.
+    begin: Eight,
     params: Vec<u8>,
     params_bytes_max: usize,
 }
@@ -59,12 +49,9 @@ impl Peer {
     /// A connection at its beginning; a request with more parameters than `params_bytes_max` is an error.
     pub fn new(params_bytes_max: usize) -> Peer {
         Peer {
-            state: State::Head,
+            records: Records::new(is_request),
             stage: Stage::Begin,
-            held: [0; HEAD_BYTES],
-            held_len: 0,
-            content_left: 0,
-            padding_left: 0,
+            begin: Eight::default(),
             params: Vec::new(),
             params_bytes_max,
         }
@@ -74,55 +61,20 @@ impl Peer {
     pub fn next(&mut self, buf: &[u8]) -> Result<(PeerEvent, usize), RecordError> {
         let mut at = 0;
         loop {
-            match self.state {
-                State::Head => {
-                    at += self.hold(&buf[at..]);
-                    RecordHead::check(&self.held[..self.held_len], is_request)?;
-                    if self.held_len < HEAD_BYTES {
-                        return Ok((PeerEvent::NeedMore, at));
-                    }
-                    if let Some(event) = self.begin()? {
-                        return Ok((event, at));
-                    }
-                }
-                State::Content(head) => {
-                    let from = at;
-                    at = buf.len().min(at + self.content_left);
-                    self.content_left -= at - from;
-                    let event = self.content(head, buf, from..at)?;
-                    if self.content_left == 0 {
-                        self.held_len = 0;
-                        self.state = State::Padding;
-                    }
-                    match event {
-                        Some(event) => return Ok((event, at)),
-                        None if at == buf.len() => return Ok((PeerEvent::NeedMore, at)),
-                        None => {}
-                    }
-                }
-                State::Padding => {
-                    let len = self.padding_left.min(buf.len() - at);
-                    at += len;
-                    self.padding_left -= len;
-                    if self.padding_left > 0 {
-                        return Ok((PeerEvent::NeedMore, at));
-                    }
-                    self.state = State::Head;
-                }
+            let event = match self.records.next(buf, &mut at)? {
+                Part::NeedMore => return Ok((PeerEvent::NeedMore, at)),
+                Part::Head(head) => self.head(head)?,
+                Part::Content { head, range, .. } => self.content(head.kind, buf, range)?,
+                Part::End(_) => None,
+            };
+            if let Some(event) = event {
+                return Ok((event, at));
             }
         }
     }
 
-    fn hold(&mut self, buf: &[u8]) -> usize {
-        let len = buf.len().min(HEAD_BYTES - self.held_len);
-        self.held[self.held_len..self.held_len + len].copy_from_slice(&buf[..len]);
-        self.held_len += len;
-        len
-    }
-
-    /// Begins a record whose head is complete; gives what its end alone means.
-    fn begin(&mut self) -> Result<Option<PeerEvent>, RecordError> {
-        let head = RecordHead::parse(self.held, is_request)?;
+    /// Begins a record; gives what its head alone means.
+    fn head(&mut self, head: RecordHead) -> Result<Option<PeerEvent>, RecordError> {
         let (stage, kind) = (self.stage, head.kind);
         let fits = match kind {
             Kind::BeginRequest => stage == Stage::Begin,
@@ -137,10 +89,7 @@ impl Peer {
         if kind == Kind::BeginRequest && usize::from(head.content) != HEAD_BYTES {
             return Err(E::Size(kind));
         }
-        self.held_len = 0;
-        self.content_left = usize::from(head.content);
-        self.padding_left = usize::from(head.padding);
-        self.state = if self.content_left == 0 { State::Padding } else { State::Content(head) };
+        self.begin = Eight::default();
         if head.content > 0 && kind != Kind::AbortRequest {
             return Ok(None);
         }
@@ -163,18 +112,15 @@ impl Peer {
 
     fn content(
         &mut self,
-        head: RecordHead,
+        kind: Kind,
         buf: &[u8],
         range: Range<usize>,
     ) -> Result<Option<PeerEvent>, RecordError> {
-        match head.kind {
+        match kind {
             Kind::BeginRequest => {
-                self.hold(&buf[range]);
-                if self.content_left > 0 {
-                    return Ok(None);
-                }
+                self.begin.take(&buf[range]);
+                let Some([role_high, role_low, flags, ..]) = self.begin.whole() else { return Ok(None) };
                 self.stage = Stage::Params;
-                let [role_high, role_low, flags, ..] = self.held;
                 let role = u16::from_be_bytes([role_high, role_low]);
                 Ok(Some(PeerEvent::Begin { role, keep_conn: flags & KEEP_CONN != 0 }))
             }
@@ -185,7 +131,7 @@ impl Peer {
                 self.params.extend_from_slice(&buf[range]);
                 Ok(None)
             }
-            Kind::Stdin if !range.is_empty() => Ok(Some(PeerEvent::Stdin(range))),
+            Kind::Stdin => Ok(Some(PeerEvent::Stdin(range))),
             _ => Ok(None),
         }
     }

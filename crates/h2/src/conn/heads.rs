@@ -73,9 +73,7 @@ impl<T: Default> Connection<T> {
             return Err(ConnectionError::protocol("unexpected CONTINUATION frame"));
         };
         block.parts += 1;
-        // No coding needs more than 30 bits for a byte, and no field more than a few bytes besides.
-        let limits = self.config.head_limits;
-        let bytes_max = limits.list_bytes_max * 4 + 1024;
+        let bytes_max = self.config.head_limits.block_bytes_max();
         if block.parts > PARTS_MAX || block.bytes.len() + payload.len() > bytes_max {
             return Err(ConnectionError::new(
                 ErrorCode::ENHANCE_YOUR_CALM,

@@ -48,7 +48,7 @@ impl<T: Default> Connection<T> {
             return self.preface(input);
         }
         let Some(head) = FrameHead::parse(input) else { return Ok(quiet(0)) };
-        if head.len > self.config.settings.max_frame_size {
+        if head.len > self.payload_max(head.kind) {
             return Err(ConnectionError::size(format!("frame with incorrect length {}", head.len)));
         }
         if let Some(block) = &self.block
@@ -72,6 +72,16 @@ impl<T: Default> Connection<T> {
             _ => self.control(head, payload, out)?,
         };
         Ok(Received { used, event })
+    }
+
+    /// What a frame may hold. DATA is taken as it comes; anything else waits in memory until it is there.
+    fn payload_max(&self, kind: u8) -> u32 {
+        let announced = self.config.settings.max_frame_size;
+        if kind == kind::DATA {
+            return announced;
+        }
+        let block_max = u32::try_from(self.config.head_limits.block_bytes_max()).unwrap_or(u32::MAX);
+        announced.min(block_max.max(frame::PAYLOAD_BYTES_DEFAULT))
     }
 
     fn control(

@@ -11,10 +11,15 @@ use crate::streams::Half;
 pub struct Gone;
 
 impl<T: Default> Connection<T> {
+    /// Whether [`Connection::open`] would give a stream.
+    pub fn can_open(&self) -> bool {
+        let max = self.peer.max_concurrent_streams.unwrap_or(u32::MAX);
+        self.role == Role::Client && (self.streams.len() as u32) < max && self.next_id <= WINDOW_MAX
+    }
+
     /// Begins a stream (a client). `None`: the peer allows no more for now, or there are no more numbers.
     pub fn open(&mut self, value: T) -> Option<u32> {
-        let max = self.peer.max_concurrent_streams.unwrap_or(u32::MAX);
-        if self.role != Role::Client || self.streams.len() as u32 >= max || self.next_id > WINDOW_MAX {
+        if !self.can_open() {
             return None;
         }
         let id = self.next_id;

@@ -14,11 +14,20 @@ pub struct Limits {
     pub list_bytes_max: usize,
     /// Fields, cookie crumbs too.
     pub fields_max: usize,
+    /// Against RFC 7541 §5.2, Huffman codes may be padded with a whole byte: nginx takes such from its back ends.
+    pub long_padding: bool,
+}
+
+impl Limits {
+    /// Bytes of a block: no coding needs more than 30 bits for a byte, and no field more than a few bytes besides.
+    pub fn block_bytes_max(&self) -> usize {
+        self.list_bytes_max.saturating_mul(4).saturating_add(1024)
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { string_bytes_max: 8 << 10, list_bytes_max: 32 << 10, fields_max: 2048 }
+        Limits { string_bytes_max: 8 << 10, list_bytes_max: 32 << 10, fields_max: 2048, long_padding: false }
     }
 }
 
@@ -243,10 +252,11 @@ impl Decoder {
             Name::Dynamic(index - STATIC.len() - 1)
         };
         let (bytes, coded, rest) = string(rest, budget.limits.string_bytes_max)?;
-        let (name_tag, name_checks) = self.take_name(name, sink)?;
+        let (name_tag, name_checks) = self.take_name(name, budget.limits.long_padding, sink)?;
         let value: &[u8] = if coded {
             self.value.clear();
-            huffman::decode(bytes, &mut self.value).map_err(|_| HpackError::Huffman)?;
+            let long = budget.limits.long_padding;
+            huffman::decode_padded(bytes, long, &mut self.value).map_err(|_| HpackError::Huffman)?;
             &self.value
         } else {
             bytes
@@ -261,7 +271,12 @@ impl Decoder {
     }
 
     /// Puts the name into `self.name`: what is inserted may evict the entry whose name it is (RFC 7541 §4.4).
-    fn take_name<S: FieldSink>(&mut self, name: Name<'_>, sink: &mut S) -> Result<(u8, Checks), HpackError> {
+    fn take_name<S: FieldSink>(
+        &mut self,
+        name: Name<'_>,
+        long_padding: bool,
+        sink: &mut S,
+    ) -> Result<(u8, Checks), HpackError> {
         self.name.clear();
         match name {
             Name::Static(index) => {
@@ -276,7 +291,8 @@ impl Decoder {
             }
             Name::Literal(bytes, coded) => {
                 if coded {
-                    huffman::decode(bytes, &mut self.name).map_err(|_| HpackError::Huffman)?;
+                    huffman::decode_padded(bytes, long_padding, &mut self.name)
+                        .map_err(|_| HpackError::Huffman)?;
                 } else {
                     self.name.extend_from_slice(bytes);
                 }

@@ -37,7 +37,46 @@ pub fn write_literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     write_string(value, out);
 }
 
-/// The same for a name with an index of the static table, and a value that stands in the block as it is: it can be
+/// Appends a field of HTTP/1.1, whatever is in it: its name in lower case, CR, LF and NUL in its value as spaces. What
+/// cannot be a name is left out, and what is of a connection's business (RFC 9113 §8.2.2).
+pub fn write_foreign(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if name.is_empty() || name.iter().any(|&b| b <= b' ' || b == b':' || b == 0x7f) {
+        return;
+    }
+    let mut lower = [0; 64];
+    let owned;
+    let name = match lower.get_mut(..name.len()) {
+        Some(lower) => {
+            lower.copy_from_slice(name);
+            lower.make_ascii_lowercase();
+            &*lower
+        }
+        None => {
+            owned = name.to_ascii_lowercase();
+            &owned
+        }
+    };
+    let is_hop = matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
+    );
+    if !is_hop {
+        write_clean(name, value, out);
+    }
+}
+
+/// Appends a field with CR, LF and NUL in its value as spaces. The name must be in lower case.
+pub fn write_clean(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let is_bad = |b: u8| matches!(b, b'\r' | b'\n' | 0);
+    // Without an early exit this becomes SIMD.
+    if value.iter().filter(|&&b| is_bad(b)).count() == 0 {
+        return write_literal(name, value, out);
+    }
+    let clean: Vec<u8> = value.iter().map(|&b| if is_bad(b) { b' ' } else { b }).collect();
+    write_literal(name, &clean, out);
+}
+
+/// Appends a field whose name has an index of the static table, and a value that stands in the block as it is: it can be
 /// replaced later by another one of the same length. Gives its offset.
 pub fn write_named(index: usize, value: &[u8], out: &mut Vec<u8>) -> usize {
     integer::encode(index, 4, 0, out);

@@ -95,6 +95,11 @@ pub struct Invalid;
 
 /// Appends what `src` means to `out`. At most 8/5 as many bytes are appended.
 pub fn decode(src: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
+    decode_padded(src, false, out)
+}
+
+/// The same; `long`: padding may be a whole byte.
+pub fn decode_padded(src: &[u8], long: bool, out: &mut Vec<u8>) -> Result<(), Invalid> {
     out.reserve(src.len() + src.len() / 2 + 8);
     // The next bits, from the highest on.
     let (mut bits, mut count) = (0u64, 0u32);
@@ -123,7 +128,9 @@ pub fn decode(src: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         count -= length;
     }
     // RFC 7541 §5.2: padding is shorter than a byte and made of EOS's first bits, which are ones.
-    let is_padding = count < 8 && rest.is_empty() && (count == 0 || bits >> (64 - count) == (1 << count) - 1);
+    let max = if long { 8 } else { 7 };
+    let is_padding =
+        count <= max && rest.is_empty() && (count == 0 || bits >> (64 - count) == (1 << count) - 1);
     if is_padding { Ok(()) } else { Err(Invalid) }
 }
 

@@ -115,7 +115,7 @@ fn bad_blocks() {
 
 #[test]
 fn limits_come_before_memory() {
-    let limits = Limits { string_bytes_max: 100, list_bytes_max: 1000, fields_max: 20 };
+    let limits = Limits { string_bytes_max: 100, list_bytes_max: 1000, fields_max: 20, long_padding: false };
     let run = |block: &[u8]| {
         let mut sink = Collect::default();
         let result = Decoder::new(4096).decode(block, limits, &mut sink);

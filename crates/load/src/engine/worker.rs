@@ -476,7 +476,13 @@ impl<'a> Worker<'a> {
         self.ctx.opening -= 1;
         // In an open loop a connection that nobody needs yet costs no request; one that waits for it fails with it: a
         // line that nobody serves must not grow until the end.
-        if !self.ctx.is_open_loop || self.ctx.waiting.pop_front().is_some() {
+        // Nor does one that comes when all requests have been sent or have failed.
+        let is_wanted = if self.ctx.is_open_loop {
+            self.ctx.waiting.pop_front().is_some()
+        } else {
+            self.ctx.allowance > 0
+        };
+        if is_wanted {
             let made = Made { number: self.number(slot) as u32, ..Made::default() };
             self.ctx.not_connected(kind, begun, made);
         }

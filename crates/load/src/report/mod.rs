@@ -1,59 +1,107 @@
-//! A run's outcome, for people and for programs.
+//! What came of runs, for people and for programs.
 
-use std::fmt;
+mod environment;
+mod html;
+mod json;
+mod tables;
+mod text;
 
-use serde_json::{Map, Value, json};
+pub use environment::Environment;
+pub use html::{Body, Section, fragment, html, page, sections, series_charts};
+pub use json::json;
+pub use tables::{csv, prometheus, raw};
+pub use text::text;
 
+use std::time::Duration;
+
+use crate::arrivals::Rate;
 use crate::engine::Outcome;
-use crate::histogram::Histogram;
-use crate::stats::ErrorKind;
+use crate::sweep::{Search, Sweep};
+use crate::watch::{self, MachineSummary, TierSummary, Verdict, Watched};
 
 /// The quantiles that reports show.
-const QUANTILES: [(&str, f64); 6] =
+pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 /// A generator that is later than this with one request in a hundred does not measure what it says.
 const LATENESS_MS_MAX: f64 = 5.0;
+/// A generator whose thread is on a CPU for more than this share of the time may be what is measured.
+const GENERATOR_SHARE_MAX: f64 = 0.97;
 
-fn quantiles(histogram: &Histogram) -> Value {
-    let mut all: Map<String, Value> = QUANTILES
-        .iter()
-        .map(|&(name, share)| (name.to_owned(), json!(histogram.quantile(share) as f64 / 1e3)))
-        .collect();
-    all.insert("mean".to_owned(), json!(histogram.mean() / 1e3));
-    Value::Object(all)
+/// One run.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// What distinguishes it from others of the same report: `100 users`. Empty for a single one.
+    pub label: String,
+    /// Connections: in a closed loop, users.
+    pub users: usize,
+    /// Requests at a time on each; 0: users pause between requests.
+    pub depth: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// The rate of an open loop.
+    pub rate: Option<Rate>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What was cut off as warm-up, and whether the rest was steady; `None`: nobody looked.
+    pub steady: Option<(Duration, bool)>,
+    /// What was watched beside it, and when in the watch the counted part began and ended.
+    pub watched: Option<(Watched, Duration, Duration)>,
 }
 
-fn line(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Result {
-    write!(f, "{name} µs: mean {:.0}", histogram.mean() / 1e3)?;
-    for (name, share) in QUANTILES {
-        write!(f, ", {name} {:.0}", histogram.quantile(share) as f64 / 1e3)?;
+/// Everything that one command has found.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The command.
+    pub command: String,
+    /// What was asked for.
+    pub targets: Vec<String>,
+    /// Where.
+    pub environment: Environment,
+    /// In the order in which they ran.
+    pub runs: Vec<RunReport>,
+    /// What the runs say together, if they are a sweep.
+    pub sweep: Option<Sweep>,
+    /// What a search for the highest rate has found.
+    pub search: Option<Search>,
+    /// Whether the user ended it early.
+    pub is_cut_short: bool,
+}
+
+impl RunReport {
+    /// Seconds of the counted part.
+    pub fn seconds(&self) -> f64 {
+        self.outcome.elapsed.as_secs_f64().max(1e-9)
     }
-    writeln!(f)
-}
 
-/// Shows an outcome.
-#[derive(Debug, Clone, Copy)]
-pub struct Report<'a>(pub &'a Outcome);
-
-impl Report<'_> {
     /// Responses per second.
-    pub fn rate(&self) -> f64 {
-        self.0.stats.responses() as f64 / self.seconds()
+    pub fn throughput(&self) -> f64 {
+        self.outcome.stats.responses() as f64 / self.seconds()
+    }
+
+    /// Responses per second that were not refusals (4xx, 5xx).
+    pub fn goodput(&self) -> f64 {
+        let stats = &self.outcome.stats;
+        (stats.responses() - stats.refusals()) as f64 / self.seconds()
     }
 
     /// CPU that the generator needed per response, in microseconds.
     pub fn generator_cpu_us(&self) -> f64 {
-        self.0.stats.generator_cpu_ns as f64 / 1e3 / self.0.stats.responses().max(1) as f64
+        self.outcome.stats.generator_cpu_ns as f64 / 1e3 / self.outcome.stats.responses().max(1) as f64
+    }
+
+    /// The share of its time that a thread of the generator was on a CPU, in the mean.
+    pub fn generator_share(&self) -> f64 {
+        self.outcome.stats.generator_cpu_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
     }
 
     /// Why the figures do not say what a user of this server would see: the generator itself was late, or busy.
     pub fn invalid(&self) -> Option<String> {
-        let stats = &self.0.stats;
+        let stats = &self.outcome.stats;
         let late = stats.lateness.quantile(0.99) as f64 / 1e6;
         if stats.lateness.count() > 0 && late > LATENESS_MS_MAX {
             return Some(format!(
-                "the generator itself was late: 1 % of the requests were sent more than {late:.1} ms after they were due"
+                "the generator itself was late: 1 % of the requests were noticed more than {late:.1} ms after they were due"
             ));
         }
         if stats.unsent > 0 {
@@ -65,75 +113,57 @@ impl Report<'_> {
         None
     }
 
-    fn seconds(&self) -> f64 {
-        self.0.elapsed.as_secs_f64().max(1e-9)
+    /// What should be known before the figures are believed, though they may be right.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.generator_share() > GENERATOR_SHARE_MAX {
+            let share = self.generator_share() * 100.0;
+            found.push(format!(
+                "the generator used {share:.0} % of a core per thread: it may be what was measured; use more threads"
+            ));
+        }
+        if let Some((_, false)) = self.steady {
+            found.push("the rate still rose or fell at the end: run it for longer".to_owned());
+        }
+        if self.outcome.records_dropped > 0 {
+            found.push(format!("{} requests found no room in the raw log", self.outcome.records_dropped));
+        }
+        if let Some(little) = self.little()
+            && !(0.9..=1.1).contains(&little)
+        {
+            found.push(format!(
+                "rate × latency comes to {little:.2} times the users (Little's law): errors or pauses took the rest of their time"
+            ));
+        }
+        found
     }
 
-    /// All numbers as one JSON object.
-    pub fn to_json(&self) -> Value {
-        let stats = &self.0.stats;
-        let errors: Map<String, Value> = ErrorKind::ALL
-            .iter()
-            .map(|&kind| (kind.name().to_owned(), json!(stats.errors_of(kind))))
-            .collect();
-        let mut all = json!({
-            "seconds": self.seconds(),
-            "responses": stats.responses(),
-            "responses_per_second": self.rate(),
-            "non_2xx": stats.non_2xx(),
-            "bytes": stats.bytes,
-            "connects": stats.connects,
-            "closes": stats.closes,
-            "errors": errors,
-            "latency_us": quantiles(&stats.latency),
-            "generator_cpu_us_per_response": self.generator_cpu_us(),
-            "generator_cpu_share": stats.generator_cpu_ns as f64 / 1e9 / self.seconds(),
-            "invalid": self.invalid(),
-        });
-        if stats.lateness.count() > 0 {
-            all["service_us"] = quantiles(&stats.service);
-            all["lateness_us"] = quantiles(&stats.lateness);
-            all["unsent"] = json!(stats.unsent);
-        }
-        all
+    /// In a closed loop without errors, rate × mean latency is the number of users (Little's law): their ratio. What
+    /// differs from 1 was spent on errors and on connecting.
+    pub fn little(&self) -> Option<f64> {
+        let stats = &self.outcome.stats;
+        let is_closed = self.rate.is_none() && self.depth > 0 && stats.responses() >= 100;
+        let at_a_time = (self.users * self.depth).max(1) as f64;
+        is_closed.then(|| self.throughput() * stats.latency.mean() / 1e9 / at_a_time)
+    }
+
+    /// What the tiers and the machine did during the counted part.
+    pub fn tiers(&self) -> Option<(Vec<TierSummary>, MachineSummary)> {
+        let (watched, from, to) = self.watched.as_ref()?;
+        Some(watched.summary(*from, *to, self.outcome.stats.responses()))
+    }
+
+    /// Who was the limit.
+    pub fn limit(&self) -> Option<Verdict> {
+        let (tiers, machine) = self.tiers()?;
+        Some(watch::limit(&tiers, &machine, self.generator_share()))
     }
 }
 
-impl fmt::Display for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = &self.0.stats;
-        writeln!(
-            f,
-            "{} responses in {:.2} s: {:.0}/s, {:.1} MB/s",
-            stats.responses(),
-            self.seconds(),
-            self.rate(),
-            stats.bytes as f64 / 1e6 / self.seconds(),
-        )?;
-        line(f, "latency", &stats.latency)?;
-        if stats.lateness.count() > 0 {
-            line(f, "service", &stats.service)?;
-            line(f, "lateness", &stats.lateness)?;
-        }
-        if let Some(why) = self.invalid() {
-            writeln!(f, "INVALID: {why}")?;
-        }
-        writeln!(
-            f,
-            "connections made {}, closed by peer {}; not 2xx: {}; errors: {}",
-            stats.connects,
-            stats.closes,
-            stats.non_2xx(),
-            stats.errors(),
-        )?;
-        for kind in ErrorKind::ALL.into_iter().filter(|&kind| stats.errors_of(kind) > 0) {
-            writeln!(f, "  {}: {}", kind.name(), stats.errors_of(kind))?;
-        }
-        write!(
-            f,
-            "generator: {:.2} µs CPU per response, {:.0} % of a core",
-            self.generator_cpu_us(),
-            stats.generator_cpu_ns as f64 / 1e7 / self.seconds(),
-        )
-    }
+/// A rate as requests per day: at this rate all day, and within six busy hours.
+pub fn per_day(rate: f64) -> (f64, f64) {
+    (rate * 86_400.0, rate * 6.0 * 3600.0)
 }
+
+#[cfg(test)]
+mod tests;

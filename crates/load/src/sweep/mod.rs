@@ -1,4 +1,201 @@
-//! Sweeps.
+//! Several runs that say more together: over numbers of users, and in search of the highest rate.
+
+mod search;
 pub mod slo;
 pub mod steady;
 pub mod usl;
+
+pub use search::{Search, Trial, search};
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::chart::short;
+use crate::engine::Outcome;
+use crate::stats::Stats;
+use steady::Steady;
+use usl::Usl;
+
+/// One point of a sweep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Users.
+    pub users: usize,
+    /// Responses per second that were not refusals.
+    pub rate: f64,
+    /// The relative half-width of the rate's 95 % interval.
+    pub uncertainty: f64,
+    /// Mean latency, in seconds.
+    pub latency: f64,
+    /// The share of requests that failed.
+    pub errors: f64,
+}
+
+/// What a sweep over users has found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// In the order of users.
+    pub points: Vec<Point>,
+    /// The law that they follow, if there are enough of them.
+    pub fit: Option<Usl>,
+}
+
+impl Sweep {
+    /// Fits the points.
+    pub fn of(mut points: Vec<Point>) -> Self {
+        points.sort_by_key(|point| point.users);
+        let pairs: Vec<(f64, f64)> = points.iter().map(|point| (point.users as f64, point.rate)).collect();
+        Self { points, fit: Usl::fit(&pairs) }
+    }
+
+    /// The highest number of users that was tried.
+    fn users_max(&self) -> f64 {
+        self.points.iter().map(|point| point.users).max().unwrap_or(0) as f64
+    }
+
+    /// In words.
+    pub fn lines(&self) -> Vec<String> {
+        let best = self.points.iter().max_by(|left, right| left.rate.total_cmp(&right.rate));
+        let mut lines = Vec::new();
+        if let Some(best) = best {
+            lines.push(format!(
+                "highest rate measured: {} good responses/s with {} users",
+                short(best.rate),
+                best.users
+            ));
+        }
+        let Some(fit) = self.fit else {
+            lines.push(
+                "no scalability law: that needs three different numbers of users with responses".to_owned(),
+            );
+            return lines;
+        };
+        lines.push(format!(
+            "scalability law: {} /s for one user, contention {:.3} %, coherence {:.5} %, R² {:.3}",
+            short(fit.lambda),
+            fit.sigma * 100.0,
+            fit.kappa * 100.0,
+            fit.r2
+        ));
+        lines.push(match (fit.knee(), fit.peak()) {
+            (Some(knee), Some(peak)) if knee <= self.users_max() => {
+                format!("knee: {knee:.0} users, {} /s; beyond it more users get less", short(peak))
+            }
+            (Some(knee), Some(peak)) => format!(
+                "knee: {knee:.0} users, {} /s, beyond what was measured: an extrapolation",
+                short(peak)
+            ),
+            (_, Some(peak)) => format!("no knee: the rate levels off towards {} /s", short(peak)),
+            _ => "no knee: the rate grew with the users all the way".to_owned(),
+        });
+        lines
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let points: Vec<Value> = self
+            .points
+            .iter()
+            .map(|point| {
+                json!({ "users": point.users, "good_responses_per_second": point.rate, "uncertainty": point.uncertainty,
+                        "latency_seconds": point.latency, "error_share": point.errors })
+            })
+            .collect();
+        let fit = self.fit.map(|fit| {
+            json!({ "lambda": fit.lambda, "sigma": fit.sigma, "kappa": fit.kappa, "r2": fit.r2,
+                    "knee_users": fit.knee(), "peak_per_second": fit.peak() })
+        });
+        json!({ "points": points, "usl": fit })
+    }
+}
+
+/// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it.
+pub fn trim(outcome: &mut Outcome) -> Steady {
+    // The last slice may be shorter than the others.
+    let rates: Vec<f64> = outcome.series.iter().map(crate::stats::Slice::rate).collect();
+    let steady = steady::cut(&rates[..rates.len().saturating_sub(1)]);
+    if steady.from == 0 {
+        return steady;
+    }
+    let whole = &outcome.stats;
+    let mut stats = Stats {
+        by_status: whole.by_status.clone(),
+        unsent: whole.unsent,
+        closes: whole.closes,
+        resumed: whole.resumed,
+        connect: whole.connect.clone(),
+        handshake: whole.handshake.clone(),
+        first_byte: whole.first_byte.clone(),
+        lateness: whole.lateness.clone(),
+        ..Stats::default()
+    };
+    let mut elapsed = Duration::ZERO;
+    for slice in &outcome.series[steady.from..] {
+        stats.latency.merge_sparse(&slice.latency);
+        stats.service.merge_sparse(&slice.service);
+        stats.errors.merge(&slice.errors);
+        for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
+            *count += more;
+        }
+        stats.bytes += slice.bytes;
+        stats.connects += slice.connects;
+        stats.generator_cpu_ns += slice.generator_cpu_ns;
+        elapsed += slice.width;
+    }
+    let from = outcome.series[steady.from].at.as_nanos() as u64;
+    outcome.records.retain(|record| record.done_ns >= from);
+    (outcome.stats, outcome.elapsed) = (stats, elapsed);
+    steady
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Slice;
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_is_trimmed_is_what_the_slices_say() {
+        let slice = |index: u64| {
+            let mut stats = Stats::default();
+            let count = if index < 20 { index * 5 } else { 100 };
+            (0..count).for_each(|_| stats.response(200, 1_000_000 * (1 + index)));
+            Slice::of(&stats, Duration::from_millis(100 * index), Duration::from_millis(100))
+        };
+        let series: Vec<Slice> = (0..100).map(slice).collect();
+        let mut outcome = Outcome {
+            stats: Stats::default(),
+            elapsed: Duration::from_secs(10),
+            started_at: SystemTime::now(),
+            series,
+            records: Vec::new(),
+            records_dropped: 0,
+            heads: Vec::new(),
+        };
+        let steady = trim(&mut outcome);
+        assert!((20..=25).contains(&steady.from) && steady.is_steady, "{steady:?}");
+        let slices = 100 - steady.from as u64;
+        assert_eq!((outcome.stats.responses(), outcome.stats.by_class[2]), (slices * 100, slices * 100));
+        assert_eq!(outcome.elapsed, Duration::from_millis(100 * slices));
+        let least = (1 + steady.from as u64) * 1_000_000;
+        assert_eq!(outcome.stats.latency.min(), least);
+    }
+
+    #[test]
+    fn a_sweep_names_its_knee() {
+        let truth = Usl { lambda: 40.0, sigma: 0.03, kappa: 1.5e-4, r2: 1.0 };
+        let point = |users: usize| Point {
+            users,
+            rate: truth.throughput(users as f64),
+            uncertainty: 0.01,
+            latency: 0.1,
+            errors: 0.0,
+        };
+        let text = Sweep::of([10, 20, 50, 100, 150, 200].map(point).to_vec()).lines().join("\n");
+        assert!(text.contains("knee: 80 users"), "{text}");
+        let text = Sweep::of([10, 20, 30].map(point).to_vec()).lines().join("\n");
+        assert!(text.contains("extrapolation"), "{text}");
+        assert!(Sweep::of(vec![point(5)]).lines().join("").contains("three"));
+    }
+}

@@ -104,9 +104,8 @@ fn least_squares(rows: &[[f64; 3]], columns: &[usize]) -> Option<[f64; 3]> {
         for row in 0..size {
             if row != pivot {
                 let factor = matrix[row][pivot] / matrix[pivot][pivot];
-                for column in 0..4 {
-                    matrix[row][column] -= factor * matrix[pivot][column];
-                }
+                let above = matrix[pivot];
+                matrix[row].iter_mut().zip(above).for_each(|(value, from)| *value -= factor * from);
             }
         }
     }

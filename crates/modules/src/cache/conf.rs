@@ -230,7 +230,7 @@ pub fn valid<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_cache_methods`: GET and HEAD always are.
 pub fn methods<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let mut methods = GET | HEAD;
+    let mut methods = if cx.first { GET | HEAD } else { rules::<P>(cx).methods };
     for token in &d.args {
         methods |= value::choice(token, &[("GET", GET), ("HEAD", HEAD), ("POST", POST)])
             .map_err(|_| invalid_value(d, token, "GET, HEAD or POST"))?;
@@ -246,8 +246,14 @@ pub fn use_stale<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         bits |= value::choice(token, stale::NAMES)
             .map_err(|_| invalid_value(d, token, "off, updating or a condition of proxy_next_upstream"))?;
     }
-    let is_off = d.args.iter().any(|token| token.bytes() == b"off");
-    rules::<P>(cx).use_stale = if is_off { 0 } else { bits };
+    let (is_off, is_first) = (d.args.iter().any(|token| token.bytes() == b"off"), cx.first);
+    // Several directives of a block add up.
+    let rules = rules::<P>(cx);
+    rules.use_stale = match (is_off, is_first) {
+        (true, _) => 0,
+        (false, true) => bits,
+        (false, false) => rules.use_stale | bits,
+    };
     Ok(())
 }
 
@@ -344,6 +350,11 @@ pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) {
             );
         }
         return;
+    }
+    // Whoever asks why has to be told (`brisk cache why`), and in RFC 9111's mode the client has a say (§5.2.1, §5.4).
+    cx.is_unusual("Pragma");
+    if rules.mode == Mode::Rfc9111 {
+        cx.is_unusual("Cache-Control");
     }
     if rules.key.is_none() && P != PROXY {
         cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(

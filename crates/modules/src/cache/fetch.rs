@@ -69,7 +69,7 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
         add_conditions(&lookup, r, &question, &mut ask);
     }
     let asked = Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp() };
-    let fetched = lookup.origin.fetch(r, &ask).await;
+    let fetched = lookup.origin.clone().fetch(r, ask).await;
     match fetched {
         Ok(fetched) => answered(lookup, r, question, fetched, &asked),
         Err(failed) => broken(&lookup, r, &question, failed),

@@ -127,7 +127,7 @@ impl Caching {
 fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<Cache>>) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            let fetched = match origin.fetch(r, &Ask::default()).await {
+            let fetched = match origin.clone().fetch(r, Ask::default()).await {
                 Ok(fetched) => fetched,
                 Err(failed) => return failed.flow(),
             };

@@ -3,7 +3,7 @@
 mod map;
 mod recode;
 
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -66,21 +66,7 @@ static ROWS: &[Row] = &[
         "off",
         "Whether responses that come with a charset of their own are recoded too."
     ),
-    row!(
-        "charset_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told(TYPES),
-        Replace,
-        true,
-        "Media types to which the module applies, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "charset_types", TYPES, "to which the module applies"),
     row!(
         "charset_map",
         Context::HTTP,

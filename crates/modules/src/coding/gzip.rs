@@ -4,7 +4,7 @@ use super::encoder::Params;
 use super::filter::{self, Offer};
 use super::rules::{self, Rules};
 use super::stream::Sizes;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
 use brisk_http::negotiate::Coding;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -79,21 +79,7 @@ static ROWS: &[Row] = &[
         "it always is"
     ),
     rules::PROXIED,
-    row!(
-        "gzip_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told("text/html"),
-        Replace,
-        true,
-        "Media types that are compressed, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "gzip_types", "text/html", "that are compressed"),
     rules::VARY,
     row!(
         "gzip_window",

@@ -3,7 +3,7 @@
 use super::encoder::Params;
 use super::filter::Offer;
 use super::gzip;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_http::negotiate::Coding;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -52,21 +52,7 @@ static ROWS: &[Row] = &[
         "20",
         "Responses whose Content-Length is less are not compressed."
     ),
-    row!(
-        "zstd_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told("text/html"),
-        Replace,
-        true,
-        "Media types that are compressed, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "zstd_types", "text/html", "that are compressed"),
 ];
 
 #[derive(Clone)]

@@ -9,7 +9,7 @@ mod store;
 
 use crate::coding::gzip;
 use crate::coding::rules::Rules;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use crate::static_files::{etag, respond_with};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_http::Method;
@@ -78,21 +78,7 @@ static ROWS: &[Row] = &[
         "The folder for compressed files and the most bytes that they may take: max_size=SIZE. If there is no room, those not made lately go first. If it is not there it is created for the user that workers run as.",
         Set::Simple(set_path)
     ),
-    row!(
-        "compress_static_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told(TYPES),
-        Replace,
-        true,
-        "Media types that are compressed, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "compress_static_types", TYPES, "that are compressed"),
 ];
 
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 
 use super::records::{FastCgi, Question};
 use super::{Conf, Location, Own};
+use crate::address::Schemes;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_gateway::fastcgi::RequestWriter;
 use brisk_http::Method;
@@ -143,7 +144,7 @@ pub struct Fast {
 impl Own for Fast {
     const PREFIX: &'static str = "fastcgi";
     const TEMP: &'static str = "fastcgi_temp";
-    const SCHEME: &'static str = "fastcgi://";
+    const SCHEMES: Schemes = Schemes { plain: "fastcgi://", tls: None };
 
     fn new() -> Fast {
         Fast { index: Arc::default(), split: None, catch: Arc::default(), keep_conn: false }
@@ -177,7 +178,7 @@ impl Protocol for Location<Fast> {
     }
 
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<()>, Flow> {
-        self.pass.target(r, Fast::SCHEME)
+        self.target(r)
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {

@@ -2,7 +2,6 @@
 
 pub mod fastcgi;
 mod params;
-mod pass;
 mod plain;
 mod records;
 pub mod scgi;
@@ -10,18 +9,21 @@ pub mod scgi;
 mod tests;
 pub mod uwsgi;
 
+use crate::address::{Address, Schemes};
 use crate::cache;
+use crate::ssl::peer::PeerTls;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
+use brisk_server::flow::Flow;
 use brisk_server::module::ModuleConf;
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
 use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
-use brisk_upstream::protocol::Protocol;
+use brisk_upstream::protocol::{Protocol, Target};
 use params::{List, Param};
-use pass::Pass;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Fields of answers that are for the server, not for clients.
@@ -40,10 +42,24 @@ pub trait Own: Clone + Send + Sync + Sized + 'static {
     const PREFIX: &'static str;
     /// Where temporary files go by default.
     const TEMP: &'static str;
-    /// How messages name it; uwsgi's may stand before an address.
-    const SCHEME: &'static str;
+    /// How messages name it, and what may stand before an address.
+    const SCHEMES: Schemes;
 
     fn new() -> Self;
+
+    /// How back ends are spoken to over TLS, in the present block; for those who can.
+    fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
+        let _ = cx;
+        Ok(None)
+    }
+}
+
+/// One `*_pass`.
+#[derive(Clone)]
+struct Pass {
+    address: Address,
+    /// `HTTP_HOST`, if no `*_param` sets it.
+    host: Arc<Param>,
 }
 
 /// One module's configuration in one block.
@@ -53,6 +69,8 @@ pub struct Conf<O> {
     params: Arc<Vec<Arc<Param>>>,
     /// `*_pass`, which only inner blocks of the same location take over.
     pass: Option<Pass>,
+    /// Made when the block is complete.
+    tls: Option<Arc<PeerTls>>,
     own: O,
 }
 
@@ -63,6 +81,7 @@ impl<O: Own> Conf<O> {
             settings: Settings::new(HIDDEN, O::TEMP),
             params: Arc::default(),
             pass: None,
+            tls: None,
             own: O::new(),
         })
     }
@@ -91,7 +110,7 @@ impl<O: Own> HasSettings for Conf<O> {
 
 /// `*_pass`.
 fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let pass = Pass::parse(cx, d, O::SCHEME)?;
+    let pass = Pass { host: params::host(cx, d)?, address: Address::parse(cx, d, &O::SCHEMES)? };
     cx.conf::<Conf<O>>().pass = Some(pass);
     Ok(())
 }
@@ -116,6 +135,11 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf<O>>();
     conf.settings.check(O::PREFIX)?;
     let passes = conf.pass.is_some();
+    if conf.pass.as_ref().is_some_and(|pass| pass.address.may_be_tls(&O::SCHEMES)) {
+        let tls = O::tls(cx)?;
+        cx.conf::<Conf<O>>().tls = tls;
+    }
+    let conf = cx.conf_of::<Conf<O>>();
     if passes {
         let prefix = cx.global.env.prefix.clone();
         let folder = conf.settings.temp_path(&prefix);
@@ -130,8 +154,17 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 struct Location<O> {
     settings: Settings,
     params: List,
-    pass: Pass,
+    address: Address,
+    tls: Option<Arc<PeerTls>>,
     own: O,
+}
+
+impl<O: Own> Location<O> {
+    fn target(&self, r: &Request) -> Result<Target<()>, Flow> {
+        let found = self.address.find(r, &O::SCHEMES)?;
+        let tls = self.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
+        Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri: Rc::default(), way: () })
+    }
 }
 
 fn install<O: Own>(cx: &Cx<'_, '_>, plan: &mut Plan)
@@ -141,8 +174,13 @@ where
     let conf = cx.conf_of::<Conf<O>>();
     let Some(pass) = &conf.pass else { return };
     let params = List::new(&conf.params, &pass.host, conf.settings.pass_request_headers);
-    let location =
-        Location { settings: conf.settings.clone(), params, pass: pass.clone(), own: conf.own.clone() };
+    let location = Location {
+        settings: conf.settings.clone(),
+        params,
+        address: pass.address.clone(),
+        tls: conf.tls.clone(),
+        own: conf.own.clone(),
+    };
     let engine = Arc::new(Engine::new(location));
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
@@ -151,7 +189,7 @@ where
         // What is stored and fresh follows from the target alone; what is asked for does not.
         None => {
             plan.note(Purity::Impure);
-            Arc::new(move |_: &mut Request| engine.handle())
+            Arc::new(move |r: &mut Request| engine.handle(r))
         }
     });
 }

@@ -2,6 +2,7 @@
 
 use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
+use crate::address::Schemes;
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_gateway::scgi::RequestWriter;
 use brisk_http::{HeaderId, Method};
@@ -58,7 +59,7 @@ pub struct Scgi;
 impl Own for Scgi {
     const PREFIX: &'static str = "scgi";
     const TEMP: &'static str = "scgi_temp";
-    const SCHEME: &'static str = "scgi://";
+    const SCHEMES: Schemes = Schemes { plain: "scgi://", tls: None };
 
     fn new() -> Scgi {
         Scgi
@@ -73,7 +74,7 @@ impl Protocol for Location<Scgi> {
     }
 
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<()>, Flow> {
-        self.pass.target(r, Scgi::SCHEME)
+        self.target(r)
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {

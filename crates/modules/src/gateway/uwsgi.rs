@@ -2,9 +2,12 @@
 
 use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
+use crate::address::Schemes;
+use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
 use brisk_gateway::uwsgi::RequestWriter;
 use brisk_http::{HeaderId, Method};
+use brisk_server::conf::Cx;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, Row, Set};
 use brisk_server::request::Request;
@@ -72,7 +75,7 @@ static ROWS: &[Row] = settings_rows!(
             D::Nothing,
             No,
             false,
-            "The application's address (host:port, unix:/path, with uwsgi:// before it if you like) or an upstream; may contain variables.",
+            "The application's address (host:port, unix:/path, with uwsgi:// before it if you like, or suwsgi:// for TLS) or an upstream; may contain variables.",
             Set::Simple(super::pass::<Uwsgi>)
         ),
         row!(
@@ -102,10 +105,14 @@ pub struct Uwsgi {
 impl Own for Uwsgi {
     const PREFIX: &'static str = "uwsgi";
     const TEMP: &'static str = "uwsgi_temp";
-    const SCHEME: &'static str = "uwsgi://";
+    const SCHEMES: Schemes = Schemes { plain: "uwsgi://", tls: Some("suwsgi://") };
 
     fn new() -> Uwsgi {
         Uwsgi { modifier1: 0, modifier2: 0, string: Arc::default() }
+    }
+
+    fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
+        peer::build::<{ peer::UWSGI }>(cx, false).map(Some)
     }
 }
 
@@ -123,7 +130,7 @@ impl Protocol for Location<Uwsgi> {
     }
 
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<()>, Flow> {
-        self.pass.target(r, Uwsgi::SCHEME)
+        self.target(r)
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {

@@ -1,11 +1,13 @@
 //! The header of requests to back ends: what is set, and what of the client's passes.
 
 use brisk_http::HeaderId;
+use brisk_http::Version;
 use brisk_http::field::write_field;
 use brisk_http::framing::connection_tokens;
 use brisk_http::range::write_number;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
+use brisk_upstream::http2::RequestHead;
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::BodyShape;
 use std::collections::HashSet;
@@ -40,21 +42,23 @@ struct Line {
 }
 
 /// Whom a request is for.
-pub(super) struct To<'a> {
+pub(crate) struct To<'a> {
     /// The host of `proxy_pass`.
     pub host: &'a [u8],
-    pub is_http10: bool,
+    pub version: Version,
     /// `proxy_pass_request_headers`.
     pub passes_client: bool,
 }
 
 /// `proxy_set_header` with its defaults.
-pub(super) struct Headers {
+pub(crate) struct Headers {
     /// `None`: the host of `proxy_pass`.
     host: Option<Template>,
     lines: Vec<Line>,
     sets_length: bool,
     sets_coding: bool,
+    /// Known names that `proxy_set_header` has a word about.
+    set: u64,
     /// Known names of the client's header that do not pass.
     replaced: u64,
     /// Other names.
@@ -68,13 +72,14 @@ impl Headers {
             lines: Vec::new(),
             sets_length: false,
             sets_coding: false,
+            set: 0,
             replaced: 0,
             replaced_names: HashSet::new(),
         };
         for (name, value) in set {
             match HeaderId::from_name(name) {
                 HeaderId::Other => drop(this.replaced_names.insert(name.to_ascii_lowercase().into())),
-                id => this.replaced |= id.bit(),
+                id => this.set |= id.bit(),
             }
             if name.eq_ignore_ascii_case(b"Host") {
                 this.host = Some(value.clone());
@@ -86,6 +91,7 @@ impl Headers {
                 this.lines.push(Line { name: name.clone(), value: value.clone() });
             }
         }
+        this.replaced = this.set;
         let conditions = if cached { CONDITIONS } else { &[] };
         REPLACED.iter().chain(conditions).for_each(|id| this.replaced |= id.bit());
         this
@@ -93,41 +99,77 @@ impl Headers {
 
     /// Appends all fields and the blank line.
     pub fn write(&self, r: &Request, to: &To<'_>, ask: &Ask, body: BodyShape, out: &mut Vec<u8>) {
-        let own = self.host.as_ref().map(|host| host.eval(r));
-        match own {
+        match self.own_host(r) {
             Some(own) if !own.is_empty() => write_field(b"Host", &own, out),
             // HTTP/1.1 needs one; 1.0 can do without.
-            Some(_) if to.is_http10 => {}
+            Some(_) if to.version == Version::Http10 => {}
             _ => write_field(b"Host", to.host, out),
         }
+        self.each(r, to, ask, body, |name, value| write_field(name, value, out));
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The head of a request over HTTP/2: `Host` is its `:authority`.
+    pub fn block(
+        &self,
+        r: &Request,
+        to: &To<'_>,
+        (method, is_tls, path): (&[u8], bool, &[u8]),
+        ask: &Ask,
+        body: BodyShape,
+    ) -> RequestHead {
+        let own = self.own_host(r).filter(|own| !own.is_empty());
+        let mut head = RequestHead::new(method, is_tls, path, own.as_deref().unwrap_or(to.host));
+        self.each(r, to, ask, body, |name, value| head.field(name, value));
+        head
+    }
+
+    /// `Host`, as `proxy_set_header` has it.
+    pub fn own_host(&self, r: &Request) -> Option<Vec<u8>> {
+        self.host.as_ref().map(|host| host.eval(r))
+    }
+
+    /// Gives all fields but `Host`.
+    pub fn each(
+        &self,
+        r: &Request,
+        to: &To<'_>,
+        ask: &Ask,
+        body: BodyShape,
+        mut field: impl FnMut(&[u8], &[u8]),
+    ) {
         let mut value = Vec::new();
         for line in &self.lines {
             value.clear();
             line.value.append(r, &mut value);
             if !value.is_empty() {
-                write_field(&line.name, &value, out);
+                field(&line.name, &value);
             }
         }
         match body {
             BodyShape::Length(length) if !self.sets_length => {
-                out.extend_from_slice(b"Content-Length: ");
-                write_number(length, out);
-                out.extend_from_slice(b"\r\n");
+                value.clear();
+                write_number(length, &mut value);
+                field(b"Content-Length", &value);
             }
-            BodyShape::Unknown if !self.sets_coding => {
-                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            BodyShape::Unknown if !self.sets_coding && to.version < Version::Http2 => {
+                field(b"Transfer-Encoding", b"chunked");
             }
             _ => {}
         }
         for (name, value) in &ask.fields {
             if !self.sets(name) {
-                write_field(name.as_bytes(), value, out);
+                field(name.as_bytes(), value);
             }
         }
         if to.passes_client {
-            self.write_clients(r, out);
+            self.each_of_client(r, field);
         }
-        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Whether `proxy_set_header` has a word about it, be it that it is not to be sent.
+    pub fn replaces(&self, id: HeaderId) -> bool {
+        self.set & id.bit() != 0
     }
 
     /// Whether `proxy_set_header` names it.
@@ -135,7 +177,7 @@ impl Headers {
         self.lines.iter().any(|line| line.name.eq_ignore_ascii_case(name.as_bytes()))
     }
 
-    fn write_clients(&self, r: &Request, out: &mut Vec<u8>) {
+    fn each_of_client(&self, r: &Request, mut field: impl FnMut(&[u8], &[u8])) {
         // RFC 9110 §7.6.1: what `Connection` names is for us alone.
         let named: Vec<&[u8]> = if r.head.has(HeaderId::Connection) {
             let fields = r.head.all(HeaderId::Connection);
@@ -143,15 +185,15 @@ impl Headers {
         } else {
             Vec::new()
         };
-        for field in &r.head.headers {
-            let name = field.name.of(&r.buf);
-            let replaced = match field.id {
+        for line in &r.head.headers {
+            let name = line.name.of(&r.buf);
+            let replaced = match line.id {
                 HeaderId::Other if self.replaced_names.is_empty() => false,
                 HeaderId::Other => self.replaced_names.contains(&*name.to_ascii_lowercase()),
                 id => self.replaced & id.bit() != 0,
             };
             if !replaced && !named.iter().any(|token| token.eq_ignore_ascii_case(name)) {
-                write_field(name, field.value.of(&r.buf), out);
+                field(name, line.value.of(&r.buf));
             }
         }
     }

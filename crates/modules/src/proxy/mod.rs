@@ -1,7 +1,7 @@
 //! `ngx_http_proxy_module`: requests are passed on to HTTP servers.
 
 mod cookie;
-mod headers;
+pub(crate) mod headers;
 mod pass;
 mod redirect;
 mod request;
@@ -13,6 +13,7 @@ mod vars;
 use crate::cache;
 use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Context, Diag};
+use brisk_http::Version;
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::module::{Module, ModuleConf};
@@ -51,18 +52,12 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// `proxy_http_version`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HttpVersion {
-    V10,
-    V11,
-}
-
 #[derive(Clone)]
 struct Conf {
     settings: Settings,
     pass: Option<Arc<Pass>>,
-    version: HttpVersion,
+    /// `proxy_http_version`.
+    version: Version,
     /// `proxy_set_header`, as written.
     set_headers: Arc<Vec<(Box<[u8]>, Template)>>,
     set_body: Option<Arc<Template>>,
@@ -80,7 +75,7 @@ impl Default for Conf {
         Conf {
             settings: Settings::new(HIDDEN, "proxy_temp"),
             pass: None,
-            version: HttpVersion::V11,
+            version: Version::Http11,
             set_headers: Arc::default(),
             set_body: None,
             method: None,
@@ -123,7 +118,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     conf.settings.check("proxy")?;
     let passes = conf.pass.is_some();
     if conf.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
-        let tls = peer::build::<{ peer::PROXY }>(cx)?;
+        let tls = peer::build::<{ peer::PROXY }>(cx, conf.version == Version::Http2)?;
         cx.conf::<Conf>().tls = Some(tls);
     }
     if passes {
@@ -147,6 +142,7 @@ fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
         headers: conf.set_headers.iter().filter_map(constant).collect(),
         connect_timeout: conf.settings.connect_timeout,
         read_timeout: conf.settings.read_timeout,
+        is_http2: conf.version == Version::Http2,
     }
 }
 
@@ -180,6 +176,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }));
     plan.content = Some(match cache {
         Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
-        None => Arc::new(move |_: &mut Request| engine.handle()),
+        None => Arc::new(move |r: &mut Request| engine.handle(r)),
     });
 }

@@ -3,19 +3,22 @@
 use super::headers::{Headers, To};
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
-use super::{Conf, HttpVersion, cookie, redirect};
+use super::{Conf, cookie, redirect};
 use crate::ssl::peer::PeerTls;
-use brisk_http::HeaderId;
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape};
+use brisk_http::{HeaderId, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::Settings;
 use brisk_upstream::http1::{Http1, Shape};
+use brisk_upstream::http2::{DIALECT as HTTP2_DIALECT, Http2, Question};
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::{BodyShape, Peers, Protocol, Target};
+use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// HTTP/1.0 and 1.1 to a back end, for one location.
@@ -32,19 +35,22 @@ pub(super) struct Http {
 
 /// What a request needs besides its own.
 pub(super) struct Way {
-    host: Vec<u8>,
-    method: Vec<u8>,
-    uri: Vec<u8>,
+    /// What `Host` is; `None`: as `proxy_pass` says without variables.
+    host: Option<String>,
+    /// `None`: the request's own.
+    method: Option<Vec<u8>>,
+    uri: Rc<[u8]>,
+    is_tls: bool,
 }
 
 impl Http {
     /// What is asked for (nginx: `ngx_http_proxy_create_request`). `part` is the URI in `proxy_pass`.
-    fn uri(&self, r: &Request, part: &[u8], is_variable: bool) -> Vec<u8> {
+    fn uri<'a>(&self, r: &'a Request, part: &'a [u8], is_variable: bool) -> Cow<'a, [u8]> {
         if is_variable && !part.is_empty() {
-            return part.to_vec();
+            return part.into();
         }
         if part.is_empty() && r.unparsed_uri_valid {
-            return r.unparsed_uri().to_vec();
+            return r.unparsed_uri().into();
         }
         let mut out = Vec::with_capacity(r.uri.len() + part.len() + r.args.len() + 8);
         let mut cut = 0;
@@ -57,7 +63,16 @@ impl Http {
             out.push(b'?');
             out.extend_from_slice(&r.args);
         }
-        out
+        out.into()
+    }
+
+    /// The host of `proxy_pass`, for requests that say nothing else.
+    fn host<'a>(&'a self, way: &'a Way) -> &'a [u8] {
+        match (&way.host, &self.pass.passed) {
+            (Some(host), _) => host.as_bytes(),
+            (None, Passed::Fixed(fixed)) => fixed.url.host_header.as_bytes(),
+            (None, Passed::Template(_)) => b"",
+        }
     }
 }
 
@@ -80,17 +95,20 @@ impl Protocol for Http {
                 (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
             }
         }
-        let uri = self.uri(r, &url.uri, is_variable);
+        let uri: Rc<[u8]> = match self.uri(r, &url.uri, is_variable) {
+            Cow::Borrowed(uri) => uri.into(),
+            Cow::Owned(uri) => uri.into(),
+        };
         if uri.is_empty() {
             rlog!(r, Error, "zero length URI to proxy");
             return Err(Flow::Status(500));
         }
         let method = match (&ask.method, &self.conf.method) {
-            (Some(method), _) => method.as_str().as_bytes().to_vec(),
-            (None, Some(template)) => template.eval(r),
-            (None, None) => method_of(r).to_vec(),
+            (Some(method), _) => Some(method.as_str().as_bytes().to_vec()),
+            (None, template) => template.as_ref().map(|template| template.eval(r)),
         };
-        let way = Way { host: url.host_header.clone().into_bytes(), method, uri: uri.clone() };
+        let host = is_variable.then(|| url.host_header.clone());
+        let way = Way { host, method, uri: uri.clone(), is_tls: url.tls };
         let tls = match &self.tls {
             Some(tls) if url.tls => Some(tls.of(r, &url.host_header)),
             _ => None,
@@ -99,25 +117,39 @@ impl Protocol for Http {
     }
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
-        let http10 = self.conf.version == HttpVersion::V10;
-        let mut head = Vec::with_capacity(256 + r.buf.len());
-        head.extend_from_slice(&way.method);
-        head.push(b' ');
-        head.extend_from_slice(&way.uri);
-        head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-        if head.iter().filter(|&&b| b == b'\n').count() > 1 || head.contains(&0) {
+        let method = way.method.as_deref().unwrap_or_else(|| method_of(r));
+        if [method, &way.uri].iter().any(|text| text.iter().any(|b| matches!(b, b'\n' | 0))) {
             rlog!(r, Error, "invalid URI to proxy");
             return Err(Flow::Status(500));
         }
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
-        let to = To { host: &way.host, is_http10: http10, passes_client };
+        let to = To { host: self.host(way), version: self.conf.version, passes_client };
+        let is_head = method.eq_ignore_ascii_case(b"HEAD");
+        if to.version == Version::Http2 {
+            let head = headers.block(r, &to, (method, way.is_tls, &way.uri), ask, body);
+            return Ok(Box::new(Http2::new(Question {
+                head,
+                is_bodiless: matches!(body, BodyShape::None | BodyShape::Length(0)),
+                is_head,
+                head_bytes_max: self.conf.settings.buffer_size as usize,
+            })));
+        }
+        let http10 = to.version == Version::Http10;
+        let mut head = Vec::with_capacity(256 + r.buf.len());
+        head.extend_from_slice(method);
+        head.push(b' ');
+        head.extend_from_slice(&way.uri);
+        head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         headers.write(r, &to, ask, body, &mut head);
-        let kind =
-            if way.method.eq_ignore_ascii_case(b"HEAD") { RequestKind::Head } else { RequestKind::Other };
+        let kind = if is_head { RequestKind::Head } else { RequestKind::Other };
         let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
+    }
+
+    fn dialect(&self) -> u8 {
+        if self.conf.version == Version::Http2 { HTTP2_DIALECT } else { 0 }
     }
 
     /// As nginx: where the request goes, and what is asked for.
@@ -143,7 +175,7 @@ impl Protocol for Http {
     }
 
     fn streams_unknown_length(&self) -> bool {
-        self.conf.version == HttpVersion::V11
+        self.conf.version >= Version::Http11
     }
 
     fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {

@@ -1,7 +1,8 @@
 //! The rows of `proxy_…`; those of caching and TLS stand with their modules.
 
-use super::{Conf, HttpVersion, cookie, pass, redirect};
+use super::{Conf, cookie, pass, redirect};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_http::Version;
 use brisk_server::conf::Cx;
 use brisk_server::module::{Row, Set};
 use brisk_server::{ignored, row};
@@ -31,9 +32,9 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             D::Value("1.1"),
             Replace,
             false,
-            "The version of HTTP that back ends are asked in: 1.0 or 1.1.",
+            "The version of HTTP that back ends are asked in: 1.0, 1.1 or 2 (with prior knowledge; over TLS it is offered by ALPN).",
             Set::Simple(|cx, d| {
-                let versions = [("1.0", HttpVersion::V10), ("1.1", HttpVersion::V11)];
+                let versions = [("1.0", Version::Http10), ("1.1", Version::Http11), ("2", Version::Http2)];
                 cx.conf::<Conf>().version = value::choice(d.arg(0), &versions)?;
                 Ok(())
             })

@@ -8,7 +8,7 @@ pub mod parser;
 mod time;
 
 use crate::coding::rules::weaken_etag;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_http::status;
 use brisk_net::clock;
@@ -71,21 +71,7 @@ static ROWS: &[Row] = &[
         "off",
         "Whether commands that fail leave nothing in the page, instead of \"[an error occurred while processing the directive]\"."
     ),
-    row!(
-        "ssi_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told("text/html"),
-        Replace,
-        true,
-        "Media types in which commands are looked for, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "ssi_types", "text/html", "in which commands are looked for"),
     row!(
         "ssi_value_length",
         Context::HSL,

@@ -5,8 +5,7 @@ use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
 use brisk_server::conf::Cx;
 use brisk_server::tls::{
-    Asking, Cache as CertificateCache, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources,
-    Stapler, Verify, ticket_keys,
+    Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
 };
 use brisk_server::vars::Template;
 use brisk_tls::{Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, names};
@@ -239,10 +238,7 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         let is_stapled = list.iter().any(|source| source.stapler.is_some());
         return Ok(Certs::Fixed(Arc::new(Sources { list, is_stapled })));
     }
-    // nginx counts certificates and keys.
-    let cache = conf
-        .certificate_cache
-        .map(|c| Arc::new(CertificateCache::new(c.max.div_ceil(2), c.inactive, c.valid)));
+    let cache = conf.certificate_cache.clone();
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
 }

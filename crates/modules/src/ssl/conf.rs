@@ -3,7 +3,7 @@
 use brisk_conf::Token;
 use brisk_server::conf::LogTarget;
 use brisk_server::module::ModuleConf;
-use brisk_server::tls::Verify;
+use brisk_server::tls::{Cache as CertificateCache, Verify};
 use brisk_server::zone::Zone;
 use brisk_tls::{Groups, Suites, Versions};
 use std::sync::Arc;
@@ -18,14 +18,6 @@ pub enum Cache {
     /// `builtin`, with its number of sessions.
     Own(usize),
     Shared(Arc<Zone>),
-}
-
-/// `ssl_certificate_cache`.
-#[derive(Clone, Copy)]
-pub struct CertificateCache {
-    pub max: usize,
-    pub inactive: Duration,
-    pub valid: Duration,
 }
 
 /// `ssl_ocsp`.
@@ -43,7 +35,7 @@ pub struct Conf {
     pub certificates: Vec<Token>,
     pub keys: Vec<Token>,
     pub passwords: Arc<Vec<Vec<u8>>>,
-    pub certificate_cache: Option<CertificateCache>,
+    pub certificate_cache: Option<Arc<CertificateCache>>,
     pub versions: Versions,
     pub suites: Suites,
     pub groups: Groups,

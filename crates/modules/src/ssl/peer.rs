@@ -6,8 +6,9 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::request::Request;
+use brisk_server::row;
+use brisk_server::tls::{Cache, Pair};
 use brisk_server::vars::Template;
-use brisk_server::{ignored, row};
 use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Versions};
 use brisk_upstream::tls::Tls;
 use std::sync::Arc;
@@ -15,9 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whose directives, as [`Conf`]'s parameter.
 pub const PROXY: usize = 0;
+pub const UWSGI: usize = 1;
+pub const GRPC: usize = 2;
 
 /// The names before `_ssl`, by number.
-const PREFIXES: [&str; 1] = ["proxy"];
+const PREFIXES: [&str; 3] = ["proxy", "uwsgi", "grpc"];
 
 pub static PROXY_MODULE: Module = Module {
     name: "proxy_ssl",
@@ -25,6 +28,16 @@ pub static PROXY_MODULE: Module = Module {
     conf: || Arc::new(Conf::<PROXY>::default()),
     ..Module::EMPTY
 };
+
+pub static UWSGI_MODULE: Module = Module {
+    name: "uwsgi_ssl",
+    rows: UWSGI_ROWS,
+    conf: || Arc::new(Conf::<UWSGI>::default()),
+    ..Module::EMPTY
+};
+
+pub static GRPC_MODULE: Module =
+    Module { name: "grpc_ssl", rows: GRPC_ROWS, conf: || Arc::new(Conf::<GRPC>::default()), ..Module::EMPTY };
 
 /// What a block says of TLS to its back ends.
 #[derive(Clone)]
@@ -42,6 +55,8 @@ pub struct Conf<const P: usize> {
     certificate: Option<Token>,
     key: Option<Token>,
     passwords: Arc<Vec<Vec<u8>>>,
+    /// Of certificates whose names contain variables.
+    cache: Option<Arc<Cache>>,
     commands: Vec<(Token, Token)>,
 }
 
@@ -61,6 +76,7 @@ impl<const P: usize> Default for Conf<P> {
             certificate: None,
             key: None,
             passwords: Arc::default(),
+            cache: None,
             commands: Vec::new(),
         }
     }
@@ -77,7 +93,18 @@ pub struct PeerTls {
     context: ClientContext,
     name: Option<Arc<Template>>,
     send_name: bool,
+    named: Option<Named>,
     id: u64,
+}
+
+/// A certificate whose name, or its key's, contains variables.
+struct Named {
+    certificate: Template,
+    key: Template,
+    /// Where relative names begin.
+    prefix: String,
+    passwords: Arc<Vec<Vec<u8>>>,
+    cache: Option<Arc<Cache>>,
 }
 
 static IDS: AtomicU64 = AtomicU64::new(1);
@@ -89,10 +116,18 @@ impl PeerTls {
             Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
             None => host.to_string(),
         };
-        self.named(&name)
+        let tls = self.named(&name);
+        let Some(named) = &self.named else { return tls };
+        let certificate = named.certificate.eval(r);
+        if certificate.is_empty() {
+            return tls;
+        }
+        let pair = Pair::named(&certificate, &named.key.eval(r), &named.prefix);
+        tls.presenting(pair, named.passwords.clone(), named.cache.clone())
     }
 
-    /// Where there is no request (health checks): a name that needs one gives way to the back end's.
+    /// Where there is no request (health checks): a name that needs one gives way to the back end's, and a certificate
+    /// that needs one is not shown.
     pub fn alone(&self, host: &str) -> Tls {
         let constant = self.name.as_ref().and_then(|name| name.as_literal()).map(String::from_utf8_lossy);
         self.named(&constant.unwrap_or(host.into()))
@@ -109,7 +144,8 @@ impl PeerTls {
 }
 
 /// What a block's directives come to: for the `finish` of a module that passes requests on over TLS.
-pub fn build<const P: usize>(cx: &mut Cx<'_, '_>) -> Result<Arc<PeerTls>, Diag> {
+/// `http2`: it is what is offered to back ends.
+pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<PeerTls>, Diag> {
     let prefix = PREFIXES[P];
     let mut conf = cx.conf_of::<Conf<P>>().clone();
     commands(&mut conf)?;
@@ -123,6 +159,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>) -> Result<Arc<PeerTls>, Diag> 
     } else {
         None
     };
+    let mut named = None;
     let certificate = match (&conf.certificate, &conf.key) {
         (None, _) => None,
         (Some(certificate), None) => {
@@ -133,8 +170,20 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>) -> Result<Arc<PeerTls>, Diag> 
             return Err(Diag::emerg(certificate.span, text));
         }
         (Some(certificate), Some(key)) => {
-            let source = source(cx, certificate, key, &conf.passwords)?;
-            Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
+            let templates = (cx.template(certificate)?, cx.template(key)?);
+            if templates.0.is_literal() && templates.1.is_literal() {
+                let source = source(cx, certificate, key, &conf.passwords)?;
+                Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
+            } else {
+                named = Some(Named {
+                    certificate: templates.0,
+                    key: templates.1,
+                    prefix: cx.global.loader.resolve(""),
+                    passwords: conf.passwords.clone(),
+                    cache: conf.cache.clone(),
+                });
+                None
+            }
         }
     };
     let options = ClientOptions {
@@ -143,13 +192,13 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>) -> Result<Arc<PeerTls>, Diag> 
         groups: conf.groups,
         verify,
         certificate,
-        alpn: Vec::new(),
+        alpn: if http2 { vec![b"h2".to_vec()] } else { Vec::new() },
         no_resumption: !conf.session_reuse,
         key_log: None,
     };
     let context = ClientContext::new(&options).map_err(Diag::global)?;
     let id = IDS.fetch_add(1, Ordering::Relaxed);
-    Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, id }))
+    Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, named, id }))
 }
 
 /// `…_ssl_conf_command`, as far as there is something to command.
@@ -170,6 +219,12 @@ fn commands<const P: usize>(conf: &mut Conf<P>) -> Result<(), Diag> {
         }
     }
     Ok(())
+}
+
+/// A certificate or a key; an empty name takes back what is inherited.
+fn pem(d: &Directive) -> Option<Token> {
+    let token = d.arg(0);
+    (!token.bytes().is_empty()).then(|| token.clone())
 }
 
 /// A file; an empty name takes back what is inherited.
@@ -213,17 +268,20 @@ macro_rules! one {
 macro_rules! peer_rows {
     ($prefix:literal, $p:ident) => {
         &[
-            one!($prefix, "_ssl_certificate", D::Nothing, "The certificate that is shown to back ends which ask for one.", |cx, d| {
-                cx.conf::<Conf<$p>>().certificate = file(cx, d)?;
+            one!($prefix, "_ssl_certificate", D::Nothing, "The certificate that is shown to back ends which ask for one; may contain variables.", |cx, d| {
+                cx.conf::<Conf<$p>>().certificate = pem(d);
                 Ok(())
             }),
-            one!($prefix, "_ssl_certificate_key", D::Nothing, "The key of that certificate.", |cx, d| {
-                cx.conf::<Conf<$p>>().key = file(cx, d)?;
+            one!($prefix, "_ssl_certificate_key", D::Nothing, "The key of that certificate; may contain variables.", |cx, d| {
+                cx.conf::<Conf<$p>>().key = pem(d);
                 Ok(())
             }),
             Row {
                 name: concat!($prefix, "_ssl_certificate_cache"),
-                ..ignored!("", Context::HSL, Arity::between(1, 3), "A cache of certificates whose names contain variables.", "certificates are read once")
+                ..row!("", Context::HSL, Arity::between(1, 3), D::Value("off"), Replace, false, "Keeps certificates and keys whose names contain variables: max=N, inactive=time (10s), valid=time (60s).", Set::Simple(|cx, d| {
+                    cx.conf::<Conf<$p>>().cache = rows::certificate_cache(d)?.map(Arc::new);
+                    Ok(())
+                }))
             },
             one!($prefix, "_ssl_ciphers", D::Value("DEFAULT"), "Cipher suites that are offered to back ends.", |cx, d| {
                 cx.conf::<Conf<$p>>().suites = rows::suites(cx, d)?;
@@ -275,6 +333,8 @@ macro_rules! peer_rows {
 }
 
 static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY);
+static UWSGI_ROWS: &[Row] = peer_rows!("uwsgi", UWSGI);
+static GRPC_ROWS: &[Row] = peer_rows!("grpc", GRPC);
 
 #[cfg(test)]
 mod tests {
@@ -296,13 +356,22 @@ mod tests {
                 "SSL_CONF_cmd(\"Bad\", \"x\") failed",
             ),
             (
-                "proxy_ssl_certificate_key $a;",
-                "\"proxy_ssl_certificate_key\" with variables is not supported (yet)",
+                "proxy_ssl_certificate_cache valid=1s;",
+                "\"proxy_ssl_certificate_cache\" must have the \"max\" parameter",
             ),
             ("proxy_ssl_crl $a;", "\"proxy_ssl_crl\" with variables is not supported (yet)"),
             (
                 "proxy_ssl_trusted_certificate $a;",
                 "\"proxy_ssl_trusted_certificate\" with variables is not supported (yet)",
+            ),
+            (
+                "server { location / { uwsgi_pass suwsgi://127.0.0.1:1; uwsgi_ssl_verify on; } }",
+                "no uwsgi_ssl_trusted_certificate for uwsgi_ssl_verify",
+            ),
+            ("uwsgi_ssl_crl $a;", "\"uwsgi_ssl_crl\" with variables is not supported (yet)"),
+            (
+                "uwsgi_ssl_password_file /nowhere;",
+                "open() \"/nowhere\" failed (2: No such file or directory)",
             ),
             ("proxy_ssl_protocols SSLv9;", "invalid value \"SSLv9\""),
             (
@@ -320,6 +389,11 @@ mod tests {
     fn a_location_may_speak_tls() {
         let text = "proxy_ssl_session_reuse off; proxy_ssl_verify_depth 2; proxy_ssl_certificate_cache off;
             server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on; } }";
+        assert!(http(text).is_ok());
+        let text = "uwsgi_ssl_ciphers DEFAULT; uwsgi_ssl_protocols TLSv1.3; uwsgi_ssl_session_reuse off;
+            uwsgi_ssl_verify_depth 2; uwsgi_ssl_conf_command Groups X25519; uwsgi_ssl_certificate_cache max=2 valid=1m;
+            uwsgi_ssl_certificate $host.pem; uwsgi_ssl_certificate_key $host.key;
+            server { location / { uwsgi_pass suwsgi://127.0.0.1:1; uwsgi_ssl_name $host; uwsgi_ssl_server_name on; } }";
         assert!(http(text).is_ok());
     }
 }

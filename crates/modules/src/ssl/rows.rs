@@ -1,9 +1,10 @@
 //! The directives.
 
-use super::conf::{Cache, CertificateCache, Conf, Ocsp};
+use super::conf::{Cache, Conf, Ocsp};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::module::{Row, Set};
+use brisk_server::tls::Cache as CertificateCache;
 use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};
@@ -55,7 +56,10 @@ pub static ROWS: &[Row] = &[
         Replace,
         false,
         "Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).",
-        Set::Simple(certificate_cache)
+        Set::Simple(|cx, d| {
+            cx.conf::<Conf>().certificate_cache = certificate_cache(d)?.map(Arc::new);
+            Ok(())
+        })
     ),
     row!(
         "ssl_password_file",
@@ -508,7 +512,8 @@ pub fn groups(cx: &mut Cx<'_, '_>, d: &Directive, list: &str) -> Result<Groups, 
     }
 }
 
-fn certificate_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+/// `*_ssl_certificate_cache`; `None`: off.
+pub(super) fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>, Diag> {
     let (mut max, mut inactive, mut valid, mut off) = (0, 10, 60, false);
     for token in &d.args {
         let bad = || invalid_parameter(token);
@@ -522,11 +527,11 @@ fn certificate_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     if !off && max == 0 {
-        return Err(Diag::emerg(d.span, "\"ssl_certificate_cache\" must have the \"max\" parameter"));
+        return Err(Diag::emerg(d.span, format!("\"{}\" must have the \"max\" parameter", d.name())));
     }
     let (inactive, valid) = (Duration::from_secs(inactive), Duration::from_secs(valid));
-    cx.conf::<Conf>().certificate_cache = (!off).then_some(CertificateCache { max, inactive, valid });
-    Ok(())
+    // A certificate and its key count as two.
+    Ok((!off).then(|| CertificateCache::new(max.div_ceil(2), inactive, valid)))
 }
 
 fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -3,7 +3,7 @@
 pub mod replacer;
 
 use crate::coding::rules::weaken_etag;
-use crate::media_types::MediaTypes;
+use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
 use brisk_http::status;
 use brisk_server::conf::Cx;
@@ -61,21 +61,7 @@ static ROWS: &[Row] = &[
         "on",
         "Whether each string is replaced once, or wherever it occurs."
     ),
-    row!(
-        "sub_filter_types",
-        Context::HSL,
-        Arity::SOME,
-        D::Told("text/html"),
-        Replace,
-        true,
-        "Media types in which strings are replaced, besides text/html; * is any.",
-        Set::Simple(|cx, d| {
-            let mut types = MediaTypes::clone(&cx.conf::<Conf>().types);
-            types.extend(cx, d);
-            cx.conf::<Conf>().types = Arc::new(types);
-            Ok(())
-        })
-    ),
+    types_row!(Conf, "sub_filter_types", "text/html", "in which strings are replaced"),
 ];
 
 #[derive(Clone)]

@@ -6,6 +6,7 @@ use super::{Environment, Modules};
 use crate::location::Scope;
 use crate::module::{ModuleConf, Set};
 use crate::plan::Plan;
+use crate::prepared::Unusual;
 use crate::vars::Table;
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
 use std::any::{Any, TypeId};
@@ -107,7 +108,7 @@ pub fn build(
         reads_bodies: false,
         records_requests: false,
         measures_lag: false,
-        unusual_fields: Vec::new(),
+        unusual: Unusual::default(),
         zones: Vec::new(),
         services: Vec::new(),
         data: Vec::new(),
@@ -310,6 +311,6 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         modules: global.modules,
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,
-        unusual_fields: global.unusual_fields,
+        unusual: global.unusual,
     })
 }

@@ -5,6 +5,7 @@ use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
 use crate::conf::snapshot::Location;
 use crate::core::listen::ListenSpec;
 use crate::module::ModuleConf;
+use crate::prepared::Unusual;
 use crate::regex::Regex;
 use crate::vars::{Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
@@ -35,7 +36,7 @@ pub struct Global<'a> {
     /// See [`Cx::measures_lag`].
     pub(super) measures_lag: bool,
     /// See [`Cx::is_unusual`].
-    pub(super) unusual_fields: Vec<&'static str>,
+    pub(super) unusual: Unusual,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
@@ -134,9 +135,7 @@ impl<'a> Cx<'_, 'a> {
 
     /// Says that answers to requests with this field are others than those without: it gets no prepared one.
     pub fn is_unusual(&mut self, field: &'static str) {
-        if !self.global.unusual_fields.contains(&field) {
-            self.global.unusual_fields.push(field);
-        }
+        self.global.unusual.add(field);
     }
 
     /// A relative path starts at the prefix.

@@ -6,6 +6,7 @@ use crate::core::MainConf;
 use crate::location::LocationTree;
 use crate::log::Syslog;
 use crate::plan::Plan;
+use crate::prepared::Unusual;
 use crate::server_name::NameTable;
 use crate::service::Service;
 use crate::tls::Rules;
@@ -149,8 +150,8 @@ pub struct Snapshot {
     pub records_requests: bool,
     /// Somebody asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
-    /// Request fields that prepared answers take no account of, besides those that all know.
-    pub unusual_fields: Vec<&'static str>,
+    /// Request fields that prepared answers take no account of.
+    pub unusual: Unusual,
 }
 
 impl Snapshot {
@@ -179,7 +180,7 @@ impl Snapshot {
             modules: self.modules,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
-            unusual_fields: Vec::new(),
+            unusual: Unusual::default(),
         }
     }
 

@@ -37,6 +37,22 @@ pub static HTTP2: Module = Module { name: "v2", rows: ROWS, ..Module::EMPTY };
 const HS: Context = Context::HS;
 const HSL: Context = Context::HSL;
 
+/// A directive of former times that is taken with a warning.
+macro_rules! obsolete {
+    ($name:literal, $contexts:expr, $doc:expr, $set:expr) => {
+        row!($name, $contexts, Arity::ONE, D::Nothing, Definition, true, $doc, Set::Simple($set))
+    };
+}
+
+/// One whose part another directive has taken.
+macro_rules! replaced {
+    ($name:literal, $by:literal) => {
+        obsolete!($name, HS, concat!("Obsolete: see ", $by, "."), |cx, d| replaced(cx, d, $by))
+    };
+}
+
+const PUSH: &str = "Obsolete: nobody pushes any more; see early_hints.";
+
 static ROWS: &[Row] = &[
     row!(
         "http2",
@@ -100,86 +116,14 @@ static ROWS: &[Row] = &[
         "Size of a hash table of streams.",
         "hash tables size themselves"
     ),
-    row!(
-        "http2_max_field_size",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: see large_client_header_buffers.",
-        Set::Simple(|cx, d| replaced(cx, d, "large_client_header_buffers"))
-    ),
-    row!(
-        "http2_max_header_size",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: see large_client_header_buffers.",
-        Set::Simple(|cx, d| replaced(cx, d, "large_client_header_buffers"))
-    ),
-    row!(
-        "http2_max_requests",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: see keepalive_requests.",
-        Set::Simple(|cx, d| replaced(cx, d, "keepalive_requests"))
-    ),
-    row!(
-        "http2_recv_timeout",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: see client_header_timeout.",
-        Set::Simple(|cx, d| replaced(cx, d, "client_header_timeout"))
-    ),
-    row!(
-        "http2_idle_timeout",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: see keepalive_timeout.",
-        Set::Simple(|cx, d| replaced(cx, d, "keepalive_timeout"))
-    ),
-    row!(
-        "http2_max_concurrent_pushes",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: nobody pushes any more; see early_hints.",
-        Set::Simple(obsolete)
-    ),
-    row!(
-        "http2_push",
-        HSL,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: nobody pushes any more; see early_hints.",
-        Set::Simple(obsolete)
-    ),
-    row!(
-        "http2_push_preload",
-        HSL,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Obsolete: nobody pushes any more; see early_hints.",
-        Set::Simple(obsolete)
-    ),
+    replaced!("http2_max_field_size", "large_client_header_buffers"),
+    replaced!("http2_max_header_size", "large_client_header_buffers"),
+    replaced!("http2_max_requests", "keepalive_requests"),
+    replaced!("http2_recv_timeout", "client_header_timeout"),
+    replaced!("http2_idle_timeout", "keepalive_timeout"),
+    obsolete!("http2_max_concurrent_pushes", HS, PUSH, obsolete),
+    obsolete!("http2_push", HSL, PUSH, obsolete),
+    obsolete!("http2_push_preload", HSL, PUSH, obsolete),
 ];
 
 fn core<'a>(cx: &'a mut Cx<'_, '_>) -> &'a mut CoreConf {

@@ -32,7 +32,7 @@ pub static MAIN: Module = Module {
 /// `ngx_http_core_module`.
 pub static HTTP: Module = Module {
     name: "http_core",
-    rows: http_rows::ROWS,
+    rows: &http_rows::ROWS,
     variables: crate::vars::builtin::VARIABLES,
     conf: || std::sync::Arc::new(CoreConf::default()),
     finish: Some(location_rows::finish),

@@ -47,7 +47,7 @@ macro_rules! simple {
 /// A row with all its parts: `row!("name", CONTEXTS, ARITY, default, Inherit, many, "doc", set)`.
 #[macro_export]
 macro_rules! row {
-    ($name:literal, $ctx:expr, $arity:expr, $default:expr, $inherit:ident, $many:literal, $doc:literal, $set:expr) => {
+    ($name:literal, $ctx:expr, $arity:expr, $default:expr, $inherit:ident, $many:literal, $doc:expr, $set:expr) => {
         $crate::module::Row {
             name: $name,
             contexts: $ctx,

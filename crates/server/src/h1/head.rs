@@ -153,7 +153,7 @@ fn delimiting(r: &Request) -> Delimiting {
         return Delimiting::Length;
     }
     let can_chunk = r.head.version >= Version::Http11 && r.core().chunked_transfer_encoding;
-    if can_chunk && !resp.trailers.is_empty() {
+    if can_chunk && resp.trailers.iter().any(|trailers| trailers.needs_chunks()) {
         return Delimiting::Chunked;
     }
     match resp.body {

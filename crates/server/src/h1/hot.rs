@@ -4,41 +4,25 @@
 //! kernel's file events covers all requests of a wake-up, because each of them was read before it.
 
 use super::head::{self, Delimiting, Written};
-use super::{intake, serve};
+use super::{intake, parked, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{LingeringClose, LogLevel};
 use crate::h2;
-use crate::limits::{ARENA_BYTES, PIPELINE_MAX, PREPARED_ANSWER_BYTES_MAX, READ_CHUNK_BYTES};
-use crate::metrics::{self, Ended};
+use crate::limits::{ARENA_BYTES, PIPELINE_MAX, READ_CHUNK_BYTES};
+use crate::metrics;
 use crate::phases::{self, Run};
-use crate::plan::Purity;
-use crate::prepared::Answer;
+use crate::prepared::{self, Answer};
 use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
-use crate::thread::{Live, Thread};
+use crate::thread::{Awake, Live, Thread};
 use crate::tls;
-use brisk_http::{HeaderId, Method, Parsed, Version, parse_request};
+use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-
-/// Headers that a prepared answer may depend on: a request with any of them takes the long way.
-pub const UNUSUAL: u64 = HeaderId::Range.bit()
-    | HeaderId::IfRange.bit()
-    | HeaderId::IfModifiedSince.bit()
-    | HeaderId::IfUnmodifiedSince.bit()
-    | HeaderId::IfMatch.bit()
-    | HeaderId::IfNoneMatch.bit()
-    | HeaderId::ContentLength.bit()
-    | HeaderId::TransferEncoding.bit()
-    | HeaderId::Expect.bit()
-    | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit()
-    | HeaderId::CacheControl.bit()
-    | HeaderId::Pragma.bit();
 
 /// Largest body that is copied behind its head; larger ones are sent by a task.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -59,7 +43,14 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     let mut reads: Vec<Read> = Vec::new();
     let mut used = 0;
     for key in keys {
-        let Some((index, conn)) = thread.connection(key) else { continue };
+        let (index, conn) = match thread.awake(key) {
+            Awake::Idle(index, conn) => (index, conn),
+            Awake::Parked(index, conn, parked) => {
+                parked::wake(thread, index, conn, parked);
+                continue;
+            }
+            Awake::Nobody => continue,
+        };
         if conn.session.get().is_some_and(|session| h2::is_deaf(session)) {
             continue;
         }
@@ -86,6 +77,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
         }
     }
     answer(thread, &arena, &mut reads);
+    parked::send_all(thread);
     thread.arena.replace(arena);
 }
 
@@ -116,7 +108,7 @@ pub fn panicked(thread: &Thread, connection: u64) {
 }
 
 /// Where a connection stands after its input was worked through.
-enum Stand {
+pub(super) enum Stand {
     /// All input answered.
     Idle,
     /// Part of a head, or too many requests in a row: go on in a task.
@@ -180,7 +172,9 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
     let mut written = 0;
     if !out.is_empty() {
-        match conn.io.try_write(out) {
+        let is_last = matches!(stand, Stand::Close { .. });
+        let sent = if is_last { conn.io.try_write_last(out) } else { conn.io.try_write(out) };
+        match sent {
             Ok(count) => written = count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
@@ -195,7 +189,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
 }
 
 /// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
-fn settle(
+pub(super) fn settle(
     thread: &Rc<Thread>,
     (index, conn): (u32, Rc<Connection>),
     stand: Stand,
@@ -212,6 +206,10 @@ fn settle(
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);
+        }
+        Stand::Pending(r, Run::Pending(pending)) if unsent.is_empty() => {
+            conn.input.borrow_mut().extend_from_slice(unread);
+            parked::park(thread, index, conn, r, pending);
         }
         stand => {
             conn.input.borrow_mut().extend_from_slice(unread);
@@ -313,7 +311,7 @@ fn request(
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => {
-            if prepared(thread, live, &mut r, listen, out, keepalive_ms) {
+            if send_prepared(thread, live, &mut r, listen, out, keepalive_ms) {
                 thread.put_request(r);
                 return Stand::Idle;
             }
@@ -332,15 +330,28 @@ fn request(
         Err(status) => phases::fail(&mut r, status),
     };
     match run {
-        Run::Respond if can_inline(&r) => {}
-        run => return Stand::Pending(r, run),
+        Run::Respond if can_inline(&r) => respond(thread, r, Some(listen), out, keepalive_ms),
+        run => Stand::Pending(r, run),
     }
+}
+
+/// Appends a response that is complete in memory, and ends its request. With `listen` it may become a prepared answer of
+/// that socket.
+pub(super) fn respond(
+    thread: &Rc<Thread>,
+    mut r: Box<Request>,
+    listen: Option<ListenId>,
+    out: &mut Vec<u8>,
+    keepalive_ms: &mut u64,
+) -> Stand {
     let start = out.len();
     let written = head::write(&mut r, out);
     if !r.is_head() {
         append_body(&mut r, out);
     }
-    keep(&r, listen, &out[start..], start, &written);
+    if let Some(listen) = listen {
+        keep(&r, listen, &out[start..], start, &written);
+    }
     r.completed = true;
     finish(&r);
     *keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
@@ -394,7 +405,7 @@ fn append_body(r: &mut Request, out: &mut Vec<u8>) {
 
 /// Sends a kept answer again; false if there is none.
 #[inline]
-fn prepared(
+fn send_prepared(
     thread: &Thread,
     live: &Rc<Live>,
     r: &mut Request,
@@ -405,17 +416,7 @@ fn prepared(
     if !is_usual(r) {
         return false;
     }
-    let host = match r.head.find(HeaderId::Host) {
-        Some(host) => host.value.of(&r.buf),
-        None => return false,
-    };
-    let Some(answer) = ({
-        thread.files.sync();
-        let now = clock::now().unix_secs;
-        live.prepared.borrow_mut().get(listen, host, r.head.target.of(&r.buf), || r.encoding_class(), now)
-    }) else {
-        return false;
-    };
+    let Some(answer) = live.prepared.borrow_mut().find(r, listen) else { return false };
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
     let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
@@ -429,45 +430,15 @@ fn prepared(
     out.extend_from_slice(&answer.bytes);
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     *keepalive_ms = core.keepalive_timeout.as_millis() as u64;
-    thread.counters().prepared.up();
-    if answer.has_log {
-        r.server = answer.server;
-        r.loc = answer.location;
-        r.target.clone_from(&answer.target);
-        r.uri.extend_from_slice(&answer.uri);
-        r.args.extend_from_slice(&answer.args);
-        r.host.extend_from_slice(&answer.host);
-        r.method = Method::Get;
-        r.persistence = Persistence::KeepAlive;
-        r.resp.status = answer.status;
-        r.findings.get_mut().extend(answer.findings.iter().cloned());
-        r.sent.head_bytes = answer.head_len as u64;
-        r.sent.body_bytes = (answer.bytes.len() - answer.head_len) as u64;
-        r.completed = true;
-        finish(r);
-    } else if let Some(places) = &live.places {
-        let ended = Ended {
-            server: answer.server,
-            location: answer.location,
-            status: answer.status,
-            sent_bytes: answer.bytes.len() as u64,
-            received_bytes: r.head.len as u64,
-            started_us: r.started.mono_us,
-        };
-        places.record(thread, live, ended);
-    }
+    answer.conclude(thread, live, r, answer.head_len as u64);
     true
 }
 
 /// A plain GET that wants to keep its connection.
 #[inline]
 fn is_usual(r: &Request) -> bool {
-    r.head.method == Method::Get
+    prepared::is_usual(r)
         && r.head.version == Version::Http11
-        && r.head.present & UNUSUAL == 0
-        && r.head.repeated & HeaderId::Host.bit() == 0
-        && r.head.ignored.is_empty()
-        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
         && (!r.head.has(HeaderId::Connection)
             || r.head
                 .all(HeaderId::Connection)
@@ -477,44 +448,14 @@ fn is_usual(r: &Request) -> bool {
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
-    let status = r.resp.status;
-    let plan = &r.snap().location(r.loc).plan;
-    let has_log = !plan.log.is_empty();
-    // A log line may show variables that were set on the way; a prepared answer has not gone that way.
-    let keepable = r.purity != Purity::Impure
-        && plan.purity != Purity::Impure
-        && r.vars.are_pure()
-        && (!has_log || r.vars.is_empty())
-        && (200..400).contains(&status)
-        && written.delimiting == Delimiting::Length
+    let is_kept = written.delimiting == Delimiting::Length
         && r.persistence == Persistence::KeepAlive
-        && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
-        && is_usual(r)
         && r.target.host.is_none()
-        && r.deps.iter().all(brisk_net::watch::Watch::is_up);
-    if !keepable {
-        return;
+        && is_usual(r);
+    let answer = is_kept.then(|| Answer::of(r, bytes, r.sent.head_bytes as usize, date_at - start));
+    if let Some(answer) = answer.flatten() {
+        r.live.prepared.borrow_mut().keep(r, listen, answer);
     }
-    let Some(host) = r.head.find(HeaderId::Host) else { return };
-    let answer = Answer {
-        bytes: bytes.into(),
-        date_at: date_at - start,
-        head_len: r.sent.head_bytes as usize,
-        status,
-        server: r.server,
-        location: r.loc,
-        target: r.target.without_path(),
-        uri: r.uri[..].into(),
-        args: r.args[..].into(),
-        host: r.host[..].into(),
-        watches: r.deps[..].into(),
-        until: r.same_until,
-        has_log,
-        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
-    };
-    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
-    let (host, target, now) = (host.value.of(&r.buf), r.head.target.of(&r.buf), clock::now().unix_secs);
-    r.live.prepared.borrow_mut().put(listen, host, target, class, answer, now);
 }
 
 /// The log phase.

@@ -7,7 +7,7 @@ use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::counters::Ongoing;
 use crate::h2;
 use crate::limits::LOG_WAIT_MS_MAX;
-use crate::logged::Logged;
+use crate::logged::{Logged, delay_refusal, refusal_delay};
 use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
@@ -15,7 +15,7 @@ use crate::response::{Body, Piece, Reported};
 use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
-use brisk_net::{clock, sleep_until, timeout};
+use brisk_net::{clock, timeout};
 use std::error::Error;
 use std::future::Future;
 use std::io;
@@ -412,9 +412,7 @@ pub async fn post_action(r: &mut Request) {
 
 /// Sends the response.
 async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
-    if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
-        sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
-    }
+    delay_refusal(r).await;
     r.interim = None;
     let mut bytes = conn.unsent.take();
     bytes.reserve(512);
@@ -527,5 +525,5 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
 pub fn is_rate_limited(r: &Request) -> bool {
     r.limit_rate.is_some_and(|rate| rate > 0)
         || (r.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
-        || (r.resp.status == 401 && !r.core().auth_delay.is_zero())
+        || !refusal_delay(r).is_zero()
 }

@@ -4,7 +4,7 @@
 use crate::request::Request;
 use crate::special::server_token;
 use crate::text::Text;
-use brisk_h2::hpack::{write_literal, write_named, write_status};
+use brisk_h2::hpack::{write_clean, write_foreign, write_literal, write_named, write_status};
 use brisk_http::range::write_number;
 use brisk_http::{date, status};
 
@@ -18,13 +18,13 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     write_status(if resp.status == 101 { 200 } else { resp.status }, out);
     match &resp.server {
         Some(server) if server.is_empty() => {}
-        Some(server) => field(b"server", server, out),
+        Some(server) => write_clean(b"server", server, out),
         None => write_literal(b"server", server_token(&r.core().server_tokens).as_bytes(), out),
     }
     let date_at = match &resp.date {
         Some(date) if date.is_empty() => None,
         Some(date) => {
-            field(b"date", date, out);
+            write_clean(b"date", date, out);
             None
         }
         None => Some(write_named(DATE, &r.thread.date(), out)),
@@ -36,9 +36,9 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
         match resp.charset.as_ref().filter(|charset| !charset.is_empty()) {
             Some(charset) => {
                 let whole = [&content_type[..], b"; charset=", charset].concat();
-                field(b"content-type", &whole, out);
+                write_clean(b"content-type", &whole, out);
             }
-            None => field(b"content-type", content_type, out),
+            None => write_clean(b"content-type", content_type, out),
         }
     }
     if let Some(length) = resp.content_length
@@ -59,7 +59,7 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     ];
     for (name, value) in known {
         if let Some(value) = value {
-            field(name, value, out);
+            write_clean(name, value, out);
         }
     }
     fields(&resp.headers, out);
@@ -69,45 +69,6 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
 /// Appends fields whose names come from anywhere.
 pub fn fields(fields: &[(Text, Text)], out: &mut Vec<u8>) {
     for (name, value) in fields {
-        if !value.is_empty() {
-            any_field(name, value, out);
-        }
+        write_foreign(name, value, out);
     }
-}
-
-fn any_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if name.is_empty() || name.iter().any(|&b| b <= b' ' || b == b':' || b == 0x7f) {
-        return;
-    }
-    let mut lower = [0; 64];
-    let owned;
-    let name = match lower.get_mut(..name.len()) {
-        Some(lower) => {
-            lower.copy_from_slice(name);
-            lower.make_ascii_lowercase();
-            &*lower
-        }
-        None => {
-            owned = name.to_ascii_lowercase();
-            &owned
-        }
-    };
-    // RFC 9113 §8.2.2: what is of the connection's business has no place here.
-    let is_hop = matches!(
-        name,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
-    );
-    if !is_hop {
-        field(name, value, out);
-    }
-}
-
-/// The name is in lower case. CR, LF and NUL in a value become spaces, as for HTTP/1.1.
-fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_none() {
-        return write_literal(name, value, out);
-    }
-    let clean: Vec<u8> =
-        value.iter().map(|&b| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { b }).collect();
-    write_literal(name, &clean, out);
 }

@@ -3,7 +3,6 @@
 
 use crate::conf::ListenId;
 use crate::h1::intake;
-use crate::plan::Purity;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
 use crate::tls;
@@ -369,18 +368,4 @@ fn drop_invalid(r: &mut Request) {
         r.head.ignored.push(name);
         crate::rlog!(r, Info, "client sent invalid header: \"{}\"", String::from_utf8_lossy(name.of(&r.buf)));
     }
-}
-
-/// Headers on which a prepared answer may depend: see HTTP/1.1's path.
-pub fn is_usual(r: &Request, unusual: u64) -> bool {
-    r.head.method == Method::Get
-        && r.head.present & unusual == 0
-        && r.head.repeated & HeaderId::Host.bit() == 0
-        && r.head.ignored.is_empty()
-        && r.live.snap.unusual_fields.iter().all(|name| r.header_named(name.as_bytes()).is_none())
-}
-
-/// Whether an answer may be kept for others.
-pub fn is_pure(r: &Request) -> bool {
-    r.purity != Purity::Impure
 }

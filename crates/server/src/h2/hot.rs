@@ -10,19 +10,17 @@ use super::stream::Exchange;
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::LogLevel;
-use crate::h1::{self, UNUSUAL, can_inline, finish, intake};
+use crate::h1::{self, can_inline, finish, intake};
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
-    PREPARED_ANSWER_BYTES_MAX,
 };
-use crate::metrics::Ended;
 use crate::phases::{self, Run};
-use crate::plan::Purity;
-use crate::prepared::Answer;
-use crate::request::{Persistence, Request};
+use crate::prepared::{self, Answer};
+use crate::request::Request;
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
 use brisk_h2::conn::{Config, Role};
+use brisk_h2::frame::PAYLOAD_BYTES_MAX;
 use brisk_h2::hpack::Limits;
 use brisk_h2::priority::Priority;
 use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
@@ -67,6 +65,8 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
+        // As nginx: a body may come in frames of any size, since it is taken as it comes.
+        max_frame_size: PAYLOAD_BYTES_MAX,
         enable_connect_protocol: true,
         ..Settings::default()
     };
@@ -77,6 +77,7 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
             string_bytes_max: size as usize,
             list_bytes_max: (count * size) as usize,
             fields_max: H2_FIELDS_MAX,
+            long_padding: false,
         },
         chunk_bytes: core.http2.chunk_size,
         ..Config::default()
@@ -319,7 +320,7 @@ fn request(
             Err(400)
         }
         None => {
-            if head.end && prepared(session, live, &mut r, listen, stream) {
+            if head.end && send_prepared(session, live, &mut r, listen, stream) {
                 session.thread.put_request(r);
                 return;
             }
@@ -425,20 +426,12 @@ fn append_body(body: &Body, out: &mut Vec<u8>) {
 
 /// Sends a kept answer again; false if there is none, or no room for it.
 #[inline]
-fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenId, stream: u32) -> bool {
-    if !head::is_usual(r, UNUSUAL) {
+fn send_prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenId, stream: u32) -> bool {
+    if !prepared::is_usual(r) {
         return false;
     }
     let thread = &session.thread;
-    let Some(host) = r.head.find(HeaderId::Host) else { return false };
-    let Some(answer) = ({
-        thread.files.sync();
-        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
-        let now = clock::now().unix_secs;
-        live.prepared_h2.borrow_mut().get(listen, host, target, || r.encoding_class(), now)
-    }) else {
-        return false;
-    };
+    let Some(answer) = live.prepared_h2.borrow_mut().find(r, listen) else { return false };
     let (block, body) = answer.bytes.split_at(answer.head_len);
     let mut engine = session.engine.borrow_mut();
     if body.len() > engine.room(stream) {
@@ -455,74 +448,17 @@ fn prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenI
     }
     let written = out.len() - start;
     drop((engine, out));
-    thread.counters().prepared.up();
-    if answer.has_log {
-        r.server = answer.server;
-        r.loc = answer.location;
-        r.target.clone_from(&answer.target);
-        r.uri.extend_from_slice(&answer.uri);
-        r.args.extend_from_slice(&answer.args);
-        r.host.extend_from_slice(&answer.host);
-        r.method = r.head.method;
-        r.persistence = Persistence::KeepAlive;
-        r.resp.status = answer.status;
-        r.findings.get_mut().extend(answer.findings.iter().cloned());
-        r.sent.head_bytes = (written - body.len()) as u64;
-        r.sent.body_bytes = body.len() as u64;
-        r.completed = true;
-        finish(r);
-    } else if let Some(places) = &live.places {
-        let ended = Ended {
-            server: answer.server,
-            location: answer.location,
-            status: answer.status,
-            sent_bytes: written as u64,
-            received_bytes: r.head.len as u64,
-            started_us: r.started.mono_us,
-        };
-        places.record(thread, live, ended);
-    }
+    answer.conclude(thread, live, r, (written - body.len()) as u64);
     true
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
     let Some(date_at) = date_at else { return };
-    let plan = &r.snap().location(r.loc).plan;
-    let has_log = !plan.log.is_empty();
-    let keepable = head::is_pure(r)
-        && plan.purity != Purity::Impure
-        && r.vars.are_pure()
-        && (!has_log || r.vars.is_empty())
-        && (200..400).contains(&r.resp.status)
-        && r.resp.content_length.is_some()
-        && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
-        && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize
-        && head::is_usual(r, UNUSUAL)
-        && r.deps.iter().all(brisk_net::watch::Watch::is_up);
-    if !keepable {
-        return;
+    let is_kept = r.resp.content_length.is_some() && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize;
+    if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
+        r.live.prepared_h2.borrow_mut().keep(r, listen, answer);
     }
-    let Some(host) = r.head.find(HeaderId::Host) else { return };
-    let answer = Answer {
-        bytes: bytes.into(),
-        date_at,
-        head_len,
-        status: r.resp.status,
-        server: r.server,
-        location: r.loc,
-        target: r.target.without_path(),
-        uri: r.uri[..].into(),
-        args: r.args[..].into(),
-        host: r.host[..].into(),
-        watches: r.deps[..].into(),
-        until: r.same_until,
-        has_log,
-        findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
-    };
-    let class = (r.purity == Purity::ByEncoding).then(|| r.encoding_class());
-    let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
-    r.live.prepared_h2.borrow_mut().put(listen, host, target, class, answer, clock::now().unix_secs);
 }
 
 /// Whether the connection hears of nothing for now.

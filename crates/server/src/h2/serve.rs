@@ -8,13 +8,13 @@ use crate::connection::Cut;
 use crate::core::{CoreConf, Rate};
 use crate::files::OpenFile;
 use crate::h1::{self, rate_of};
-use crate::logged::Logged;
+use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Reported};
 use brisk_h2::ErrorCode;
 use brisk_http::status;
-use brisk_net::{blocking, clock, file, sleep, sleep_until, timeout};
+use brisk_net::{blocking, clock, file, sleep, timeout};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -123,9 +123,7 @@ async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
 
 /// Sends the response.
 async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
-    if r.resp.status == 401 && !r.core().auth_delay.is_zero() {
-        sleep_until(clock::mono_ms() + r.core().auth_delay.as_millis() as u64).await;
-    }
+    delay_refusal(r).await;
     r.interim = None;
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);

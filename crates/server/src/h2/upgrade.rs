@@ -3,6 +3,7 @@
 
 use super::hot;
 use super::stream::Exchange;
+use crate::base64;
 use crate::connection::Connection;
 use crate::request::Request;
 use crate::thread::Thread;
@@ -37,31 +38,8 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
     if !may {
         return None;
     }
-    let settings = decode(r.header(HeaderId::Http2Settings)?)?;
+    let settings = base64::decode_url(r.header(HeaderId::Http2Settings)?)?;
     brisk_h2::Settings::default().apply(&settings).ok().map(|()| settings)
-}
-
-/// base64url without padding (RFC 4648 §5).
-fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0u32, 0);
-    for &byte in text {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
-        }
-    }
-    Some(out)
 }
 
 /// Makes the connection one of HTTP/2 and answers the request; [`SWITCHING`] has been said. `rest` is what the client has
@@ -95,18 +73,4 @@ pub fn begin(
         hot::answer(session, &live, conn, listen, 1, r, Ok(()), true, false);
     }
     hot::input(conn, rest, false, &mut Vec::new());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_in_a_field() {
-        assert_eq!(decode(b"AAMAAABkAAQAoAAAAAIAAAAA").map(|bytes| bytes.len()), Some(18));
-        assert_eq!(decode(b"_-8"), Some(vec![0xff, 0xef]));
-        assert_eq!(decode(b""), Some(vec![]));
-        assert_eq!(decode(b"AA+A"), None);
-        assert_eq!(decode(b"AA=="), None);
-    }
 }

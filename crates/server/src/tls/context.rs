@@ -130,13 +130,9 @@ pub(super) fn evaluate(
     prefix: &str,
     r: &crate::request::Request,
 ) -> Vec<Pair> {
-    let text = |template: &Template| {
-        let text = String::from_utf8_lossy(&template.eval(r)).into_owned();
-        let path = text.strip_prefix("store:file:").unwrap_or(&text);
-        let is_whole = path.starts_with('/') || path.starts_with("data:");
-        if is_whole { path.to_string() } else { format!("{prefix}{path}") }
-    };
-    pairs.iter().map(|(certificate, key)| Pair { certificate: text(certificate), key: text(key) }).collect()
+    let pair =
+        |(certificate, key): &(Template, Template)| Pair::named(&certificate.eval(r), &key.eval(r), prefix);
+    pairs.iter().map(pair).collect()
 }
 
 /// The keys of tickets where no files are named: one set per lifetime, of the process, so that a reload does not end

@@ -2,7 +2,7 @@
 
 use super::context::{Certs, Context, Rules, evaluate};
 use super::facts::Facts;
-use super::source::{self, Pair};
+use super::source::Pair;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::core::LogLevel;
@@ -10,7 +10,7 @@ use crate::h1::serve;
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
-use brisk_net::{blocking, clock, timeout};
+use brisk_net::{clock, timeout};
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -66,7 +66,15 @@ pub struct Load {
     pairs: Vec<Pair>,
     received: Vec<u8>,
     context: Arc<Context>,
+    offer: Offer,
+}
+
+/// What a session is made for.
+#[derive(Clone, Copy)]
+struct Offer {
     http2: bool,
+    /// The client has a session to go on with.
+    session: bool,
 }
 
 /// Readable before there is a session: on the hot path.
@@ -157,6 +165,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     };
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
+    let session = hello.offers_session;
     let hello = keeps.then(|| Box::new(hello));
     let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
     let _ = conn.secure.set(Box::new(Facts {
@@ -175,6 +184,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         return Begun::Refused;
     };
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
+    let offer = Offer { http2, session };
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {
@@ -182,14 +192,14 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
                 let core = &live.snap.location(live.snap.server(server).root).core;
                 super::ocsp::refresh(&sources.list, core, live);
             }
-            start(live, conn, &context, http2, received, None)
+            start(live, conn, &context, offer, received, None)
         }
         Certs::Named { pairs, prefix, cache, .. } => {
             let pairs = evaluate(pairs, prefix, r);
             let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
             match cached {
-                Some(certified) => start(live, conn, &context, http2, received, Some(certified)),
-                None => Begun::Load(Box::new(Load { pairs, received, context, http2 })),
+                Some(certified) => start(live, conn, &context, offer, received, Some(certified)),
+                None => Begun::Load(Box::new(Load { pairs, received, context, offer })),
             }
         }
     }
@@ -208,12 +218,13 @@ fn start(
     live: &Live,
     conn: &Connection,
     context: &Context,
-    http2: bool,
+    offer: Offer,
     received: Vec<u8>,
     certified: Option<Arc<[Certified]>>,
 ) -> Begun {
-    let made = context.get(http2).map_err(str::to_string).and_then(|base| {
-        let session = |context: &ServerContext| context.session().map_err(|error| error.to_string());
+    let made = context.get(offer.http2).map_err(str::to_string).and_then(|base| {
+        let session =
+            |context: &ServerContext| context.session(offer.session).map_err(|error| error.to_string());
         match certified {
             None => session(base),
             Some(certified) => session(&base.with_certificates(Arc::new(brisk_tls::Fixed(certified)))),
@@ -233,28 +244,12 @@ fn start(
 
 /// Reads certificates from the disk, then begins the session; false if there is none.
 pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
-    let Load { pairs, received, context, http2 } = load;
+    let Load { pairs, received, context, offer } = load;
     let Certs::Named { passwords, cache, .. } = &context.certs else { return false };
     let mut certified = Vec::new();
     for pair in pairs {
-        let known = cache.as_ref().and_then(|cache| cache.get(&pair));
-        let loaded = match known {
-            Some(known) => Ok(known),
-            None => {
-                let (wanted, passwords) = (pair.clone(), passwords.clone());
-                match blocking::run(move || source::load(&wanted, &passwords)) {
-                    Ok(job) => job.await,
-                    Err(_) => Err("the queue of the thread pool is full".to_string()),
-                }
-            }
-        };
-        match loaded {
-            Ok(one) => {
-                if let Some(cache) = cache {
-                    cache.put(&pair, &one);
-                }
-                certified.push(one);
-            }
+        match pair.load(passwords, cache.as_deref()).await {
+            Ok(one) => certified.push(one),
             Err(why) => {
                 log(live, conn, LogLevel::Error, format_args!("{why}"));
                 let _ = conn.io.try_write(&INTERNAL_ERROR);
@@ -262,7 +257,7 @@ pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
             }
         }
     }
-    matches!(start(live, conn, &context, http2, received, Some(certified.into())), Begun::Session)
+    matches!(start(live, conn, &context, offer, received, Some(certified.into())), Begun::Session)
 }
 
 /// Waits for the ClientHello where a task has the connection; false if there will be no session.

@@ -2,6 +2,7 @@
 //! have changed.
 
 use super::ocsp::Stapler;
+use brisk_net::blocking;
 use brisk_tls::{Certificates, Certified, PrivateKey};
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +15,44 @@ use std::time::{Duration, Instant};
 pub struct Pair {
     pub certificate: String,
     pub key: String,
+}
+
+impl Pair {
+    /// What variables have come to; relative paths begin at `prefix`.
+    pub fn named(certificate: &[u8], key: &[u8], prefix: &str) -> Pair {
+        let text = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text).into_owned();
+            let path = text.strip_prefix("store:file:").unwrap_or(&text);
+            let is_whole = path.starts_with('/') || path.starts_with("data:");
+            if is_whole { path.to_string() } else { format!("{prefix}{path}") }
+        };
+        Pair { certificate: text(certificate), key: text(key) }
+    }
+
+    /// Reads it, unless `cache` has it. What a password protects is not kept there.
+    pub async fn load(
+        &self,
+        passwords: &Arc<Vec<Vec<u8>>>,
+        cache: Option<&Cache>,
+    ) -> Result<Certified, String> {
+        if let Some(known) = cache.and_then(|cache| cache.get(self)) {
+            return Ok(known);
+        }
+        let (wanted, passwords) = (self.clone(), passwords.clone());
+        let job = blocking::run(move || load(&wanted, &passwords));
+        let loaded = job.map_err(|_| "the queue of the thread pool is full".to_string())?.await?;
+        if let Some(cache) = cache.filter(|_| !loaded.is_encrypted) {
+            cache.put(self, &loaded.certified);
+        }
+        Ok(loaded.certified)
+    }
+}
+
+/// What was read of a [`Pair`].
+struct Loaded {
+    certified: Certified,
+    /// The key was.
+    is_encrypted: bool,
 }
 
 /// What files have given.
@@ -181,7 +220,7 @@ impl Cache {
         Some(entry.certified.clone())
     }
 
-    pub(super) fn put(&self, pair: &Pair, certified: &Certified) {
+    fn put(&self, pair: &Pair, certified: &Certified) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         entries.retain(|_, entry| now - entry.used <= self.inactive);
@@ -198,10 +237,12 @@ impl Cache {
 }
 
 /// Reads a pair from the disk. `data:` in front of a text is the text itself, as in nginx.
-pub(super) fn load(pair: &Pair, passwords: &[Vec<u8>]) -> Result<Certified, String> {
+fn load(pair: &Pair, passwords: &[Vec<u8>]) -> Result<Loaded, String> {
     let certificate = read("certificate", &pair.certificate)?;
     let key = read("certificate key", &pair.key)?;
-    Parsed::new(pair, &certificate, &key, passwords)?.certified(pair, None)
+    let is_encrypted = memchr::memmem::find(&key, b"ENCRYPTED").is_some();
+    let certified = Parsed::new(pair, &certificate, &key, passwords)?.certified(pair, None)?;
+    Ok(Loaded { certified, is_encrypted })
 }
 
 fn read(what: &str, name: &str) -> Result<Vec<u8>, String> {

@@ -2,6 +2,7 @@
 
 use super::table::{Depends, Variable, VariableGet};
 use super::transport;
+use crate::base64;
 use crate::body::Content;
 use crate::path;
 use crate::request::Request;
@@ -498,31 +499,9 @@ pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     let value = r.header(HeaderId::Authorization)?;
     let coded =
         value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
-    let plain = decode_base64(coded)?;
+    let plain = base64::decode(coded)?;
     let at = plain.iter().position(|&b| b == b':')?;
     Some((plain[..at].to_vec(), plain[at + 1..].to_vec()))
-}
-
-fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0u32, 0);
-    for &byte in text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text) {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
-        }
-    }
-    Some(out)
 }
 
 fn remote_user(r: &Request, out: &mut Out) -> bool {

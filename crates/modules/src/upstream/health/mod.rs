@@ -1,6 +1,7 @@
 //! Active health checks: `health_check` in a location asks each server of the group that the location passes to, and
 //! those that do not answer as `match` wants get no requests.
 
+mod http2;
 mod matching;
 mod probe;
 mod round;
@@ -36,8 +37,21 @@ pub struct Check {
     pub persistent: bool,
     pub port: Option<u16>,
     pub wanted: Arc<Match>,
+    /// `match` was written.
+    is_matched: bool,
+    /// `type=grpc`.
+    pub grpc: Option<Grpc>,
     /// Set when the location is complete.
     target: OnceLock<(Arc<Upstream>, Arc<Passes>)>,
+}
+
+/// What a gRPC server is asked.
+#[derive(Default)]
+pub struct Grpc {
+    /// Empty: the server as a whole.
+    pub service: String,
+    /// The gRPC status of a healthy one.
+    pub status: u32,
 }
 
 /// The setter.
@@ -52,6 +66,8 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         persistent: false,
         port: None,
         wanted: Arc::default(),
+        is_matched: false,
+        grpc: None,
         target: OnceLock::new(),
     };
     for token in &d.args {
@@ -78,18 +94,33 @@ fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Di
         Some(("jitter", text)) => check.jitter = time(text)?,
         Some(("fails", text)) => check.fails = count(text)?,
         Some(("passes", text)) => check.passes = count(text)?,
+        Some(("uri" | "match", _)) if check.grpc.is_some() => {
+            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
+        }
         Some(("uri", text)) if text.starts_with('/') && !text.contains([' ', '\r', '\n']) => {
             check.uri = text.to_string();
         }
         Some(("port", text)) => {
             check.port = Some(text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(invalid)?);
         }
-        Some(("match", name)) => check.wanted = found(cx, name, token.span)?,
+        Some(("match", name)) => {
+            check.wanted = found(cx, name, token.span)?;
+            check.is_matched = true;
+        }
         // Each check has a connection of its own.
         Some(("keepalive_time", text)) => drop(time(text)?),
-        Some(("type", "grpc") | ("grpc_service" | "grpc_status", _)) => {
-            return Err(Diag::emerg(token.span, format!("\"{}\" is not supported", token.text()))
-                .help("check an HTTP location of the service instead"));
+        Some(("type", "grpc")) if check.uri != "/" || check.is_matched => {
+            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
+        }
+        Some(("type", "grpc")) => check.grpc = Some(Grpc::default()),
+        Some((name @ ("grpc_service" | "grpc_status"), text)) => {
+            let Some(grpc) = &mut check.grpc else {
+                return Err(Diag::emerg(token.span, format!("\"{name}\" must follow \"type=grpc\"")));
+            };
+            match name {
+                "grpc_service" => grpc.service = text.to_string(),
+                _ => grpc.status = text.parse().map_err(|_| invalid())?,
+            }
         }
         None if token.str() == "mandatory" => check.mandatory = true,
         None if token.str() == "persistent" => check.persistent = true,

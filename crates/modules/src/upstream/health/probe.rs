@@ -1,6 +1,6 @@
-//! One check: connect, ask, look at the answer. HTTP/1.0, so that the body is what it is.
+//! One check: connect, ask, look at the answer. HTTP/1.0, so that the body is what it is, or HTTP/2 if that is spoken.
 
-use super::Check;
+use super::{Check, http2};
 use brisk_balance::Endpoint;
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
@@ -9,7 +9,7 @@ use brisk_net::{Stream, timeout};
 use brisk_upstream::backend::Passes;
 
 /// An answer's head and as much of its body as `match` looks at.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// Whom to ask, and how.
 pub(super) struct Ask<'a> {
@@ -39,9 +39,29 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
             made.map_err(|_| "the TLS handshake timed out".to_string())?.map_err(|error| error.to_string())?
         }
     };
-    io.write_all(&request(ask)).await.map_err(|error| format!("send() failed ({error})"))?;
-    let limit = passes.read_timeout;
-    timeout(limit, answer(&io, ask.check)).await.map_err(|_| "the answer timed out".to_string())?
+    let asked = async {
+        if let Some(wanted) = &ask.check.grpc {
+            return http2::grpc(&io, ask, wanted).await;
+        }
+        if passes.is_http2 {
+            let answer = http2::get(&io, ask).await?;
+            return judge(ask.check, &answer);
+        }
+        io.write_all(&request(ask)).await.map_err(|error| format!("send() failed ({error})"))?;
+        answer(&io, ask.check).await
+    };
+    timeout(passes.read_timeout, asked).await.map_err(|_| "the answer timed out".to_string())?
+}
+
+/// Judges a whole answer.
+fn judge(check: &Check, bytes: &[u8]) -> Result<(), String> {
+    let mut head = ResponseHead::default();
+    match parse_response(bytes, &mut head) {
+        Ok(Parsed::Complete) => {}
+        _ => return Err("the answer is broken".into()),
+    }
+    let body = &bytes[head.len..];
+    check.wanted.check(bytes, &head, body).map_err(|what| format!("{what} does not match"))
 }
 
 fn request(ask: &Ask<'_>) -> Vec<u8> {

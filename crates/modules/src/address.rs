@@ -1,6 +1,6 @@
-//! Where a `*_pass` leads.
+//! Where a `*_pass` leads that takes no URL: `[SCHEME://]HOST:PORT`, `unix:PATH`, the name of an upstream, or variables that
+//! come to one of these.
 
-use super::params::{self, Param};
 use crate::upstream;
 use brisk_conf::{Diag, Directive};
 use brisk_server::conf::Cx;
@@ -8,58 +8,100 @@ use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_upstream::backend::Backend;
-use brisk_upstream::protocol::{Peers, Target};
+use brisk_upstream::protocol::Peers;
 use std::sync::Arc;
 
-/// One `*_pass`.
-#[derive(Clone)]
-pub struct Pass {
-    to: To,
-    /// `HTTP_HOST`, if no `*_param` sets it.
-    pub host: Arc<Param>,
+/// What may stand before an address.
+pub struct Schemes {
+    /// What is meant without one, too.
+    pub plain: &'static str,
+    pub tls: Option<&'static str>,
 }
 
+impl Schemes {
+    /// The scheme, whether it is the one of TLS, and what stands behind it.
+    fn split<'a>(&self, text: &'a str) -> (&'static str, bool, &'a str) {
+        if let Some(tls) = self.tls {
+            let rest = without_scheme(text, tls);
+            if rest.len() < text.len() {
+                return (tls, true, rest);
+            }
+        }
+        (self.plain, false, without_scheme(text, self.plain))
+    }
+}
+
+/// What was written.
 #[derive(Clone)]
-enum To {
-    Group(Arc<dyn Backend>),
+pub enum Address {
+    Fixed(Fixed),
     /// Known only when a request is there.
     Text(Arc<Template>),
 }
 
-impl Pass {
-    /// Reads the directive; `scheme` may stand before the address.
-    pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive, scheme: &str) -> Result<Pass, Diag> {
+/// An address without variables.
+#[derive(Clone)]
+pub struct Fixed {
+    pub group: Arc<dyn Backend>,
+    pub scheme: &'static str,
+    pub is_tls: bool,
+    /// Host and port as written; `localhost` for unix sockets.
+    pub host: Arc<str>,
+}
+
+/// What a request is to do with it.
+pub struct Found {
+    pub peers: Peers,
+    pub scheme: &'static str,
+    pub is_tls: bool,
+    pub host: Arc<str>,
+}
+
+impl Address {
+    /// Reads the directive.
+    pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive, schemes: &Schemes) -> Result<Address, Diag> {
         let token = d.arg(0);
-        let host = params::host(cx, d)?;
         let template = cx.template(token)?;
         if !template.is_literal() {
-            return Ok(Pass { to: To::Text(Arc::new(template)), host });
+            return Ok(Address::Text(Arc::new(template)));
         }
-        if token.text().to_ascii_lowercase().starts_with("suwsgi://") && scheme == "uwsgi://" {
-            return Err(Diag::emerg(token.span, "suwsgi protocol requires SSL support"));
-        }
-        let address = without_scheme(token.str(), scheme);
+        let (scheme, is_tls, address) = schemes.split(token.str());
         if port_of(address).is_none() && upstream::find(cx, address).is_none() {
             let text = format!("no port in upstream \"{address}\"");
             return Err(Diag::emerg(token.span, text)
                 .help("write host:port, unix:/path, or the name of an upstream block"));
         }
         let group = upstream::implicit(cx, token, address, 0)?;
-        Ok(Pass { to: To::Group(group), host })
+        Ok(Address::Fixed(Fixed { group, scheme, is_tls, host: host_of(address) }))
+    }
+
+    /// Whether back ends are, or may be, spoken to over TLS.
+    pub fn may_be_tls(&self, schemes: &Schemes) -> bool {
+        match self {
+            Address::Fixed(fixed) => fixed.is_tls,
+            Address::Text(_) => schemes.tls.is_some(),
+        }
     }
 
     /// The servers for a request.
-    pub fn target(&self, r: &Request, scheme: &'static str) -> Result<Target<()>, Flow> {
-        let peers = match &self.to {
-            To::Group(group) => Peers::Group(group.clone()),
-            To::Text(template) => {
+    pub fn find(&self, r: &Request, schemes: &Schemes) -> Result<Found, Flow> {
+        match self {
+            Address::Fixed(Fixed { group, scheme, is_tls, host }) => {
+                let peers = Peers::Group(group.clone());
+                Ok(Found { peers, scheme, is_tls: *is_tls, host: host.clone() })
+            }
+            Address::Text(template) => {
                 let text = template.eval(r);
                 let text = String::from_utf8_lossy(&text);
-                peers(r, without_scheme(&text, scheme))?
+                let (scheme, is_tls, address) = schemes.split(&text);
+                Ok(Found { peers: peers(r, address)?, scheme, is_tls, host: host_of(address) })
             }
-        };
-        Ok(Target { peers, tls: None, scheme, uri: Vec::new(), way: () })
+        }
     }
+}
+
+fn host_of(address: &str) -> Arc<str> {
+    if address.starts_with("unix:") { "localhost".into() } else { address.into() }
 }
 
 fn without_scheme<'a>(text: &'a str, scheme: &str) -> &'a str {
@@ -128,5 +170,9 @@ mod tests {
         }
         assert_eq!(without_scheme("UWSGI://a:1", "uwsgi://"), "a:1");
         assert_eq!(without_scheme("a:1", "uwsgi://"), "a:1");
+        let schemes = Schemes { plain: "grpc://", tls: Some("grpcs://") };
+        assert_eq!(schemes.split("grpc://a:1"), ("grpc://", false, "a:1"));
+        assert_eq!(schemes.split("GRPCS://a:1"), ("grpcs://", true, "a:1"));
+        assert_eq!(schemes.split("a"), ("grpc://", false, "a"));
     }
 }

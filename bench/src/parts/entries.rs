@@ -1,0 +1,96 @@
+//! A cache with very many entries: how soon a server knows what is on the disk, and what the index costs in memory.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{Findings, absolute, brisk};
+use crate::conf::Conf;
+use crate::lab::Lab;
+use crate::results::Target;
+use crate::server::Server;
+
+const ENTRIES: u32 = 1_000_000;
+const LOAD_MAX: Duration = Duration::from_mins(2);
+const ASK_EVERY: Duration = Duration::from_millis(10);
+
+/// A million entries, found on the disk by a server that has just been started.
+pub fn run(lab: &Lab) -> io::Result<Findings> {
+    let folder = lab.server_dir("entries")?;
+    let conf = |folder: &Path| Conf {
+        http: format!(
+            "proxy_cache_path {} levels=1:2 keys_zone=many:200m inactive=10d max_size=100g;\n",
+            folder.display()
+        ),
+        site: "location = /metrics { metrics; }\n".to_owned(),
+        ..Conf::default()
+    };
+    let (empty, full) = (folder.join("empty"), folder.join("full"));
+    fs::create_dir_all(&empty)?;
+    eprintln!("  making {ENTRIES} files");
+    fill(&full)?;
+    let (empty, full) =
+        (brisk(conf(&empty)).unpinned().prepare(lab)?, brisk(conf(&full)).unpinned().prepare(lab)?);
+    let (mut seconds, mut bytes) = (Vec::new(), Vec::new());
+    for round in 1..=lab.options.rounds {
+        eprintln!("  round {round} of {}", lab.options.rounds);
+        let mut server = empty.start()?;
+        await_entries(&server, 0)?;
+        let before = server.memory().pss;
+        drop(server);
+        let start = Instant::now();
+        server = full.start()?;
+        await_entries(&server, ENTRIES)?;
+        seconds.push(start.elapsed().as_secs_f64());
+        bytes.push((server.memory().pss - before) / f64::from(ENTRIES));
+    }
+    let checks = vec![
+        absolute("from the start to 1,000,000 entries known", &seconds, &[], "s", Target::AtMost(3.0)),
+        absolute("memory of an entry", &bytes, &[], "bytes PSS", Target::AtMost(150.0)),
+    ];
+    Ok(Findings { checks, ..Findings::default() })
+}
+
+/// Makes files where a cache would have them; their names and sizes are what is learnt of them.
+fn fill(folder: &Path) -> io::Result<()> {
+    for number in 0..ENTRIES {
+        // Multiplying by an odd number repeats nothing, and scatters.
+        let digest =
+            u128::from(number) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835 ^ u128::from(number) << 96;
+        let name = format!("{digest:032x}");
+        let inner = folder.join(&name[31..]).join(&name[29..31]);
+        let path = inner.join(&name);
+        if fs::write(&path, "answer").is_err() {
+            fs::create_dir_all(&inner)?;
+            fs::write(&path, "answer")?;
+        }
+    }
+    Ok(())
+}
+
+fn await_entries(server: &Server, count: u32) -> io::Result<()> {
+    let limit = Instant::now() + LOAD_MAX;
+    let loaded = "brisk_cache_loading{zone=\"many\"} 0".to_owned();
+    let entries = format!("brisk_cache_entries{{zone=\"many\"}} {count}");
+    loop {
+        let text = metrics(server.address)?;
+        let has = |wanted: &str| text.lines().any(|line| line == wanted);
+        if has(&loaded) && has(&entries) {
+            return Ok(());
+        }
+        if Instant::now() > limit {
+            return Err(io::Error::other(format!("{count} entries are not known: {text}")));
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+fn metrics(address: SocketAddr) -> io::Result<String> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text)?;
+    Ok(text)
+}

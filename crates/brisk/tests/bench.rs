@@ -1,0 +1,251 @@
+//! `brisk bench` from its command line, against a server.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use brisk_testkit::{Builder, Server};
+use brisk_tls::issue::{Issued, Wish};
+use serde_json::Value;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+fn server() -> Server {
+    let wish = Wish {
+        common_name: "localhost",
+        names: &["localhost"],
+        authority: false,
+        not_before: 0,
+        not_after: 4_000_000_000,
+    };
+    let issued = Issued::new(&wish, None).unwrap();
+    Builder::new(BIN)
+        .http(
+            r#"
+            limit_req_zone $server_name zone=few:1m rate=200r/s;
+            ssl_certificate {{DIR}}/a.crt;
+            ssl_certificate_key {{DIR}}/a.key;
+            server {
+                listen 127.0.0.1:{{PORT}};
+                listen 127.0.0.1:{{PORT1}} ssl;
+                http2 on;
+                location /limited { limit_req zone=few burst=20 nodelay; return 200 "ok"; }
+                location /upload { client_max_body_size 10m; return 200 "$content_length $http_cookie"; }
+                location / { }
+            }"#,
+        )
+        .file("html/a.txt", "a".repeat(100))
+        .file("a.crt", issued.certificate_pem())
+        .file("a.key", issued.key_pem())
+        .start()
+}
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(BIN).arg("bench").args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A run's figures; it must have ended well.
+fn figures(args: &[&str]) -> Value {
+    let output = bench(&[&["-q", "--json"], args].concat());
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_protocol_and_way_to_connect() {
+    let server = server();
+    let (plain, secure) = (
+        format!("http://127.0.0.1:{}/a.txt", server.port()),
+        format!("https://127.0.0.1:{}/a.txt", server.port_of(1)),
+    );
+    let check = |args: &[&str], connects: u64, resumed: Option<u64>| {
+        let all = figures(&[&["-n", "120", "-c", "6", "-t", "2"], args].concat());
+        assert_eq!((&all["responses"], &all["non_2xx"]), (&120.into(), &0.into()), "{args:?}: {all}");
+        assert_eq!(all["connects"].as_u64(), Some(connects), "{args:?}");
+        assert!(all["errors"].as_object().unwrap().values().all(|count| *count == 0), "{args:?}: {all}");
+        if let Some(resumed) = resumed {
+            assert_eq!(all["resumed"].as_u64() > Some(0), resumed > 0, "{args:?}: {all}");
+        }
+    };
+    check(&[&plain], 6, None);
+    check(&["-p", "5", &plain], 6, None);
+    check(&["-m", "10", &plain], 6, None);
+    check(&["--no-keepalive", &plain], 120, None);
+    check(&[&secure], 6, None);
+    check(&["--http2", &secure], 6, None);
+    check(&["--no-keepalive", &secure], 120, Some(1));
+    check(&["--no-keepalive", "--no-resumption", &secure], 120, Some(0));
+    check(&["--think", "1ms..2ms", &plain], 6, None);
+}
+
+#[test]
+fn requests_are_what_was_asked_for() {
+    let server = server();
+    let file = server.write("up.bin", vec![b'x'; 200_000]);
+    let url = format!("http://127.0.0.1:{}/upload", server.port());
+    let check = |args: &[&str], method: &str| {
+        let all = figures(&[&["-n", "4", "-c", "1", &url], args].concat());
+        assert_eq!((&all["responses"], &all["non_2xx"]), (&4.into(), &0.into()), "{args:?}");
+        let log = server.access_log();
+        let last = log.lines().last().unwrap();
+        assert!(last.contains(&format!("\"{method} /upload")), "{last}");
+    };
+    check(&["-X", "DELETE"], "DELETE");
+    check(&["--body", "abc", "-H", "Content-Type: text/plain"], "POST");
+    check(&["-T", file.to_str().unwrap()], "PUT");
+    check(&["-2", "-T", file.to_str().unwrap()], "PUT");
+    check(&["-F", "a=1", "-F", &format!("f=@{}", file.display()), "-b", "x=y"], "POST");
+}
+
+/// The page in a browser: whole, without anything from elsewhere, and no wider than a phone.
+fn look(page: &Path, profile: &Path) {
+    let text = std::fs::read_to_string(page).unwrap();
+    let copy = page.with_extension("copy.html");
+    let script = "<script>document.title='wide '+document.documentElement.scrollWidth+' of '+innerWidth+' charts '\
+        +[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().height>100).length</script></body>";
+    std::fs::write(&copy, text.replace("</body>", script)).unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", copy.display()))
+        .output()
+        .expect("chromium is installed: scripts/setup.sh does that");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let title =
+        dom.split_once("<title>wide ").and_then(|(_, rest)| rest.split_once("</title>")).expect(&dom).0;
+    let (widths, charts) = title.split_once(" charts ").unwrap();
+    let (wide, window) = widths.split_once(" of ").unwrap();
+    assert!(wide.parse::<u32>().unwrap() <= window.parse::<u32>().unwrap(), "{title}");
+    assert!(charts.parse::<u32>().unwrap() >= 5, "{title}");
+}
+
+#[test]
+fn a_sweep_with_all_its_reports() {
+    let server = server();
+    let file = |name: &str| server.dir().join(name).display().to_string();
+    let (html, csv, json, prom, raw) =
+        (file("r.html"), file("r.csv"), file("r.json"), file("r.prom"), file("r.raw"));
+    let watch = format!("server={}", server.pid());
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let json_file = format!("--json={json}");
+    let output = bench(&[
+        "--users",
+        "1,2,4,8",
+        "-d",
+        "400ms",
+        "--watch",
+        &watch,
+        "--html",
+        &html,
+        "--csv",
+        &csv,
+        &json_file,
+        "--prometheus",
+        &prom,
+        "--raw",
+        &raw,
+        &url,
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("8 users") && text.contains("scalability law") && text.contains("server:"),
+        "{text}"
+    );
+    // Not a terminal: plain lines, without escapes.
+    assert!(!String::from_utf8_lossy(&output.stderr).contains('\x1b'));
+    let all: Value = serde_json::from_str(&server.read("r.json")).unwrap();
+    assert_eq!(all["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(all["sweep"]["points"].as_array().unwrap().len(), 4);
+    for run in all["runs"].as_array().unwrap() {
+        let cpu = run["tiers"]["server"]["cpu_us_per_response"].as_f64().unwrap();
+        assert!(cpu > 0.0 && run["tiers"]["server"]["pss_bytes"].as_f64().unwrap() > 1e6, "{run}");
+        let little = run["little"].as_f64().unwrap();
+        assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
+    }
+    assert!(server.read("r.csv").lines().count() > 10 && server.read("r.raw").lines().count() > 100);
+    assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
+    look(&PathBuf::from(&html), &server.dir().join("profile"));
+    let diff = bench(&["diff", &json, &json]);
+    assert!(String::from_utf8_lossy(&diff.stdout).contains("proves little"), "{diff:?}");
+}
+
+/// The server lets 200 requests per second through.
+#[test]
+fn the_highest_rate_is_found() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/limited", server.port());
+    let all = figures(&["--find-max", "--slo", "errors<10%", "-c", "20", "-d", "1s", &url]);
+    let holds = all["search"]["holds_at"].as_f64().unwrap();
+    // 200, a tenth that may fail, and the burst of 20.
+    assert!((130.0..=270.0).contains(&holds), "{}", all["search"]);
+    let broken = bench(&["-q", "--rate", "2000", "-d", "500ms", "--slo", "errors<1%", &url]);
+    assert_eq!(broken.status.code(), Some(2), "{broken:?}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_the_report_so_far() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let mut child = Command::new(BIN)
+        .args(["bench", "--json", "-d", "10m", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(progress.next().unwrap().unwrap().contains("p99"));
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(all["responses"].as_u64().unwrap() > 0 && all["ended_early"] == true, "{all}");
+}
+
+#[test]
+fn which_of_two_is_faster() {
+    let server = server();
+    let (a, b) = (
+        format!("http://127.0.0.1:{}/a.txt", server.port()),
+        format!("http://127.0.0.1:{}/upload", server.port()),
+    );
+    let output =
+        bench(&["compare", "--json", "--pairs", "6", "-d", "100ms", "-w", "20ms", "--by", "latency", &a, &b]);
+    assert!(output.status.success(), "{output:?}");
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdict = all["verdict"].as_str().unwrap();
+    assert!(["faster", "slower", "equal", "undecided"].contains(&verdict), "{all}");
+    assert!(all["pairs"].as_u64().unwrap() + all["spoilt_pairs"].as_u64().unwrap() >= 6, "{all}");
+    // A command that brings its server up: it is ended behind each run.
+    let command = format!("exec {BIN} -p {} -c none.conf", server.dir().display());
+    let output = bench(&["compare", "--url", "http://127.0.0.1:1/", &command, &command]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("must stay in the foreground"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let check = |args: &[&str], want: &str| {
+        let output = bench(args);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && text.contains(want), "{args:?}: {text}");
+    };
+    check(&[], "no URL given");
+    check(&["ftp://x/"], "only http:// and https://");
+    check(&["--frobnicate", "http://127.0.0.1:1/"], "unknown option --frobnicate");
+    check(&["-d", "soon", "http://127.0.0.1:1/"], "is not a time");
+    check(&["-c", "0", "http://127.0.0.1:1/"], "between 1 and");
+    check(&["--find-max", "http://127.0.0.1:1/"], "--find-max needs --slo");
+    check(&["--slo", "p99", "http://127.0.0.1:1/"], "is not a promise");
+    check(&["-H", "broken", "http://127.0.0.1:1/"], "is not a header line");
+    check(&["--watch", "db=no-such-command", "http://127.0.0.1:1/"], "no process to watch");
+    check(&["--body", "@/no/such/file", "http://127.0.0.1:1/"], "cannot read /no/such/file");
+    check(&["diff", "/no/such/file", "x"], "cannot read");
+    check(&["compare", "http://127.0.0.1:1/"], "two targets");
+    // Nobody is there: errors by kind, and no success.
+    let output = bench(&["-q", "--json", "-n", "5", "-c", "2", "http://127.0.0.1:1/"]);
+    assert_eq!(output.status.code(), Some(2));
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&all["responses"], &all["errors"]["refused"]), (&0.into(), &5.into()), "{all}");
+}

@@ -1,0 +1,117 @@
+//! HTTP/2 in front of a back end that speaks HTTP/1.1.
+
+use super::bin;
+use brisk_testkit::backend::Backend;
+use brisk_testkit::{Builder, H2Client, Server};
+
+fn server(backend: &Backend, location: &str) -> Server {
+    let conf = format!(
+        "server {{ listen 127.0.0.1:{{{{PORT}}}}; http2 on; location / {{ proxy_pass http://127.0.0.1:{}; {location} }} }}",
+        backend.port()
+    );
+    Builder::new(bin()).http(&conf).start()
+}
+
+#[test]
+fn header_fields_without_a_value_are_passed_on() {
+    let backend = Backend::start(|mut peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nX-Empty: \r\nX-Full: 1\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let server = server(&backend, "");
+    let answer = H2Client::connect(server.port()).get("/");
+    assert_eq!((answer.field("x-empty"), answer.field("x-full")), (Some(""), Some("1")));
+}
+
+/// RFC 8441 §5: what a client asks for by extended CONNECT is an upgrade to the back end.
+#[test]
+fn websockets_reach_a_back_end() {
+    let backend = Backend::start(|mut peer| {
+        let head = peer.head().unwrap_or_default().to_ascii_lowercase();
+        assert!(head.starts_with("get /chat?room=1 http/1.1\r\n"), "{head}");
+        for field in ["upgrade: websocket\r\n", "connection: upgrade\r\n", "sec-websocket-version: 13\r\n"] {
+            assert!(head.contains(field), "{head}");
+        }
+        assert!(head.contains("sec-websocket-key: ") && !head.contains("content-length"), "{head}");
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi ");
+        loop {
+            let bytes = peer.some();
+            if bytes.is_empty() {
+                break;
+            }
+            peer.send(bytes.to_ascii_uppercase());
+        }
+        peer.send("bye");
+    });
+    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    let server = server(&backend, upgrade);
+    let mut client = H2Client::connect(server.port());
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":path", "/chat?room=1"),
+        (":authority", "localhost"),
+        ("sec-websocket-version", "13"),
+    ];
+    let stream = client.begin(&fields, false);
+    client.until(|client| client.answers[&stream].body == b"hi ");
+    let answer = &client.answers[&stream];
+    assert_eq!((answer.status, answer.field("upgrade"), answer.field("connection")), (200, None, None));
+    assert!(!answer.ended);
+    for (sent, all) in [("one", "hi ONE"), ("two", "hi ONETWO")] {
+        client.send(stream, sent.as_bytes(), false);
+        client.until(|client| client.answers[&stream].text() == all);
+    }
+    // Other streams go on beside it.
+    let large = vec![b'x'; 300_000];
+    client.send(stream, &large, true);
+    let answer = client.wait(stream);
+    assert!(answer.ended && answer.reset.is_none());
+    assert_eq!(answer.text(), format!("hi ONETWO{}bye", "X".repeat(large.len())));
+}
+
+#[test]
+fn a_websocket_that_is_cancelled_frees_its_back_end() {
+    let (told, hears) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let backend = Backend::start(move |mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi");
+        peer.drain();
+        let _ = told.lock().unwrap().send(());
+    });
+    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    let server = server(&backend, upgrade);
+    let mut client = H2Client::connect(server.port());
+    let mut fields = H2Client::get_fields("/");
+    fields[0].1 = "CONNECT";
+    fields.insert(1, (":protocol", "websocket"));
+    let stream = client.begin(&fields, false);
+    client.until(|client| client.answers[&stream].body == b"hi");
+    client.cancel(stream);
+    hears.recv_timeout(std::time::Duration::from_secs(20)).expect("the back end's connection is closed");
+}
+
+/// RFC 8297: what a back end hints at, and what is hinted at here.
+#[test]
+fn early_hints_come_before_the_answer() {
+    let backend = Backend::start(|mut peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let server = server(&backend, "early_hints $http_x_hints;");
+    let mut client = H2Client::connect(server.port());
+    let mut fields = H2Client::get_fields("/");
+    fields.push(("x-hints", "1"));
+    let stream = client.begin(&fields, true);
+    let answer = client.wait(stream);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
+    let link = ("link".to_string(), "</a.css>; rel=preload".to_string());
+    assert!(matches!(&answer.interim[..], [(103, fields)] if fields.contains(&link)), "{:?}", answer.interim);
+    // Who has not asked gets none.
+    assert!(client.get("/").interim.is_empty());
+}

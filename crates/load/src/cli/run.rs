@@ -1,0 +1,242 @@
+//! Carries out what the options ask for.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::options::{Mode, Options, Outputs};
+use crate::arrivals::Rate;
+use crate::engine;
+use crate::live::{Ended, Live, Web};
+use crate::plan::{Plan, Stop};
+use crate::report::{self, Environment, Report, RunReport};
+use crate::sweep::{self, Point, Sweep, steady};
+use crate::watch::{Tier, Watch};
+
+/// How often tiers are looked at.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// Runs, and gives the exit code.
+pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, String> {
+    let web =
+        options.outputs.web.as_deref().map(Web::start).transpose().map_err(|error| error.to_string())?;
+    if let Some(web) = &web {
+        eprintln!("watch it at http://{}/", web.address());
+    }
+    let mut load = Load {
+        live: Live { is_quiet: options.outputs.quiet, web },
+        tiers: options.watch.clone(),
+        report: Report {
+            command: std::iter::once(program)
+                .chain(args.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(" "),
+            targets: options.targets.clone(),
+            environment: Environment::here(),
+            runs: Vec::new(),
+            sweep: None,
+            search: None,
+            is_cut_short: false,
+        },
+    };
+    match &options.mode {
+        Mode::Idle => load.idle(options.plan.clone())?,
+        Mode::Single => drop(load.one(options.plan.clone(), String::new(), options.auto_warmup)?),
+        Mode::Users(users) => load.users(&options.plan, users)?,
+        Mode::FindMax => load.find_max(&options)?,
+    }
+    load.finish(&options)
+}
+
+struct Load {
+    live: Live,
+    tiers: Vec<Tier>,
+    report: Report,
+}
+
+impl Load {
+    /// One run, which is added to the report. False: the user wants the end.
+    fn one(&mut self, plan: Plan, label: String, cut: bool) -> Result<bool, String> {
+        let text = |error: io::Error| error.to_string();
+        let watch = if self.tiers.is_empty() {
+            None
+        } else {
+            Some(Watch::start(&self.tiers, WATCH_EVERY).map_err(text)?)
+        };
+        let run = engine::start(plan.clone()).map_err(text)?;
+        let ended = self.live.follow(&run, &plan, &label);
+        let begun = watch.as_ref().map(|watch| watch.so_far().origin.elapsed().saturating_sub(run.elapsed()));
+        let mut outcome = run.join().map_err(text)?;
+        let steady = cut.then(|| {
+            let found = sweep::trim(&mut outcome);
+            let at = outcome.series.get(found.from).map_or(Duration::ZERO, |slice| slice.at);
+            (at, found.is_steady)
+        });
+        let watched = watch.zip(begun).map(|(watch, begun)| {
+            let watched = watch.finish();
+            let from = begun + plan.warmup + steady.map_or(Duration::ZERO, |(at, _)| at);
+            let to = from + outcome.elapsed;
+            (watched, from, to)
+        });
+        let threads = plan.threads.min(plan.connections);
+        let is_empty = outcome.stats.responses() == 0;
+        let (users, rate) = (plan.connections, plan.rate);
+        let depth = if plan.think.is_some() { 0 } else { plan.pipeline };
+        self.report.runs.push(RunReport { label, users, depth, threads, rate, outcome, steady, watched });
+        self.report.is_cut_short |= ended != Ended::Planned;
+        if ended == Ended::Hopeless && is_empty {
+            eprintln!("nothing but errors came: given up");
+        }
+        Ok(ended == Ended::Planned)
+    }
+
+    fn users(&mut self, plan: &Plan, users: &[usize]) -> Result<(), String> {
+        for &users in users {
+            let plan = Plan { connections: users, ..plan.clone() };
+            let goes_on = self.one(plan, format!("{users} users"), true)?;
+            if let Some(run) = self.report.runs.last().filter(|_| !self.live.is_quiet) {
+                let (rate, latency) = (run.goodput(), run.outcome.stats.latency.mean() / 1e6);
+                let errors = run.outcome.stats.error_share() * 100.0;
+                eprintln!(
+                    "{users} users: {rate:.1} good responses/s, mean {latency:.2} ms, errors {errors:.2} %"
+                );
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        let points = self.report.runs.iter().filter(|run| run.outcome.stats.responses() > 0).map(|run| {
+            let rates: Vec<f64> = run.outcome.series.iter().map(crate::stats::Slice::rate).collect();
+            Point {
+                users: run.users,
+                rate: run.goodput(),
+                uncertainty: steady::uncertainty(&rates),
+                latency: run.outcome.stats.latency.mean() / 1e9,
+                errors: run.outcome.stats.error_share(),
+            }
+        });
+        self.report.sweep = Some(Sweep::of(points.collect()));
+        Ok(())
+    }
+
+    fn find_max(&mut self, options: &Options) -> Result<(), String> {
+        let Some(slo) = &options.slo else { return Ok(()) };
+        // A short closed loop says about where to look.
+        let first = Plan { stop: Stop::After(Duration::from_secs(2)), think: None, ..options.plan.clone() };
+        let goes_on = self.one(first, "closed loop".to_owned(), false)?;
+        let start = self.report.runs.pop().map_or(0.0, |run| run.goodput()) / 2.0;
+        if !goes_on || start <= 0.0 {
+            return Err("no rate to begin with: nothing was answered".to_owned());
+        }
+        let mut failure = None;
+        let found = sweep::search(&slo.to_string(), start, |rate| {
+            let plan = Plan { rate: Some(Rate::constant(rate)), pipeline: 1, ..options.plan.clone() };
+            let pipeline =
+                if options.plan.version == crate::plan::Version::H2 { options.plan.pipeline } else { 1 };
+            match self.one(Plan { pipeline, ..plan }, format!("{rate:.0}/s"), false) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    failure = Some(error);
+                    return None;
+                }
+            }
+            let run = self.report.runs.last()?;
+            let mut broken = slo.broken(&run.outcome.stats);
+            broken.extend(run.invalid());
+            if !self.live.is_quiet {
+                let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
+                eprintln!("{rate:.0} requests/s: {said}");
+            }
+            Some(broken)
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.report.search = Some(found);
+        Ok(())
+    }
+
+    fn idle(&mut self, plan: Plan) -> Result<(), String> {
+        let connections = plan.connections;
+        let threads = plan.threads.min(connections);
+        let run = engine::start(plan).map_err(|error| error.to_string())?;
+        let all = run.wait_settled(Duration::from_mins(2));
+        let progress = run.progress();
+        eprintln!(
+            "{} of {connections} connections {}; press Enter to close them",
+            progress.responses,
+            if all { "open" } else { "open, others failed" },
+        );
+        io::stdin().read_line(&mut String::new()).map_err(|error| error.to_string())?;
+        run.stop();
+        let outcome = run.join().map_err(|error| error.to_string())?;
+        let (label, users) = (String::new(), connections);
+        self.report.runs.push(RunReport {
+            label,
+            users,
+            depth: 0,
+            threads,
+            rate: None,
+            outcome,
+            steady: None,
+            watched: None,
+        });
+        Ok(())
+    }
+
+    /// Writes what was asked for.
+    fn finish(self, options: &Options) -> Result<i32, String> {
+        let report = &self.report;
+        let outputs = &options.outputs;
+        if outputs.json {
+            println!("{}", report::json(report));
+        } else {
+            println!("{}", report::text(report));
+        }
+        write_files(report, outputs)?;
+        if let Some(web) = &self.live.web {
+            web.put(report::fragment(&report::sections(report)));
+            // The page asks once per second: it is to see the end.
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        let Some(run) = report.runs.last() else { return Ok(1) };
+        if let (Some(slo), Mode::Single) = (&options.slo, &options.mode) {
+            let broken = slo.broken(&run.outcome.stats);
+            broken.iter().for_each(|what| eprintln!("broken: {what}"));
+            if !broken.is_empty() {
+                return Ok(2);
+            }
+        }
+        if report.search.as_ref().is_some_and(|search| search.holds.is_none()) {
+            return Ok(2);
+        }
+        let is_useless = report.runs.iter().all(|run| run.outcome.stats.responses() == 0);
+        Ok(if is_useless || (options.mode == Mode::Single && run.invalid().is_some()) { 2 } else { 0 })
+    }
+}
+
+fn write_files(report: &Report, outputs: &Outputs) -> Result<(), String> {
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    };
+    if let Some(path) = &outputs.json_file {
+        write(path, &format!("{:#}\n", report::json(report)))?;
+    }
+    if let Some(path) = &outputs.html {
+        write(path, &report::html(report))?;
+    }
+    if let Some(path) = &outputs.csv {
+        write(path, &report::csv(report))?;
+    }
+    if let Some(path) = &outputs.prometheus {
+        write(path, &report::prometheus(report))?;
+    }
+    if let (Some(path), Some(run)) = (&outputs.raw, report.runs.last()) {
+        let wrong = |error: io::Error| format!("cannot write {}: {error}", path.display());
+        let mut file = File::create(path).map_err(wrong)?;
+        report::raw(run, &mut file).map_err(wrong)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! A run as it goes: in the terminal, as plain lines where there is none, and in a browser.
+
+mod web;
+
+pub use web::Web;
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::time::Duration;
+
+use crate::chart::{short, sparkline};
+use crate::engine::Run;
+use crate::histogram::Histogram;
+use crate::plan::{Plan, Stop};
+use crate::stats::{Errors, Slice};
+use crate::system;
+
+/// How often the picture is drawn anew.
+const REDRAW: Duration = Duration::from_millis(200);
+/// How often a plain line is written.
+const LINE: Duration = Duration::from_secs(1);
+/// A run in which nothing but errors came for so long is given up.
+const HOPELESS: Duration = Duration::from_secs(3);
+/// Blocks of the sparkline.
+const SPARK: usize = 40;
+
+/// Where a run is shown.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Nothing is written to the terminal.
+    pub is_quiet: bool,
+    /// The browser's view.
+    pub web: Option<Web>,
+}
+
+/// How a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// As planned.
+    Planned,
+    /// The user wanted it.
+    Interrupted,
+    /// Nothing but errors came.
+    Hopeless,
+}
+
+impl Live {
+    /// Shows a run until it is over; stops it if the user wants that, or if there is no hope.
+    pub fn follow(&self, run: &Run, plan: &Plan, label: &str) -> Ended {
+        let is_terminal = stderr().is_terminal() && !self.is_quiet;
+        let (mut lines, mut said_at) = (0, Duration::ZERO);
+        let mut ended = Ended::Planned;
+        while !run.is_over() {
+            std::thread::sleep(if run.elapsed() < REDRAW { Duration::from_millis(10) } else { REDRAW / 4 });
+            if system::interrupted() {
+                run.stop();
+                ended = Ended::Interrupted;
+                break;
+            }
+            let (progress, elapsed) = (run.progress(), run.elapsed());
+            if progress.responses == 0 && progress.errors >= 10 && elapsed > HOPELESS {
+                run.stop();
+                ended = Ended::Hopeless;
+                break;
+            }
+            let every = if is_terminal { REDRAW } else { LINE };
+            if elapsed < said_at + every {
+                continue;
+            }
+            said_at = elapsed;
+            let slices = run.slices();
+            if let Some(web) = &self.web {
+                web.show(label, &slices);
+            }
+            if is_terminal {
+                lines = redraw(&picture(plan, label, elapsed, progress.responses, &slices), lines);
+            } else if !self.is_quiet {
+                eprintln!("{}", plain(label, elapsed, &slices));
+            }
+        }
+        if lines > 0 {
+            redraw("", lines);
+        }
+        if let Some(web) = &self.web {
+            web.show(label, &run.slices());
+        }
+        ended
+    }
+}
+
+/// Replaces the last picture; gives how many lines the new one has.
+fn redraw(picture: &str, lines: usize) -> usize {
+    let mut out = String::new();
+    if lines > 0 {
+        let _ = write!(out, "\x1b[{lines}A\x1b[J");
+    }
+    out.push_str(picture);
+    let _ = stderr().write_all(out.as_bytes());
+    picture.lines().count()
+}
+
+/// The sums of the slices of the last second.
+fn recent(slices: &[Slice], last: Duration) -> (f64, Histogram, u64) {
+    let from = slices.last().map_or(Duration::ZERO, |slice| (slice.at + slice.width).saturating_sub(last));
+    let part: Vec<&Slice> = slices.iter().filter(|slice| slice.at >= from).collect();
+    let mut latency = Histogram::default();
+    part.iter().for_each(|slice| latency.merge_sparse(&slice.latency));
+    let seconds: f64 = part.iter().map(|slice| slice.width.as_secs_f64()).sum();
+    let responses: u64 = part.iter().map(|slice| slice.responses()).sum();
+    let failures = part.iter().map(|slice| slice.failures()).sum();
+    (responses as f64 / seconds.max(1e-9), latency, failures)
+}
+
+fn plain(label: &str, elapsed: Duration, slices: &[Slice]) -> String {
+    let (rate, latency, failures) = recent(slices, LINE);
+    let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
+    let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
+    format!(
+        "{:>5.0}s {label}{} /s, p50 {:.2} ms, p99 {:.2} ms, failed {failures}",
+        elapsed.as_secs_f64(),
+        short(rate),
+        ms(0.5),
+        ms(0.99)
+    )
+}
+
+fn picture(plan: &Plan, label: &str, elapsed: Duration, responses: u64, slices: &[Slice]) -> String {
+    let (rate, latency, _) = recent(slices, LINE);
+    let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
+    let mut errors = Errors::default();
+    let mut refusals = 0;
+    for slice in slices {
+        errors.merge(&slice.errors);
+        refusals += slice.by_class[4] + slice.by_class[5];
+    }
+    let rates: Vec<f64> = slices.iter().map(Slice::rate).collect();
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{}{}",
+        if label.is_empty() { String::new() } else { format!("{label}  ") },
+        bar(plan, elapsed, responses)
+    );
+    let _ = writeln!(out, "rate    {:>9} /s  {}", short(rate), sparkline(&rates, SPARK));
+    let _ = writeln!(
+        out,
+        "latency  p50 {:.2}  p90 {:.2}  p99 {:.2}  max {:.2} ms",
+        ms(0.5),
+        ms(0.9),
+        ms(0.99),
+        latency.max() as f64 / 1e6
+    );
+    let kinds: Vec<String> = errors.seen().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    let _ = writeln!(
+        out,
+        "errors   {}{}",
+        if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") },
+        if refusals > 0 { format!(", 4xx and 5xx {refusals}") } else { String::new() }
+    );
+    out
+}
+
+/// How much is done, and how long the rest takes.
+fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
+    const WIDTH: usize = 30;
+    let (share, left) = match plan.stop {
+        Stop::After(duration) => {
+            let all = plan.warmup + duration;
+            let share = elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
+            (share, all.saturating_sub(elapsed))
+        }
+        Stop::Requests(count) => estimate(count, elapsed, responses),
+        Stop::RequestsPerConnection(count) => {
+            estimate(count.saturating_mul(plan.connections as u64), elapsed, responses)
+        }
+        Stop::Told => return format!("{:.0} s", elapsed.as_secs_f64()),
+    };
+    let share = share.clamp(0.0, 1.0);
+    let full = (share * WIDTH as f64).round() as usize;
+    let warm = if elapsed < plan.warmup { " (warm-up)" } else { "" };
+    format!(
+        "[{}{}] {:>3.0} %, {:.0} s left{warm}",
+        "#".repeat(full),
+        ".".repeat(WIDTH - full),
+        share * 100.0,
+        left.as_secs_f64().ceil()
+    )
+}
+
+fn estimate(count: u64, elapsed: Duration, responses: u64) -> (f64, Duration) {
+    let share = responses as f64 / count.max(1) as f64;
+    let left = elapsed.as_secs_f64() * (1.0 - share).max(0.0) / share.max(1e-6);
+    (share, Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::{ErrorKind, Stats};
+
+    fn slices() -> Vec<Slice> {
+        let slice = |index: u64| {
+            let mut stats = Stats::default();
+            (0..50).for_each(|_| stats.response(200, 2_000_000));
+            stats.response(503, 9_000_000);
+            stats.error(ErrorKind::Reset, 1);
+            Slice::of(&stats, Duration::from_millis(100 * index), Duration::from_millis(100))
+        };
+        (0..20).map(slice).collect()
+    }
+
+    #[test]
+    fn what_is_drawn_is_what_happened() {
+        let plan = Plan::new(Vec::new(), 1, Stop::After(Duration::from_secs(4)));
+        let text = picture(&plan, "10 users", Duration::from_secs(2), 1020, &slices());
+        assert!(text.contains("[###############...............]  50 %, 2 s left"), "{text}");
+        assert!(text.contains("510 /s") && text.contains("reset 20, 4xx and 5xx 20"), "{text}");
+        assert!(text.contains("p50 2.0"), "{text}");
+        let line = plain("", Duration::from_secs(2), &slices());
+        assert!(line.contains("510 /s") && line.contains("failed 20"), "{line}");
+    }
+
+    #[test]
+    fn a_bar_is_never_longer_than_it_is() {
+        let plan = Plan::new(Vec::new(), 1, Stop::Requests(10));
+        assert!(bar(&plan, Duration::from_secs(1), 50).contains("100 %"));
+        assert!(bar(&plan, Duration::from_secs(1), 0).contains("  0 %"));
+        assert!(!picture(&plan, "", Duration::ZERO, 0, &[]).contains("NaN"));
+    }
+}

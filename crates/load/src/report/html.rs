@@ -1,0 +1,372 @@
+//! The report as one page that needs nothing else: no network, no scripts, legible on a phone, on paper, and without
+//! colour.
+
+use std::fmt::Write as _;
+
+use super::{QUANTILES, Report, RunReport, per_day};
+use crate::chart::axis::Scale;
+use crate::chart::{Bars, Line, Series, escape, short};
+use crate::sweep::Sweep;
+
+/// What a section shows.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// A table: its head, and its rows.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// Charts: SVG elements.
+    Charts(Vec<String>),
+    /// Text as it is.
+    Pre(String),
+}
+
+/// A part of a page.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// A paragraph under it; empty: none.
+    pub text: String,
+    /// What it shows.
+    pub body: Body,
+}
+
+const STYLE: &str = "\
+:root{--b:#fff;--t:#16191d;--g:#d4d8dd;--s0:#0b57a4;--s1:#b3460e;--s2:#1b7a3d;--s3:#7a2d8f;--s4:#a11932;--s5:#55606b}\
+@media(prefers-color-scheme:dark){:root{--b:#14171a;--t:#e6e8ea;--g:#3a4047;--s0:#6db3f2;--s1:#f2a06d;--s2:#72d193;--s3:#cf9be0;--s4:#f28b9d;--s5:#aab4be}}\
+body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(--t);font:16px/1.45 system-ui,sans-serif}\
+h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
+p{margin:.4em 0;overflow-wrap:anywhere}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
+.w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
+td:first-child,th:first-child{text-align:left}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
+svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.h{font-weight:700}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
+.g{stroke:var(--g);fill:none}.a{stroke:var(--t);fill:none}.b{fill:var(--s0);stroke:var(--b);stroke-width:.5}.l{fill:none;stroke-width:1.8}.m{stroke-width:1.6}\
+.s0{stroke:var(--s0)}.s1{stroke:var(--s1);stroke-dasharray:7 3}.s2{stroke:var(--s2);stroke-dasharray:2 3}.s3{stroke:var(--s3);stroke-dasharray:9 3 2 3}.s4{stroke:var(--s4);stroke-dasharray:4 2}.s5{stroke:var(--s5);stroke-dasharray:1 2}\
+.m{stroke-dasharray:none;fill:var(--b)}.m.s0{fill:var(--s0)}";
+
+/// A whole page.
+pub fn page(title: &str, sections: &[Section]) -> String {
+    let mut out = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><style>{STYLE}</style></head>\
+         <body><h1>{}</h1><main>",
+        escape(title),
+        escape(title)
+    );
+    out.push_str(&fragment(sections));
+    out.push_str("</main></body></html>\n");
+    out
+}
+
+/// Sections without a page around them.
+pub fn fragment(sections: &[Section]) -> String {
+    let mut out = String::new();
+    for section in sections {
+        let _ = write!(out, "<section><h2>{}</h2>", escape(&section.title));
+        if !section.text.is_empty() {
+            let class = if section.text.starts_with("INVALID") { " class=\"bad\"" } else { "" };
+            let _ = write!(out, "<p{class}>{}</p>", escape(&section.text));
+        }
+        match &section.body {
+            Body::Table(head, rows) => table(head, rows, &mut out),
+            Body::Charts(charts) => {
+                out.push_str("<div class=\"c\">");
+                charts.iter().for_each(|chart| out.push_str(chart));
+                out.push_str("</div>");
+            }
+            Body::Pre(text) if text.is_empty() => {}
+            Body::Pre(text) => drop(write!(out, "<pre>{}</pre>", escape(text))),
+        }
+        out.push_str("</section>");
+    }
+    out
+}
+
+fn table(head: &[String], rows: &[Vec<String>], out: &mut String) {
+    out.push_str(if head.is_empty() { "<div class=\"w f\"><table>" } else { "<div class=\"w\"><table>" });
+    let mut line = |tag: &str, cells: &[String]| {
+        out.push_str("<tr>");
+        for cell in cells {
+            let _ = write!(out, "<{tag}>{}</{tag}>", escape(cell));
+        }
+        out.push_str("</tr>");
+    };
+    if !head.is_empty() {
+        line("th", head);
+    }
+    rows.iter().for_each(|row| line("td", row));
+    out.push_str("</table></div>");
+}
+
+/// The report as a page.
+pub fn html(report: &Report) -> String {
+    let targets: Vec<String> = report.targets.iter().take(3).cloned().collect();
+    page(&format!("Load on {}", targets.join(", ")), &sections(report))
+}
+
+/// All that the report says.
+pub fn sections(report: &Report) -> Vec<Section> {
+    let mut all = Vec::new();
+    if let Some(sweep) = &report.sweep {
+        all.push(Section {
+            title: "Over users".to_owned(),
+            text: sweep.lines().join(". "),
+            body: Body::Charts(sweep_charts(sweep)),
+        });
+    }
+    if let Some(search) = &report.search {
+        let (text, body) = (search.lines().pop().unwrap_or_default(), Body::Pre(search.lines().join("\n")));
+        all.push(Section { title: "Highest rate".to_owned(), text, body });
+    }
+    if report.runs.len() > 1 {
+        let (title, text) = ("Runs".to_owned(), String::new());
+        all.push(Section { title, text, body: overview(&report.runs) });
+    }
+    for run in &report.runs {
+        all.extend(run_sections(run));
+    }
+    let mut rows: Vec<Vec<String>> = vec![vec!["command".to_owned(), report.command.clone()]];
+    rows.extend(report.targets.iter().map(|target| vec!["target".to_owned(), target.clone()]));
+    rows.extend(report.environment.rows().into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+    let text = if report.is_cut_short { "Ended early by the user." } else { "" }.to_owned();
+    all.push(Section {
+        title: "Configuration and environment".to_owned(),
+        text,
+        body: Body::Table(Vec::new(), rows),
+    });
+    all
+}
+
+fn overview(runs: &[RunReport]) -> Body {
+    let head = ["", "rate/s", "mean ms", "p50", "p95", "p99", "errors %"].map(str::to_owned).to_vec();
+    let row = |run: &RunReport| {
+        let stats = &run.outcome.stats;
+        let ms = |share: f64| format!("{:.2}", stats.latency.quantile(share) as f64 / 1e6);
+        vec![
+            run.label.clone(),
+            short(run.throughput()),
+            format!("{:.2}", stats.latency.mean() / 1e6),
+            ms(0.5),
+            ms(0.95),
+            ms(0.99),
+            format!("{:.2}", stats.error_share() * 100.0),
+        ]
+    };
+    Body::Table(head, runs.iter().map(row).collect())
+}
+
+fn run_sections(run: &RunReport) -> Vec<Section> {
+    let title =
+        |name: &str| if run.label.is_empty() { name.to_owned() } else { format!("{}: {name}", run.label) };
+    let mut notes: Vec<String> = run.invalid().map(|why| format!("INVALID: {why}.")).into_iter().collect();
+    notes.extend(run.warnings().into_iter().map(|note| format!("Note: {note}.")));
+    let mut all = vec![Section { title: title("figures"), text: notes.join(" "), body: figures(run) }];
+    let mut charts = series_charts(run);
+    charts.extend(latency_charts(run));
+    all.push(Section { title: title("course and latency"), text: String::new(), body: Body::Charts(charts) });
+    if let Some((tiers, _)) = run.tiers() {
+        let head =
+            ["tier", "CPU µs/response", "CPUs", "busiest thread %", "memory MB", "processes", "MB each"];
+        let row = |tier: crate::watch::TierSummary| {
+            vec![
+                tier.name.clone(),
+                format!("{:.1}", tier.cpu_us_per_response),
+                format!("{:.2}", tier.cores),
+                format!("{:.0}", tier.busiest_share * 100.0),
+                format!("{:.1}", tier.pss_max as f64 / 1e6),
+                tier.processes.to_string(),
+                format!("{:.1}", tier.pss_per_process() / 1e6),
+            ]
+        };
+        let text = match run.limit() {
+            Some(verdict) => verdict.full.map_or_else(
+                || {
+                    format!(
+                        "Nobody was full: {:.0} % of the nearest CPU limit in use.",
+                        verdict.used_share * 100.0
+                    )
+                },
+                |full| format!("The limit was {full}."),
+            ),
+            None => String::new(),
+        };
+        let body = Body::Table(head.map(str::to_owned).to_vec(), tiers.into_iter().map(row).collect());
+        all.push(Section { title: title("resources"), text, body });
+        all.push(Section {
+            title: title("CPU and memory over time"),
+            text: String::new(),
+            body: watch_charts(run),
+        });
+    }
+    all
+}
+
+fn figures(run: &RunReport) -> Body {
+    let stats = &run.outcome.stats;
+    let (day, busy) = per_day(run.throughput());
+    let mut rows = vec![
+        ("responses".to_owned(), format!("{} in {:.2} s", stats.responses(), run.seconds())),
+        (
+            "rate".to_owned(),
+            format!(
+                "{}/s ({} a day, {} in six busy hours)",
+                short(run.throughput()),
+                short(day),
+                short(busy)
+            ),
+        ),
+        ("received".to_owned(), format!("{:.1} MB/s", stats.bytes as f64 / 1e6 / run.seconds())),
+        ("latency, mean".to_owned(), format!("{:.3} ms", stats.latency.mean() / 1e6)),
+    ];
+    for (name, share) in QUANTILES {
+        rows.push((
+            format!("latency, {name}"),
+            format!("{:.3} ms", stats.latency.quantile(share) as f64 / 1e6),
+        ));
+    }
+    rows.push(("not 2xx".to_owned(), stats.non_2xx().to_string()));
+    rows.push(("errors".to_owned(), stats.errors().to_string()));
+    rows.extend(
+        stats.errors.seen().map(|(kind, count)| (format!("errors, {}", kind.name()), count.to_string())),
+    );
+    rows.extend(
+        stats.by_status.iter().map(|(status, count)| (format!("status {status}"), count.to_string())),
+    );
+    rows.push(("generator".to_owned(), format!("{:.2} µs CPU per response", run.generator_cpu_us())));
+    Body::Table(Vec::new(), rows.into_iter().map(|(name, value)| vec![name, value]).collect())
+}
+
+/// Rate, percentiles and errors over time.
+pub fn series_charts(run: &RunReport) -> Vec<String> {
+    let mut series = &run.outcome.series[..];
+    // The last one may be so short that its rate is an accident.
+    if let [first, .., last] = series
+        && last.width < first.width / 2
+    {
+        series = &series[..series.len() - 1];
+    }
+    if series.len() < 2 {
+        return Vec::new();
+    }
+    let line = |name: &str, value: &dyn Fn(&crate::stats::Slice) -> f64| Series {
+        name: name.to_owned(),
+        points: series.iter().map(|slice| (slice.at.as_secs_f64(), value(slice))).collect(),
+        only_marks: false,
+    };
+    let ms = |share: f64| {
+        move |slice: &crate::stats::Slice| {
+            let latency = slice.latency.whole();
+            if latency.count() == 0 { f64::NAN } else { latency.quantile(share) as f64 / 1e6 }
+        }
+    };
+    let failed = |slice: &crate::stats::Slice| slice.failures() as f64 / slice.width.as_secs_f64().max(1e-9);
+    let chart = |title: &str, y: &str, scale: Scale, series: Vec<Series>| {
+        let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y.to_owned());
+        Line { title, x_label, y_label, series, y_scale: scale, ..Line::default() }.svg()
+    };
+    vec![
+        chart(
+            "Rate and errors",
+            "per second",
+            Scale::Linear,
+            vec![line("responses", &|slice| slice.rate()), line("errors", &failed)],
+        ),
+        chart(
+            "Latency over time",
+            "ms",
+            Scale::Log,
+            vec![line("p50", &ms(0.5)), line("p95", &ms(0.95)), line("p99", &ms(0.99))],
+        ),
+    ]
+}
+
+/// The distribution of latencies, and the curve of its percentiles.
+fn latency_charts(run: &RunReport) -> Vec<String> {
+    let stats = &run.outcome.stats;
+    if stats.responses() == 0 {
+        return Vec::new();
+    }
+    let values = stats.latency.values().map(|(value, count)| (value as f64 / 1e6, count)).collect();
+    let bars = Bars { title: "Latency".to_owned(), x_label: "ms".to_owned(), values };
+    // The share of slower ones, on a logarithmic axis: each step to the right is ten times rarer.
+    let rarest = 1.0 / stats.responses() as f64;
+    let shares: Vec<f64> =
+        (0..=120).map(|step| 10f64.powf(-f64::from(step) / 20.0)).take_while(|&s| s >= rarest).collect();
+    let curve = |name: &str, histogram: &crate::histogram::Histogram| Series {
+        name: name.to_owned(),
+        points: shares.iter().map(|&s| (1.0 / s, histogram.quantile(1.0 - s) as f64 / 1e6)).collect(),
+        only_marks: false,
+    };
+    let mut series = vec![curve("latency", &stats.latency)];
+    if stats.service.count() > 0 {
+        series.push(curve("service time", &stats.service));
+    }
+    let ticks = [(1.0, "0"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999")];
+    let ticks = ticks
+        .iter()
+        .filter(|tick| tick.0 * rarest <= 1.01)
+        .map(|&(at, text)| (at, text.to_owned()))
+        .collect();
+    let percentiles = Line {
+        title: "Percentiles".to_owned(),
+        x_label: "percent of responses that were as quick".to_owned(),
+        y_label: "ms".to_owned(),
+        series,
+        x_scale: Scale::Log,
+        y_scale: Scale::Linear,
+        x_ticks: Some(ticks),
+    };
+    vec![bars.svg(), percentiles.svg()]
+}
+
+fn sweep_charts(sweep: &Sweep) -> Vec<String> {
+    let points = |value: &dyn Fn(&crate::sweep::Point) -> f64| {
+        sweep.points.iter().map(|point| (point.users as f64, value(point))).collect::<Vec<_>>()
+    };
+    let mut series =
+        vec![Series { name: "measured".to_owned(), points: points(&|p| p.rate), only_marks: true }];
+    if let Some(fit) = sweep.fit {
+        let last = sweep.points.last().map_or(1.0, |point| point.users as f64) * 1.1;
+        let curve = (0..=60).map(|step| 1.0 + (last - 1.0) * f64::from(step) / 60.0);
+        let points = curve.map(|users| (users, fit.throughput(users))).collect();
+        series.push(Series { name: "scalability law".to_owned(), points, only_marks: false });
+    }
+    let chart = |title: &str, y_label: &str, series: Vec<Series>| {
+        let (title, x_label, y_label) = (title.to_owned(), "users".to_owned(), y_label.to_owned());
+        Line { title, x_label, y_label, series, ..Line::default() }.svg()
+    };
+    let latency = Series { name: "mean".to_owned(), points: points(&|p| p.latency * 1e3), only_marks: false };
+    let errors =
+        Series { name: "errors".to_owned(), points: points(&|p| p.errors * 100.0), only_marks: false };
+    vec![
+        chart("Throughput over users", "good responses/s", series),
+        chart("Latency over users", "mean, ms", vec![latency]),
+        chart("Errors over users", "% of requests", vec![errors]),
+    ]
+}
+
+fn watch_charts(run: &RunReport) -> Body {
+    let Some((watched, from, _)) = &run.watched else { return Body::Charts(Vec::new()) };
+    let line = |index: usize, name: &str, value: &dyn Fn(&[crate::watch::Sample]) -> f64| Series {
+        name: name.to_owned(),
+        points: watched
+            .samples
+            .windows(2)
+            .map(|pair| (pair[1].at.as_secs_f64() - from.as_secs_f64(), value(pair)))
+            .collect::<Vec<_>>(),
+        only_marks: index == usize::MAX,
+    };
+    let each = |value: fn(&[crate::watch::Sample], usize) -> f64| {
+        let names = watched.names.iter().enumerate();
+        names.map(|(index, name)| line(index, name, &|pair| value(pair, index))).collect::<Vec<_>>()
+    };
+    let cpu = each(|pair, index| {
+        let ran = pair[1].tiers[index].cpu_ns - pair[0].tiers[index].cpu_ns;
+        ran as f64 / pair[1].at.saturating_sub(pair[0].at).as_nanos().max(1) as f64
+    });
+    let memory = each(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
+    let chart = |title: &str, y_label: &str, series: Vec<Series>| {
+        let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y_label.to_owned());
+        Line { title, x_label, y_label, series, ..Line::default() }.svg()
+    };
+    Body::Charts(vec![chart("CPUs in use", "CPUs", cpu), chart("Memory (PSS)", "MB", memory)])
+}

@@ -1,0 +1,146 @@
+//! As JSON: one object, whose names do not change once they are there.
+
+use serde_json::{Map, Value, json as value};
+
+use super::{QUANTILES, Report, RunReport, per_day};
+use crate::histogram::Histogram;
+use crate::stats::{ErrorKind, Slice};
+
+/// The whole report. A single run's figures stand at the top, those of several under `runs`.
+pub fn json(report: &Report) -> Value {
+    let mut all = match &report.runs[..] {
+        [run] if report.search.is_none() => run_of(run),
+        runs => value!({ "runs": runs.iter().map(run_of).collect::<Vec<_>>() }),
+    };
+    let environment: Map<String, Value> =
+        report.environment.rows().into_iter().map(|(name, text)| (name.to_owned(), value!(text))).collect();
+    all["command"] = value!(report.command);
+    all["targets"] = value!(report.targets);
+    all["environment"] = Value::Object(environment);
+    all["ended_early"] = value!(report.is_cut_short);
+    if let Some(sweep) = &report.sweep {
+        all["sweep"] = sweep.to_json();
+    }
+    if let Some(search) = &report.search {
+        all["search"] = search.to_json();
+    }
+    all
+}
+
+fn quantiles(histogram: &Histogram) -> Value {
+    let mut all: Map<String, Value> = QUANTILES
+        .iter()
+        .map(|&(name, share)| (name.to_owned(), value!(histogram.quantile(share) as f64 / 1e3)))
+        .collect();
+    all.insert("mean".to_owned(), value!(histogram.mean() / 1e3));
+    all.insert("min".to_owned(), value!(histogram.min() as f64 / 1e3));
+    all.insert("deviation".to_owned(), value!(histogram.deviation() / 1e3));
+    Value::Object(all)
+}
+
+/// One run.
+pub fn run_of(run: &RunReport) -> Value {
+    let stats = &run.outcome.stats;
+    let errors: Map<String, Value> =
+        ErrorKind::ALL.iter().map(|&kind| (kind.name().to_owned(), value!(stats.errors_of(kind)))).collect();
+    let statuses: Map<String, Value> =
+        stats.by_status.iter().map(|(status, count)| (status.to_string(), value!(count))).collect();
+    let (day, busy) = per_day(run.throughput());
+    let mut all = value!({
+        "label": run.label,
+        "users": run.users,
+        "seconds": run.seconds(),
+        "responses": stats.responses(),
+        "responses_per_second": run.throughput(),
+        "good_responses_per_second": run.goodput(),
+        "requests_per_day": day,
+        "requests_in_six_hours": busy,
+        "non_2xx": stats.non_2xx(),
+        "statuses": statuses,
+        "error_share": stats.error_share(),
+        "bytes": stats.bytes,
+        "connects": stats.connects,
+        "resumed": stats.resumed,
+        "closes": stats.closes,
+        "errors": errors,
+        "latency_us": quantiles(&stats.latency),
+        "generator_cpu_us_per_response": run.generator_cpu_us(),
+        "generator_cpu_share": run.generator_share() * run.threads as f64,
+        "invalid": run.invalid(),
+        "warnings": run.warnings(),
+        "little": run.little(),
+    });
+    for (name, histogram) in [
+        ("connect_us", &stats.connect),
+        ("handshake_us", &stats.handshake),
+        ("first_byte_us", &stats.first_byte),
+        ("service_us", &stats.service),
+        ("lateness_us", &stats.lateness),
+    ] {
+        if histogram.count() > 0 {
+            all[name] = quantiles(histogram);
+        }
+    }
+    if stats.lateness.count() > 0 {
+        all["unsent"] = value!(stats.unsent);
+    }
+    if let Some((cut, is_steady)) = run.steady {
+        all["warmup_cut_seconds"] = value!(cut.as_secs_f64());
+        all["steady"] = value!(is_steady);
+    }
+    if !run.outcome.series.is_empty() {
+        all["series"] = Value::Array(run.outcome.series.iter().map(slice).collect());
+    }
+    resources(run, &mut all);
+    all
+}
+
+fn slice(slice: &Slice) -> Value {
+    let latency = slice.latency.whole();
+    value!({
+        "at": slice.at.as_secs_f64(),
+        "width": slice.width.as_secs_f64(),
+        "responses": slice.responses(),
+        "failures": slice.failures(),
+        "bytes": slice.bytes,
+        "p50_us": latency.quantile(0.5) as f64 / 1e3,
+        "p99_us": latency.quantile(0.99) as f64 / 1e3,
+        "max_us": latency.max() as f64 / 1e3,
+    })
+}
+
+fn resources(run: &RunReport, all: &mut Value) {
+    let Some((tiers, machine)) = run.tiers() else { return };
+    let tiers: Map<String, Value> = tiers
+        .into_iter()
+        .map(|tier| {
+            let figures = value!({
+                "cpu_us_per_response": tier.cpu_us_per_response,
+                "cpus": tier.cores,
+                "busiest_thread_share": tier.busiest_share,
+                "waited_share": tier.waited_share,
+                "switches_per_response": tier.switches_per_response,
+                "pss_bytes": tier.pss_max,
+                "pss_bytes_per_process": tier.pss_per_process(),
+                "processes": tier.processes,
+            });
+            (tier.name, figures)
+        })
+        .collect();
+    all["tiers"] = Value::Object(tiers);
+    all["machine"] = value!({
+        "cpus": machine.cpus,
+        "busy_share": machine.busy_share,
+        "steal_share": machine.steal_share,
+        "pressure_cpu": machine.pressure[0],
+        "pressure_memory": machine.pressure[1],
+        "pressure_disk": machine.pressure[2],
+        "listen_drops": machine.listen_drops,
+        "retransmits": machine.retransmits,
+        "resets": machine.resets,
+        "failed_connects": machine.failed_connects,
+    });
+    if let Some(verdict) = run.limit() {
+        all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share });
+    }
+}

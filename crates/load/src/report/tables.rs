@@ -1,0 +1,125 @@
+//! As tables: CSV of the series, the raw log, and Prometheus' text format.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::{QUANTILES, Report, RunReport};
+use crate::stats::ErrorKind;
+
+/// The course of all runs: a row per slice.
+pub fn csv(report: &Report) -> String {
+    let mut out = String::from("run,at_s,width_s,responses,rate,failures,bytes,p50_ms,p90_ms,p99_ms,max_ms");
+    for kind in ErrorKind::ALL {
+        let _ = write!(out, ",{}", kind.name().replace(' ', "_"));
+    }
+    out.push('\n');
+    for run in &report.runs {
+        for slice in &run.outcome.series {
+            let latency = slice.latency.whole();
+            let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
+            let _ = write!(
+                out,
+                "{},{:.3},{:.3},{},{:.1},{},{},{:.4},{:.4},{:.4},{:.4}",
+                quoted(&run.label),
+                slice.at.as_secs_f64(),
+                slice.width.as_secs_f64(),
+                slice.responses(),
+                slice.rate(),
+                slice.failures(),
+                slice.bytes,
+                ms(0.5),
+                ms(0.9),
+                ms(0.99),
+                latency.max() as f64 / 1e6,
+            );
+            for kind in ErrorKind::ALL {
+                let _ = write!(out, ",{}", slice.errors.of(kind));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// RFC 4180.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// One row per request of the counted part.
+pub fn raw(run: &RunReport, out: &mut impl Write) -> io::Result<()> {
+    let mut out = io::BufWriter::new(out);
+    writeln!(
+        out,
+        "due_ns,sent_ns,first_byte_ns,done_ns,connect_ns,tls_ns,bytes,connection,target,status,error"
+    )?;
+    for record in &run.outcome.records {
+        writeln!(
+            out,
+            "{},{},{},{},{},{},{},{},{},{},{}",
+            record.due_ns,
+            record.sent_ns,
+            record.first_byte_ns,
+            record.done_ns,
+            record.connect_ns,
+            record.tls_ns,
+            record.bytes,
+            record.connection,
+            record.target,
+            record.status,
+            record.error.map_or("", ErrorKind::name),
+        )?;
+    }
+    out.flush()
+}
+
+/// The figures of all runs in Prometheus' text format, e.g. for its node exporter's folder.
+pub fn prometheus(report: &Report) -> String {
+    let mut out = String::new();
+    let mut metric =
+        |name: &str, help: &str, kind: &str, values: &dyn Fn(&RunReport) -> Vec<(String, f64)>| {
+            let _ = writeln!(out, "# HELP brisk_bench_{name} {help}\n# TYPE brisk_bench_{name} {kind}");
+            for run in &report.runs {
+                let label = run.label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+                for (more, value) in values(run) {
+                    let _ = writeln!(out, "brisk_bench_{name}{{run=\"{label}\"{more}}} {value}");
+                }
+            }
+        };
+    let one = |value: f64| vec![(String::new(), value)];
+    metric("seconds", "Length of the counted part.", "gauge", &|run| one(run.seconds()));
+    metric("responses", "Whole responses.", "gauge", &|run| one(run.outcome.stats.responses() as f64));
+    metric("responses_per_second", "Their rate.", "gauge", &|run| one(run.throughput()));
+    metric("bytes", "Bytes received.", "gauge", &|run| one(run.outcome.stats.bytes as f64));
+    metric("latency_seconds", "What users waited.", "gauge", &|run| {
+        let latency = &run.outcome.stats.latency;
+        let of = |&(_, share): &(&str, f64)| {
+            (format!(",quantile=\"{share}\""), latency.quantile(share) as f64 / 1e9)
+        };
+        QUANTILES.iter().map(of).collect()
+    });
+    metric("errors", "Requests without a usable response, by kind.", "gauge", &|run| {
+        let stats = &run.outcome.stats;
+        let of = |kind: ErrorKind| (format!(",kind=\"{}\"", kind.name()), stats.errors_of(kind) as f64);
+        ErrorKind::ALL.into_iter().map(of).collect()
+    });
+    metric("responses_by_class", "Responses by class of their status.", "gauge", &|run| {
+        let of = |class: usize| (format!(",class=\"{class}xx\""), run.outcome.stats.by_class[class] as f64);
+        (1..6).map(of).collect()
+    });
+    metric("generator_cpu_seconds", "CPU that the generator used.", "gauge", &|run| {
+        one(run.outcome.stats.generator_cpu_ns as f64 / 1e9)
+    });
+    metric("tier_cpu_seconds_per_response", "CPU per response of what was watched.", "gauge", &|run| {
+        let tiers = run.tiers().map(|found| found.0).unwrap_or_default();
+        tiers
+            .into_iter()
+            .map(|tier| (format!(",tier=\"{}\"", tier.name), tier.cpu_us_per_response / 1e6))
+            .collect()
+    });
+    out
+}

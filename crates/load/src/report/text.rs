@@ -1,0 +1,177 @@
+//! For the terminal.
+
+use std::fmt::Write as _;
+
+use super::{QUANTILES, Report, RunReport, per_day};
+use crate::chart::short;
+use crate::histogram::Histogram;
+
+/// The whole report.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    if report.runs.len() == 1 && report.search.is_none() {
+        run(&report.runs[0], &mut out);
+    } else if !report.runs.is_empty() {
+        table(report, &mut out);
+    }
+    if let Some(sweep) = &report.sweep {
+        for line in sweep.lines() {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    if let Some(search) = &report.search {
+        for line in search.lines() {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    if report.is_cut_short {
+        out.push_str("ended early\n");
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn line(out: &mut String, name: &str, histogram: &Histogram) {
+    let _ = write!(out, "{name:<9} ms: mean {:.3}", histogram.mean() / 1e6);
+    for (name, share) in QUANTILES {
+        let _ = write!(out, ", {name} {:.3}", histogram.quantile(share) as f64 / 1e6);
+    }
+    out.push('\n');
+}
+
+fn run(run: &RunReport, out: &mut String) {
+    let stats = &run.outcome.stats;
+    let rate = run.throughput();
+    let _ = writeln!(
+        out,
+        "{} responses in {:.2} s: {rate:.0}/s, {:.1} MB/s",
+        stats.responses(),
+        run.seconds(),
+        stats.bytes as f64 / 1e6 / run.seconds(),
+    );
+    line(out, "latency", &stats.latency);
+    if stats.lateness.count() > 0 {
+        line(out, "service", &stats.service);
+        line(out, "lateness", &stats.lateness);
+    }
+    for (name, histogram) in
+        [("connect", &stats.connect), ("handshake", &stats.handshake), ("1st byte", &stats.first_byte)]
+    {
+        if histogram.count() > 0 && (name != "connect" || histogram.count() > run.users as u64) {
+            line(out, name, histogram);
+        }
+    }
+    if let Some(why) = run.invalid() {
+        let _ = writeln!(out, "INVALID: {why}");
+    }
+    let _ = writeln!(
+        out,
+        "connections made {}, closed by peer {}; not 2xx: {}; errors: {}",
+        stats.connects,
+        stats.closes,
+        stats.non_2xx(),
+        stats.errors(),
+    );
+    for (status, count) in &stats.by_status {
+        let _ = writeln!(out, "  status {status}: {count}");
+    }
+    for (kind, count) in stats.errors.seen() {
+        let _ = writeln!(out, "  {}: {count}", kind.name());
+    }
+    if let Some((cut, _)) = run.steady {
+        let _ = writeln!(out, "warm-up cut off: {:.1} s", cut.as_secs_f64());
+    }
+    for warning in run.warnings() {
+        let _ = writeln!(out, "note: {warning}");
+    }
+    resources(run, out);
+    let (day, busy) = per_day(rate);
+    let _ = writeln!(out, "at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
+    let _ = writeln!(
+        out,
+        "generator: {:.2} µs CPU per response, {:.0} % of a core",
+        run.generator_cpu_us(),
+        run.generator_share() * run.threads as f64 * 100.0,
+    );
+}
+
+fn resources(run: &RunReport, out: &mut String) {
+    let Some((tiers, machine)) = run.tiers() else { return };
+    for tier in &tiers {
+        let _ = writeln!(
+            out,
+            "{}: {:.1} µs CPU per response, {:.2} CPUs, {:.1} MB in {} processes ({:.1} MB each), {:.2} switches per response",
+            tier.name,
+            tier.cpu_us_per_response,
+            tier.cores,
+            tier.pss_max as f64 / 1e6,
+            tier.processes,
+            tier.pss_per_process() / 1e6,
+            tier.switches_per_response,
+        );
+    }
+    let _ = writeln!(
+        out,
+        "machine: CPUs {:.0} % busy; waited for CPU {:.0} %, memory {:.0} %, disk {:.0} % of the time; \
+         listen drops {}, sent again {}, resets {}",
+        machine.busy_share * 100.0,
+        machine.pressure[0] * 100.0,
+        machine.pressure[1] * 100.0,
+        machine.pressure[2] * 100.0,
+        machine.listen_drops,
+        machine.retransmits,
+        machine.resets,
+    );
+    if let Some(verdict) = run.limit() {
+        let _ = match verdict.full {
+            Some(full) => writeln!(out, "the limit was {full}"),
+            None => writeln!(
+                out,
+                "nobody was full: {:.0} % of the nearest CPU limit in use; at most {:.1} times this rate, if it is CPU that counts",
+                verdict.used_share * 100.0,
+                1.0 / verdict.used_share.max(0.01),
+            ),
+        };
+    }
+}
+
+/// One row per run.
+fn table(report: &Report, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "{:<16} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}",
+        "", "rate/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "errors"
+    );
+    for run in &report.runs {
+        let stats = &run.outcome.stats;
+        let ms = |share: f64| stats.latency.quantile(share) as f64 / 1e6;
+        let _ = writeln!(
+            out,
+            "{:<16} {:>10.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>7.2}%",
+            run.label,
+            run.throughput(),
+            stats.latency.mean() / 1e6,
+            ms(0.5),
+            ms(0.95),
+            ms(0.99),
+            stats.error_share() * 100.0,
+        );
+        for (kind, count) in stats.errors.seen() {
+            let _ = writeln!(out, "{:<16}   {}: {count}", "", kind.name());
+        }
+        for note in run.invalid().map(|why| format!("INVALID: {why}")).into_iter().chain(run.warnings()) {
+            let _ = writeln!(out, "{:<16}   {note}", "");
+        }
+        for tier in run.tiers().map(|found| found.0).unwrap_or_default() {
+            let _ = writeln!(
+                out,
+                "{:<16}   {}: {:.1} µs CPU per response, {:.2} CPUs, {:.1} MB",
+                "",
+                tier.name,
+                tier.cpu_us_per_response,
+                tier.cores,
+                tier.pss_max as f64 / 1e6
+            );
+        }
+    }
+}

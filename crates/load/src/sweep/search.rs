@@ -1,0 +1,182 @@
+//! The highest rate at which a server keeps its promises.
+//!
+//! Doubling until it breaks them, halving the gap until it is small, then asking again at the best rate: it counts only if
+//! the promises hold there every time. What decides is left to the caller's trials, so that the search is tested without a
+//! server.
+
+use serde_json::{Value, json};
+
+use crate::chart::short;
+
+/// The gap between what holds and what does not, relative to the rate, at which a search ends.
+const GAP: f64 = 0.05;
+/// Trials at the best rate: if the promises held there only every second time, five in a row would be a 3 % chance.
+const CONFIRMATIONS: usize = 5;
+/// Trials in all: a search ends.
+const TRIALS_MAX: usize = 40;
+/// No server that can be reached is faster.
+const RATE_MAX: f64 = 5e6;
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Requests per second.
+    pub rate: f64,
+    /// The promises that were broken, in words; none: they held.
+    pub broken: Vec<String>,
+}
+
+/// What a search has found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Search {
+    /// What was promised.
+    pub slo: String,
+    /// All trials, in their order.
+    pub trials: Vec<Trial>,
+    /// The highest rate at which all trials held, five of them or more; `None`: there was none.
+    pub holds: Option<f64>,
+    /// The lowest rate at which a trial did not.
+    pub breaks: Option<f64>,
+    /// It was ended before it was sure.
+    pub is_cut_short: bool,
+}
+
+/// Searches from `start` requests per second. `trial` says what broke at a rate; `None` ends the search.
+pub fn search(slo: &str, start: f64, mut trial: impl FnMut(f64) -> Option<Vec<String>>) -> Search {
+    let mut search = Search { slo: slo.to_owned(), ..Search::default() };
+    if search.run(start, &mut trial).is_none() {
+        search.is_cut_short = true;
+    }
+    search
+}
+
+impl Search {
+    fn run(&mut self, start: f64, trial: &mut impl FnMut(f64) -> Option<Vec<String>>) -> Option<()> {
+        let (mut low, mut high) = (0.0, f64::INFINITY);
+        let mut rate = start.clamp(1.0, RATE_MAX);
+        while high > low * (1.0 + GAP) && high - low >= 1.0 && low < RATE_MAX {
+            if self.ask(rate, trial)? {
+                low = rate;
+            } else {
+                high = rate;
+            }
+            rate = match (low, high) {
+                (low, f64::INFINITY) => low * 2.0,
+                // Nothing has held yet: down by large steps.
+                (0.0, high) if high <= 1.0 => return Some(()),
+                (0.0, high) => (high / 4.0).max(1.0),
+                (low, high) => (low * high).sqrt(),
+            };
+        }
+        // It held once there; now it has to hold again and again.
+        while low >= 1.0 {
+            let held = self.trials.iter().filter(|trial| trial.rate.total_cmp(&low).is_eq()).count();
+            if held >= CONFIRMATIONS {
+                self.holds = Some(low);
+                return Some(());
+            }
+            if !self.ask(low, trial)? {
+                low *= 1.0 - GAP;
+            }
+        }
+        Some(())
+    }
+
+    fn ask(&mut self, rate: f64, trial: &mut impl FnMut(f64) -> Option<Vec<String>>) -> Option<bool> {
+        if self.trials.len() >= TRIALS_MAX {
+            return None;
+        }
+        let broken = trial(rate)?;
+        let holds = broken.is_empty();
+        if !holds {
+            self.breaks = Some(self.breaks.map_or(rate, |least: f64| least.min(rate)));
+        }
+        self.trials.push(Trial { rate, broken });
+        Some(holds)
+    }
+
+    /// In words.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .trials
+            .iter()
+            .map(|trial| {
+                let said = if trial.broken.is_empty() { "holds".to_owned() } else { trial.broken.join(", ") };
+                format!("{:>10} /s: {said}", short(trial.rate))
+            })
+            .collect();
+        let times =
+            |rate: f64| self.trials.iter().filter(|trial| trial.rate.total_cmp(&rate).is_eq()).count();
+        lines.push(match (self.holds, self.breaks) {
+            (Some(holds), Some(breaks)) => format!(
+                "{} holds at {} requests/s ({} of {} trials), and not always at {}",
+                self.slo,
+                short(holds),
+                times(holds),
+                times(holds),
+                short(breaks)
+            ),
+            (Some(holds), None) => {
+                format!("{} holds at {} requests/s, the highest that was tried", self.slo, short(holds))
+            }
+            (None, _) if self.is_cut_short => format!("{}: ended before it was sure", self.slo),
+            (None, _) => format!("{} does not hold at any rate", self.slo),
+        });
+        lines
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let trial = |trial: &Trial| json!({ "rate": trial.rate, "broken": trial.broken });
+        json!({
+            "slo": self.slo,
+            "holds_at": self.holds,
+            "breaks_at": self.breaks,
+            "ended_early": self.is_cut_short,
+            "trials": self.trials.iter().map(trial).collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn broken(is_broken: bool) -> Option<Vec<String>> {
+        Some(if is_broken { vec!["p99 is 300 ms".to_owned()] } else { Vec::new() })
+    }
+
+    #[test]
+    fn the_limit_is_found_from_any_start() {
+        for limit in [3.0, 47.0, 1200.0, 250_000.0] {
+            for start in [1.0, 100.0, 1e6] {
+                let found = search("p99<200ms", start, |rate| broken(rate > limit));
+                let holds = found.holds.unwrap();
+                assert!(holds <= limit && holds >= limit * 0.9 - 1.0, "{limit} from {start}: {holds}");
+                assert!(found.breaks.unwrap() > limit && !found.is_cut_short);
+            }
+        }
+    }
+
+    /// Near the limit it is a matter of luck: what is reported then holds nearly always.
+    #[test]
+    fn luck_is_not_taken_for_a_limit() {
+        let mut rng = Rng::new(51);
+        for _ in 0..100 {
+            let chance = |rate: f64| ((rate - 900.0) / 200.0).clamp(0.0, 1.0);
+            let found = search("p99<200ms", 100.0, |rate| broken(rng.unit() < chance(rate)));
+            let Some(holds) = found.holds else { continue };
+            assert!(chance(holds) < 0.6 && holds > 600.0, "{holds}");
+        }
+    }
+
+    #[test]
+    fn a_search_ends() {
+        assert_eq!(search("x", 10.0, |_| broken(true)).holds, None);
+        let endless = search("x", 10.0, |_| broken(false));
+        assert!(endless.holds.unwrap() >= RATE_MAX && endless.trials.len() < TRIALS_MAX);
+        let stopped = search("x", 10.0, |rate| if rate > 50.0 { None } else { broken(false) });
+        assert!(stopped.is_cut_short && stopped.lines().last().unwrap().contains("before"));
+    }
+}

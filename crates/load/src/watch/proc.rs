@@ -1,0 +1,287 @@
+//! What the kernel says: processes, groups of processes, the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What one tier has used up to now, as far as it grows, and what it is using.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// On a CPU, in nanoseconds, since the watch began.
+    pub cpu_ns: u64,
+    /// Ready to run while others had the CPUs, in nanoseconds.
+    pub waited_ns: u64,
+    /// Of the thread that ran most since the last look, in nanoseconds.
+    pub busiest_ns: u64,
+    /// Times that a thread gave its CPU away or lost it.
+    pub switches: u64,
+    /// Memory, shared pages divided among those who share them, in bytes.
+    pub pss: u64,
+    /// Processes.
+    pub processes: u32,
+    /// Threads.
+    pub threads: u32,
+}
+
+/// The same of the machine, since it was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// CPUs at work, in hundredths of a second.
+    pub busy_ticks: u64,
+    /// All there is of them.
+    pub all_ticks: u64,
+    /// Taken by other guests of the same host.
+    pub steal_ticks: u64,
+    /// Microseconds in which somebody waited for a CPU, for memory, for a disk (PSI).
+    pub pressure_us: [u64; 3],
+    /// Connections that found a listener's queue full.
+    pub listen_drops: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connections reset by this machine.
+    pub resets: u64,
+    /// Connections that could not be made.
+    pub failed_connects: u64,
+}
+
+/// Numbers that are names of a folder's entries.
+fn numbers_in(directory: &Path) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Every process.
+pub fn processes() -> impl Iterator<Item = u32> {
+    numbers_in(Path::new("/proc"))
+}
+
+/// The parent in `/proc/PID/stat`; the command's name may hold spaces and parentheses.
+fn parent_of(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `root` and all its descendants.
+pub fn tree(root: u32) -> Vec<u32> {
+    let parent = |pid: u32| parent_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let parents: Vec<(u32, u32)> = processes().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&above) = found.get(next) {
+        found.extend(parents.iter().filter(|&&(_, of)| of == above).map(|&(pid, _)| pid));
+        next += 1;
+    }
+    found
+}
+
+/// Processes whose command line begins with `start`.
+pub fn with_title(start: &str) -> Vec<u32> {
+    let begins = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let title = String::from_utf8_lossy(&line).replace('\0', " ");
+        title.trim_end() == start || title.starts_with(&format!("{start} "))
+    };
+    processes().filter(begins).collect()
+}
+
+/// Processes of this command name.
+pub fn with_command(name: &str) -> Vec<u32> {
+    let is_it = |pid: &u32| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // The kernel keeps 15 bytes of it.
+        comm.trim_end() == name.get(..15).unwrap_or(name)
+    };
+    processes().filter(is_it).collect()
+}
+
+/// Processes that listen on a TCP port. Others' are only seen by root.
+pub fn listening_on(port: u16) -> Vec<u32> {
+    let mut inodes = BTreeSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let text = fs::read_to_string(table).unwrap_or_default();
+        inodes.extend(text.lines().skip(1).filter_map(|line| listening_inode(line, port)));
+    }
+    let holds = |pid: &u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut sockets = files.filter_map(|file| fs::metadata(file.path()).ok());
+        !inodes.is_empty() && sockets.any(|file| inodes.contains(&file.ino()))
+    };
+    processes().filter(holds).collect()
+}
+
+/// The socket's inode in a line of `/proc/net/tcp`, if it listens on this port.
+fn listening_inode(line: &str, port: u16) -> Option<u64> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let local = fields.get(1)?.rsplit_once(':')?.1;
+    let matches = u16::from_str_radix(local, 16).ok()? == port && *fields.get(3)? == "0A";
+    matches.then(|| fields.get(9)?.parse().ok()).flatten()
+}
+
+/// Processes of a control group and of those below it.
+pub fn in_group(group: &Path) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::read_to_string(group.join("cgroup.procs"))
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect();
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(in_group(&entry.path()));
+        }
+    }
+    found
+}
+
+/// A control group's folder: a path below `/sys/fs/cgroup`, or the whole path.
+pub fn group_folder(name: &str) -> PathBuf {
+    let name = name.strip_prefix("/sys/fs/cgroup").unwrap_or(name);
+    Path::new("/sys/fs/cgroup").join(name.trim_start_matches('/'))
+}
+
+/// Follows the threads of changing processes: what those have used that are gone is not forgotten.
+#[derive(Debug, Default)]
+pub struct Account {
+    threads: BTreeMap<(u32, u32), (u64, u64)>,
+    sum: Usage,
+    begun: bool,
+}
+
+impl Account {
+    /// Looks at the processes. `deeply`: at memory and switches too, which costs more.
+    pub fn look(&mut self, pids: &[u32], deeply: bool) -> Usage {
+        let mut seen = BTreeMap::new();
+        self.sum.busiest_ns = 0;
+        for &pid in pids {
+            for tid in numbers_in(Path::new(&format!("/proc/{pid}/task"))) {
+                let path = format!("/proc/{pid}/task/{tid}/schedstat");
+                if let Some(account) = fs::read_to_string(path).ok().as_deref().and_then(account_of) {
+                    seen.insert((pid, tid), account);
+                }
+            }
+        }
+        for (id, &(ran, waited)) in &seen {
+            // What a thread had used before it was first looked at counts if it was born under our eyes.
+            let unseen = if self.begun { (0, 0) } else { (ran, waited) };
+            let before = self.threads.get(id).copied().unwrap_or(unseen);
+            let more = ran.saturating_sub(before.0);
+            self.sum.cpu_ns += more;
+            self.sum.waited_ns += waited.saturating_sub(before.1);
+            self.sum.busiest_ns = self.sum.busiest_ns.max(more);
+        }
+        self.sum.threads = seen.len() as u32;
+        self.sum.processes = seen.keys().map(|id| id.0).collect::<BTreeSet<_>>().len() as u32;
+        if deeply {
+            self.sum.switches = seen.keys().map(|&(pid, tid)| switches_of(pid, tid)).sum();
+            self.sum.pss = pids.iter().map(|&pid| pss_of(pid)).sum();
+        }
+        self.threads = seen;
+        self.begun = true;
+        self.sum
+    }
+}
+
+fn account_of(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.split(' ').map_while(|field| field.parse().ok());
+    Some((fields.next()?, fields.next()?))
+}
+
+fn switches_of(pid: u32, tid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    let count = |line: &str| line.split_once("ctxt_switches:")?.1.trim().parse::<u64>().ok();
+    text.lines().filter_map(count).sum()
+}
+
+fn pss_of(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Looks at the machine.
+pub fn machine() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let stat = read("/proc/stat");
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    let all: u64 = ticks.iter().sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    let pressure = ["cpu", "memory", "io"].map(|what| {
+        let text = read(&format!("/proc/pressure/{what}"));
+        let total = text.lines().next().and_then(|line| line.rsplit_once("total="));
+        total.and_then(|(_, number)| number.trim().parse().ok()).unwrap_or(0)
+    });
+    let (netstat, snmp) = (read("/proc/net/netstat"), read("/proc/net/snmp"));
+    let extended = |name: &str| table_value(&netstat, "TcpExt:", name);
+    let tcp = |name: &str| table_value(&snmp, "Tcp:", name);
+    Machine {
+        busy_ticks: all - idle,
+        all_ticks: all,
+        steal_ticks: ticks.get(7).copied().unwrap_or(0),
+        pressure_us: pressure,
+        listen_drops: extended("ListenDrops"),
+        retransmits: tcp("RetransSegs"),
+        resets: tcp("OutRsts"),
+        failed_connects: tcp("AttemptFails"),
+    }
+}
+
+/// A value of `/proc/net/netstat` and its like: a line of names, then one of numbers.
+fn table_value(text: &str, table: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|line| line.starts_with(table));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
+    let found = names.split(' ').zip(numbers.split(' ')).find(|(have, _)| *have == name);
+    found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_and_lines_of_the_kernel() {
+        let text = "TcpExt: A ListenDrops B\nTcpExt: 1 22 3\nIpExt: X\nIpExt: 9\n";
+        assert_eq!(table_value(text, "TcpExt:", "ListenDrops"), 22);
+        assert_eq!(table_value(text, "TcpExt:", "C"), 0);
+        assert_eq!(parent_of("12 (a b) c) S 7 12 12"), Some(7));
+        let line =
+            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4711 1 0";
+        assert_eq!(listening_inode(line, 8080), Some(4711));
+        assert_eq!(listening_inode(line, 8081), None);
+        assert_eq!(listening_inode("", 8081), None);
+        assert_eq!(account_of("5 6 7\n"), Some((5, 6)));
+    }
+
+    #[test]
+    fn this_process_is_found_by_its_port_and_name() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = std::process::id();
+        assert!(listening_on(listener.local_addr().unwrap().port()).contains(&own));
+        let name = fs::read_to_string("/proc/self/comm").unwrap();
+        assert!(with_command(name.trim_end()).contains(&own));
+        assert!(tree(own).contains(&own));
+        let machine = machine();
+        assert!(machine.all_ticks > machine.busy_ticks && machine.busy_ticks > 0);
+    }
+
+    #[test]
+    fn work_is_accounted_for_even_when_its_thread_is_gone() {
+        let own = [std::process::id()];
+        let mut account = Account::default();
+        let before = account.look(&own, true);
+        assert_eq!(before.cpu_ns, 0);
+        let begun = std::time::Instant::now();
+        let work = std::thread::spawn(move || while begun.elapsed().as_millis() < 60 {});
+        while account.look(&own, false).cpu_ns < 20_000_000 && begun.elapsed().as_secs() < 20 {}
+        work.join().unwrap();
+        let after = account.look(&own, true);
+        assert!(after.cpu_ns >= 20_000_000 && after.pss > 100_000 && after.switches > 0, "{after:?}");
+    }
+}

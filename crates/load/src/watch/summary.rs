@@ -1,0 +1,217 @@
+//! What a watch comes to: figures per request, and who was the limit.
+
+use std::time::Duration;
+
+use super::{Sample, Watched};
+
+/// A thread or machine at this share of its time has nothing left to give.
+const FULL_SHARE: f64 = 0.95;
+
+/// One tier during the counted part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierSummary {
+    /// What the report calls it.
+    pub name: String,
+    /// CPU per response, in microseconds.
+    pub cpu_us_per_response: f64,
+    /// CPUs in use, in the mean.
+    pub cores: f64,
+    /// The share of its time that the busiest thread was on a CPU.
+    pub busiest_share: f64,
+    /// How long its threads waited for a CPU, relative to how long they had one.
+    pub waited_share: f64,
+    /// Context switches per response.
+    pub switches_per_response: f64,
+    /// The most memory that it had, in bytes (PSS).
+    pub pss_max: u64,
+    /// Processes, at most.
+    pub processes: u32,
+}
+
+impl TierSummary {
+    /// Memory per process, in bytes.
+    pub fn pss_per_process(&self) -> f64 {
+        self.pss_max as f64 / f64::from(self.processes.max(1))
+    }
+}
+
+/// The machine during the counted part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct MachineSummary {
+    /// CPUs.
+    pub cpus: usize,
+    /// The share of all CPUs that was at work.
+    pub busy_share: f64,
+    /// The share of all CPUs that other guests of the same host took.
+    pub steal_share: f64,
+    /// The share of time in which somebody waited for a CPU, for memory, for a disk (PSI).
+    pub pressure: [f64; 3],
+    /// Connections that found a listener's queue full.
+    pub listen_drops: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connections reset by this machine.
+    pub resets: u64,
+    /// Connections that could not be made.
+    pub failed_connects: u64,
+}
+
+impl Watched {
+    /// The samples at or around the two moments.
+    fn around(&self, from: Duration, to: Duration) -> Option<(usize, usize)> {
+        let first = self.samples.iter().rposition(|sample| sample.at <= from).unwrap_or(0);
+        let last = self.samples.iter().position(|sample| sample.at >= to);
+        let last = last.unwrap_or(self.samples.len().checked_sub(1)?);
+        (last > first).then_some((first, last))
+    }
+
+    /// Figures of the part between two moments of the watch, in which there were so many responses.
+    pub fn summary(
+        &self,
+        from: Duration,
+        to: Duration,
+        responses: u64,
+    ) -> (Vec<TierSummary>, MachineSummary) {
+        let Some((first, last)) = self.around(from, to) else { return Default::default() };
+        let (begin, end) = (&self.samples[first], &self.samples[last]);
+        let seconds = end.at.saturating_sub(begin.at).as_secs_f64().max(1e-9);
+        // Samples are not taken at the very moments: what lies between them is taken for evenly spread.
+        let responses = responses.max(1) as f64 * seconds / (to.saturating_sub(from)).as_secs_f64().max(1e-9);
+        let part = &self.samples[first..=last];
+        let tiers = self.names.iter().enumerate().map(|(index, name)| {
+            let (a, b) = (&begin.tiers[index], &end.tiers[index]);
+            let ran = (b.cpu_ns - a.cpu_ns) as f64;
+            let of =
+                |what: fn(&super::Usage) -> u64| part.iter().map(|sample| what(&sample.tiers[index])).max();
+            TierSummary {
+                name: name.clone(),
+                cpu_us_per_response: ran / 1e3 / responses,
+                cores: ran / 1e9 / seconds,
+                busiest_share: busiest(part, index),
+                waited_share: (b.waited_ns - a.waited_ns) as f64 / ran.max(1.0),
+                switches_per_response: b.switches.saturating_sub(a.switches) as f64 / responses,
+                pss_max: of(|usage| usage.pss).unwrap_or(0),
+                processes: of(|usage| u64::from(usage.processes)).unwrap_or(0) as u32,
+            }
+        });
+        (tiers.collect(), machine(begin, end, seconds))
+    }
+}
+
+fn busiest(part: &[Sample], index: usize) -> f64 {
+    // The first sample's is of the time before.
+    let busy: u64 = part.iter().skip(1).map(|sample| sample.tiers[index].busiest_ns).sum();
+    let time = part.last().map_or(0.0, |last| last.at.saturating_sub(part[0].at).as_secs_f64());
+    busy as f64 / 1e9 / time.max(1e-9)
+}
+
+fn machine(begin: &Sample, end: &Sample, seconds: f64) -> MachineSummary {
+    let (a, b) = (&begin.machine, &end.machine);
+    let all = b.all_ticks.saturating_sub(a.all_ticks).max(1) as f64;
+    let pressure =
+        |index: usize| b.pressure_us[index].saturating_sub(a.pressure_us[index]) as f64 / 1e6 / seconds;
+    MachineSummary {
+        cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        busy_share: b.busy_ticks.saturating_sub(a.busy_ticks) as f64 / all,
+        steal_share: b.steal_ticks.saturating_sub(a.steal_ticks) as f64 / all,
+        pressure: [pressure(0), pressure(1), pressure(2)],
+        listen_drops: b.listen_drops.saturating_sub(a.listen_drops),
+        retransmits: b.retransmits.saturating_sub(a.retransmits),
+        resets: b.resets.saturating_sub(a.resets),
+        failed_connects: b.failed_connects.saturating_sub(a.failed_connects),
+    }
+}
+
+/// What limited a run, as far as CPUs say it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Who was full, and how that was seen; `None`: nobody was.
+    pub full: Option<String>,
+    /// The share of what the nearest limit allows that was in use.
+    pub used_share: f64,
+}
+
+/// Says who was the limit. `generator`: the share of its time that the generator's busiest thread was on a CPU.
+pub fn limit(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) -> Verdict {
+    let mut used: Vec<(f64, String)> = Vec::new();
+    for tier in tiers {
+        let threads = format!(
+            "{}: its busiest thread was on a CPU {:.0} % of the time",
+            tier.name,
+            tier.busiest_share * 100.0
+        );
+        used.push((tier.busiest_share, threads));
+        let all = tier.cores / machine.cpus.max(1) as f64;
+        used.push((all, format!("{}: it used {:.2} of {} CPUs", tier.name, tier.cores, machine.cpus)));
+    }
+    used.push((
+        machine.busy_share,
+        format!("the machine: its CPUs were {:.0} % busy", machine.busy_share * 100.0),
+    ));
+    used.push((generator, format!("the load generator: {:.0} % of a core", generator * 100.0)));
+    let highest = used.into_iter().max_by(|left, right| left.0.total_cmp(&right.0));
+    let (share, text) = highest.unwrap_or_default();
+    Verdict { full: (share >= FULL_SHARE).then_some(text), used_share: share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proc::{Machine, Usage};
+    use super::*;
+    use std::time::Instant;
+
+    fn watched() -> Watched {
+        let sample = |second: u64| Sample {
+            at: Duration::from_secs(second),
+            tiers: vec![Usage {
+                cpu_ns: second * 500_000_000,
+                busiest_ns: 400_000_000,
+                switches: second * 2000,
+                pss: 1 << 20,
+                processes: 4,
+                ..Usage::default()
+            }],
+            machine: Machine {
+                busy_ticks: second * 150,
+                all_ticks: second * 200,
+                listen_drops: second * 3,
+                pressure_us: [second * 250_000, 0, 0],
+                ..Machine::default()
+            },
+        };
+        Watched {
+            names: vec!["server".to_owned()],
+            origin: Instant::now(),
+            samples: (0..=10).map(sample).collect(),
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_part_that_counts() {
+        let (tiers, machine) = watched().summary(Duration::from_secs(2), Duration::from_secs(8), 60_000);
+        assert!((tiers[0].cpu_us_per_response - 50.0).abs() < 1e-6 && (tiers[0].cores - 0.5).abs() < 1e-9);
+        assert!((tiers[0].busiest_share - 0.4).abs() < 1e-9);
+        assert!((tiers[0].switches_per_response - 0.2).abs() < 1e-9);
+        assert!((machine.busy_share - 0.75).abs() < 1e-9 && machine.listen_drops == 18);
+        assert!((machine.pressure[0] - 0.25).abs() < 1e-9);
+        // Moments between samples: the figures are the same.
+        let (tiers, _) = watched().summary(Duration::from_millis(2500), Duration::from_millis(7500), 50_000);
+        assert!((tiers[0].cpu_us_per_response - 50.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn who_was_full_is_named() {
+        let (tiers, machine) = watched().summary(Duration::ZERO, Duration::from_secs(10), 1);
+        assert_eq!(limit(&tiers, &machine, 0.3).full, None);
+        assert!(limit(&tiers, &machine, 0.99).full.unwrap().contains("load generator"));
+        let mut busy = tiers.clone();
+        busy[0].busiest_share = 0.97;
+        assert!(limit(&busy, &machine, 0.3).full.unwrap().starts_with("server"));
+    }
+
+    #[test]
+    fn a_watch_that_saw_nothing_says_nothing() {
+        let empty = Watched { names: vec!["x".to_owned()], origin: Instant::now(), samples: Vec::new() };
+        assert!(empty.summary(Duration::ZERO, Duration::from_secs(1), 5).0.is_empty());
+    }
+}

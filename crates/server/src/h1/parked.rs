@@ -1,0 +1,193 @@
+//! Requests that wait without a task: the connection's table entry holds them. They are asked again when they have had
+//! themselves woken, or when something happens on the connection.
+//!
+//! The connection stays with the driver meanwhile, so that nothing has to be registered, made or freed for the wait. What
+//! turns out to need more than that goes on in a task.
+
+use super::hot::{self, Stand};
+use super::serve::{self, Begin};
+use crate::connection::Connection;
+use crate::flow::Pending;
+use crate::limits::BURST_BYTES_MAX;
+use crate::logged::Logged;
+use crate::phases::{self, Run};
+use crate::request::Request;
+use crate::thread::Thread;
+use brisk_net::{Loop, Mailbox, clock};
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A request with what it waits for. Dropped half-way, it is logged.
+pub(crate) struct Parked {
+    r: Logged,
+    pending: Box<dyn Pending>,
+}
+
+/// Has the driver look at a connection.
+struct Bell {
+    key: u64,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let key = self.key;
+        match Loop::try_current() {
+            Some(home) if Arc::ptr_eq(home.mailbox(), &self.mailbox) => home.push_hot(key),
+            _ => self.mailbox.call(move || Loop::current().push_hot(key)),
+        }
+    }
+}
+
+/// What wakes whoever waits in the entry `key`.
+pub(crate) fn waker(key: u64) -> Waker {
+    Waker::from(Arc::new(Bell { key, mailbox: Loop::current().mailbox().clone() }))
+}
+
+/// What is to be sent when everybody has had its turn. Peers that get all they get at once are woken once, and a wake-up
+/// costs more than what it takes to make an answer.
+#[derive(Default)]
+pub(crate) struct Burst {
+    /// Requests that begin to wait: their first turn sends what they ask.
+    begun: Vec<(u32, Rc<Connection>, Box<Parked>)>,
+    answers: Vec<Answer>,
+    /// The bytes of all answers.
+    out: Vec<u8>,
+}
+
+/// A response that is complete, and what is to become of its connection.
+struct Answer {
+    index: u32,
+    conn: Rc<Connection>,
+    /// Where its bytes are.
+    bytes: Range<usize>,
+    stand: Stand,
+    keepalive_ms: u64,
+}
+
+/// Begins to wait, with the end of the turn. All that was written on the connection before has left.
+pub fn park(
+    thread: &Rc<Thread>,
+    index: u32,
+    conn: Rc<Connection>,
+    mut r: Box<Request>,
+    pending: Box<dyn Pending>,
+) {
+    r.interim = Some(conn.clone());
+    r.hint_before_waiting();
+    thread.set_asked(index);
+    let parked = Box::new(Parked { r: Logged::new(r), pending });
+    thread.burst.borrow_mut().begun.push((index, conn, parked));
+}
+
+/// Something has happened. A panic costs the one connection.
+pub fn wake(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parked: Box<Parked>) {
+    let id = conn.id;
+    let work = AssertUnwindSafe(|| ask(thread, index, conn, parked));
+    if catch_unwind(work).is_err() {
+        hot::panicked(thread, id);
+        thread.release(index);
+    }
+}
+
+/// The end of a turn: sends what has come together.
+pub fn send_all(thread: &Rc<Thread>) {
+    send_answers(thread);
+    let mut begun = std::mem::take(&mut thread.burst.borrow_mut().begun);
+    for (index, conn, parked) in begun.drain(..) {
+        wake(thread, index, conn, parked);
+    }
+    thread.burst.borrow_mut().begun = begun;
+    // Whoever was answered at once.
+    send_answers(thread);
+}
+
+fn send_answers(thread: &Rc<Thread>) {
+    let (mut answers, mut out) = {
+        let mut burst = thread.burst.borrow_mut();
+        if burst.answers.is_empty() {
+            return;
+        }
+        (std::mem::take(&mut burst.answers), std::mem::take(&mut burst.out))
+    };
+    for Answer { index, conn, bytes, stand, keepalive_ms } in answers.drain(..) {
+        send(thread, index, conn, &out[bytes], stand, keepalive_ms);
+    }
+    out.clear();
+    let mut burst = thread.burst.borrow_mut();
+    burst.answers = answers;
+    if out.capacity() <= BURST_BYTES_MAX * 2 {
+        burst.out = out;
+    }
+}
+
+fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Parked>) {
+    let waker = conn.waker(thread.key_of(index));
+    loop {
+        let turn = parked.pending.poll(&mut parked.r, &mut Context::from_waker(waker));
+        let Poll::Ready(flow) = turn else { return thread.set_parked(index, parked) };
+        thread.files.must_confirm();
+        let run = phases::resume(&mut parked.r, flow);
+        if let Run::Pending(next) = run {
+            parked.r.hint_before_waiting();
+            parked.pending = next;
+            continue;
+        }
+        let Parked { r, pending } = *parked;
+        // What it holds of the request goes before that.
+        drop(pending);
+        let Some(r) = r.release() else { return thread.release(index) };
+        return match run {
+            Run::Respond if hot::can_inline(&r) => answer(thread, index, conn, r),
+            run => serve::spawn(thread, index, conn, Vec::new(), Begin::Request(r, run)),
+        };
+    }
+}
+
+/// A response that is complete in memory: it leaves with the end of the turn.
+fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>) {
+    let mut burst = thread.burst.borrow_mut();
+    let burst = &mut *burst;
+    let start = burst.out.len();
+    burst.out.append(&mut conn.unsent.borrow_mut());
+    let mut keepalive_ms = 0;
+    let stand = hot::respond(thread, r, None, &mut burst.out, &mut keepalive_ms);
+    let bytes = start..burst.out.len();
+    burst.answers.push(Answer { index, conn, bytes, stand, keepalive_ms });
+}
+
+/// Sends a response; then the connection is as it was before the request.
+fn send(
+    thread: &Rc<Thread>,
+    index: u32,
+    conn: Rc<Connection>,
+    bytes: &[u8],
+    stand: Stand,
+    keepalive_ms: u64,
+) {
+    let written = match conn.io.try_write(bytes) {
+        Ok(count) => count,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(_) => return thread.release(index),
+    };
+    let is_sent = written == bytes.len();
+    let has_input = !conn.input.borrow().is_empty();
+    let stand = match stand {
+        Stand::Idle if is_sent && !has_input => {
+            return thread.set_idle(index, clock::mono_ms() + keepalive_ms);
+        }
+        Stand::Idle => Stand::More,
+        Stand::Close { clean } => Stand::Close { clean: clean && !has_input },
+        stand => stand,
+    };
+    conn.pipelined.set(has_input);
+    hot::settle(thread, (index, conn), stand, b"", &bytes[written..], is_sent, keepalive_ms);
+}

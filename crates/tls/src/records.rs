@@ -1,0 +1,365 @@
+//! The records of a session whose handshake is done, without the library: for who sends much.
+//!
+//! The library copies what it seals twice. Here plaintext is sealed from where it lies into where it is sent from. Keys
+//! still come from the library, which also makes the next ones (RFC 8446 §7.2); the records and the few messages that may
+//! come in them after a handshake are dealt with here. Only a server's side: a client would have to keep tickets.
+
+use crate::error::Error;
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
+use rustls::kernel::KernelConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::{AlertDescription, ConnectionTrafficSecrets, ProtocolVersion};
+
+use crate::session::RECORD_PLAIN_MAX;
+
+const HEAD_BYTES: usize = 5;
+const TAG_BYTES: usize = 16;
+/// The part of a nonce that is sent with each record (RFC 5288 §3).
+const EXPLICIT_BYTES: usize = 8;
+/// Room that sealing one record takes besides its plaintext, at most.
+pub(crate) const SEAL_OVERHEAD: usize = HEAD_BYTES + EXPLICIT_BYTES + TAG_BYTES;
+
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const DATA: u8 = 23;
+const KEY_UPDATE: u8 = 24;
+/// KeyUpdate with what it says: that the peer need not answer.
+const UPDATED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
+
+/// Records in a row that bring no data, at most: OpenSSL's number.
+const IDLE_RECORDS_MAX: u32 = 32;
+/// Records that AES-GCM may seal with one key (RFC 8446 §5.5: 2^24.5).
+const GCM_RECORDS_MAX: u64 = 1 << 24;
+
+/// Why a session ends: what the peer is told and what is logged.
+struct Fault {
+    alert: AlertDescription,
+    error: Error,
+}
+
+fn fault(alert: AlertDescription, reason: &'static str) -> Fault {
+    Fault { alert, error: Error::Refused(reason) }
+}
+
+fn unexpected() -> Fault {
+    fault(AlertDescription::UnexpectedMessage, "unexpected message")
+}
+
+/// How a suite protects records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// RFC 8446 §5.2: the content's type is sealed with it.
+    Tls13,
+    /// RFC 5288 §3: a part of the nonce is sent along.
+    Explicit,
+    /// RFC 7905 §2: nothing of it is.
+    Implicit,
+}
+
+/// The key of one direction.
+struct Key {
+    aead: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    /// The number of the next record.
+    number: u64,
+    /// Records that may be sealed with it.
+    number_max: u64,
+}
+
+impl Key {
+    fn new(number: u64, secrets: &ConnectionTrafficSecrets) -> Result<Key, Error> {
+        let (algorithm, key, iv): (&Algorithm, _, _) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return Err(Error::Refused("unknown cipher")),
+        };
+        let is_gcm = !matches!(secrets, ConnectionTrafficSecrets::Chacha20Poly1305 { .. });
+        let unusable = |_| Error::Refused("unusable key");
+        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(unusable)?;
+        let iv = iv.as_ref().try_into().map_err(|_| Error::Refused("unusable key"))?;
+        let number_max = if is_gcm { GCM_RECORDS_MAX } else { u64::MAX - 1 };
+        Ok(Key { aead: LessSafeKey::new(key), iv, number, number_max })
+    }
+
+    /// The nonce of the next record (RFC 8446 §5.3; the library makes those of TLS 1.2 alike).
+    fn nonce(&self) -> [u8; NONCE_LEN] {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.number.to_be_bytes()) {
+            *byte ^= number;
+        }
+        nonce
+    }
+
+    /// What is authenticated with a record of TLS 1.2 (RFC 5246 §6.2.3.3).
+    fn additional(&self, kind: u8, plain_len: usize) -> [u8; 13] {
+        let mut bytes = [0; 13];
+        bytes[..8].copy_from_slice(&self.number.to_be_bytes());
+        bytes[8..11].copy_from_slice(&[kind, 3, 3]);
+        bytes[11..].copy_from_slice(&(plain_len as u16).to_be_bytes());
+        bytes
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Records {
+    keys: KernelConnection<ServerConnectionData>,
+    form: Form,
+    sealing: Key,
+    opening: Key,
+    /// The start of a handshake message that goes on in the next record.
+    message: Vec<u8>,
+    /// Records since the last one with data.
+    idle: u32,
+    is_peer_closed: bool,
+}
+
+impl Records {
+    /// Takes a session over. It must be established, with nothing left to be sent, and nothing half read.
+    pub fn take_over(conn: UnbufferedServerConnection) -> Result<Records, Error> {
+        let (secrets, keys) = conn.dangerous_into_kernel_connection()?;
+        let is_gcm = !matches!(secrets.tx.1, ConnectionTrafficSecrets::Chacha20Poly1305 { .. });
+        let form = match keys.protocol_version() {
+            ProtocolVersion::TLSv1_3 => Form::Tls13,
+            _ if is_gcm => Form::Explicit,
+            _ => Form::Implicit,
+        };
+        let sealing = Key::new(secrets.tx.0, &secrets.tx.1)?;
+        let opening = Key::new(secrets.rx.0, &secrets.rx.1)?;
+        Ok(Records { keys, form, sealing, opening, message: Vec::new(), idle: 0, is_peer_closed: false })
+    }
+
+    pub fn is_peer_closed(&self) -> bool {
+        self.is_peer_closed
+    }
+
+    /// Seals `plain` in records of up to `record_plain` bytes; gives how much of `room` they take. It must have
+    /// [`SEAL_OVERHEAD`] bytes for each, and for one more.
+    pub fn seal(&mut self, plain: &[u8], record_plain: usize, room: &mut [u8]) -> Result<usize, Error> {
+        let mut filled = 0;
+        for part in plain.chunks(record_plain) {
+            if self.sealing.number >= self.sealing.number_max {
+                filled += self.next_sealing_key(&mut room[filled..])?;
+            }
+            filled += self.seal_record(DATA, part, &mut room[filled..])?;
+        }
+        Ok(filled)
+    }
+
+    /// Seals a close_notify.
+    pub fn close(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+        self.seal_record(ALERT, &[1, u8::from(AlertDescription::CloseNotify)], room)
+    }
+
+    /// Says that keys change, and changes the own one (RFC 8446 §4.6.3).
+    fn next_sealing_key(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+        if self.form != Form::Tls13 {
+            return Err(Error::Refused("too many records for one key"));
+        }
+        let filled = self.seal_record(HANDSHAKE, &UPDATED, room)?;
+        let (number, secrets) = self.keys.update_tx_secret()?;
+        self.sealing = Key::new(number, &secrets)?;
+        Ok(filled)
+    }
+
+    fn seal_record(&mut self, kind: u8, plain: &[u8], room: &mut [u8]) -> Result<usize, Error> {
+        let key = &mut self.sealing;
+        let nonce = key.nonce();
+        let explicit = if self.form == Form::Explicit { EXPLICIT_BYTES } else { 0 };
+        let (outer, inner): (u8, &[u8]) =
+            if self.form == Form::Tls13 { (DATA, std::slice::from_ref(&kind)) } else { (kind, &[]) };
+        let len = explicit + plain.len() + inner.len() + TAG_BYTES;
+        let [high, low] = (len as u16).to_be_bytes();
+        let head = [outer, 3, 3, high, low];
+        let refused = || Error::Refused("record cannot be sealed");
+        let room = room.get_mut(..HEAD_BYTES + len).ok_or_else(refused)?;
+        let (start, rest) = room.split_at_mut(HEAD_BYTES + explicit);
+        start[..HEAD_BYTES].copy_from_slice(&head);
+        start[HEAD_BYTES..].copy_from_slice(&nonce[NONCE_LEN - explicit..]);
+        let (sealed, tail) = rest.split_at_mut(plain.len());
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let done = if self.form == Form::Tls13 {
+            key.aead.seal_out_of_place_scatter(nonce, Aad::from(head), plain, sealed, inner, tail)
+        } else {
+            let aad = Aad::from(key.additional(kind, plain.len()));
+            key.aead.seal_out_of_place_scatter(nonce, aad, plain, sealed, inner, tail)
+        };
+        done.map_err(|_| refused())?;
+        key.number += 1;
+        Ok(HEAD_BYTES + len)
+    }
+
+    /// Opens the records that are whole: how much of the input that is, and whether they are sound. Plaintext goes to
+    /// `plain`, what is to be sent to `out` — an alert, with an error.
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<(), Error>) {
+        let mut used = 0;
+        while !self.is_peer_closed {
+            match self.record(&mut input[used..], plain, out) {
+                Ok(0) => return (used, Ok(())),
+                Ok(count) => used += count,
+                Err(fault) => {
+                    let mut room = [0; SEAL_OVERHEAD + 2];
+                    if let Ok(filled) = self.seal_record(ALERT, &[2, u8::from(fault.alert)], &mut room) {
+                        out.extend_from_slice(&room[..filled]);
+                    }
+                    return (used, Err(fault.error));
+                }
+            }
+        }
+        // RFC 8446 §6.1: what comes behind a closure alert is ignored.
+        (input.len(), Ok(()))
+    }
+
+    /// The record that the input begins with; gives its size, 0 if it is not whole.
+    fn record(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Fault> {
+        let Some((&mut head, rest)) = input.split_first_chunk_mut::<HEAD_BYTES>() else { return Ok(0) };
+        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
+        // RFC 8446 §5.2, RFC 5246 §6.2.3
+        let expansion = if self.form == Form::Tls13 { 256 } else { 2048 };
+        if len > RECORD_PLAIN_MAX + expansion {
+            return Err(fault(AlertDescription::RecordOverflow, "packet length too long"));
+        }
+        if head[1] != 3 || !(20..=23).contains(&head[0]) {
+            return Err(fault(AlertDescription::DecodeError, "bad record type"));
+        }
+        let Some(body) = rest.get_mut(..len) else { return Ok(0) };
+        let (kind, text) = open(self.form, &mut self.opening, head, body)?;
+        if kind == DATA && !text.is_empty() {
+            self.idle = 0;
+        } else {
+            self.idle += 1;
+        }
+        if self.idle > IDLE_RECORDS_MAX {
+            return Err(fault(AlertDescription::UnexpectedMessage, "too many records without data"));
+        }
+        // RFC 8446 §5.1: nothing may come between the parts of a message.
+        if kind != HANDSHAKE && !self.message.is_empty() {
+            return Err(unexpected());
+        }
+        match kind {
+            DATA => plain(text),
+            ALERT => self.is_peer_closed = alert(self.form, text)?,
+            HANDSHAKE => {
+                let asks = handshake(self.form, &mut self.message, text)?;
+                self.key_updates(asks, out)?;
+            }
+            _ => return Err(unexpected()),
+        }
+        Ok(HEAD_BYTES + len)
+    }
+
+    /// The peer has changed its key, and may ask for ours to be changed.
+    fn key_updates(&mut self, update: Option<bool>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Some(asks) = update else { return Ok(()) };
+        let broken = |error| Fault { alert: AlertDescription::InternalError, error };
+        let (number, secrets) = self.keys.update_rx_secret().map_err(|error| broken(error.into()))?;
+        self.opening = Key::new(number, &secrets).map_err(broken)?;
+        if asks {
+            let mut room = [0; SEAL_OVERHEAD + UPDATED.len()];
+            let filled = self.next_sealing_key(&mut room).map_err(broken)?;
+            out.extend_from_slice(&room[..filled]);
+        }
+        Ok(())
+    }
+}
+
+/// Opens a record in place: the kind of its content, and the content.
+fn open<'a>(
+    form: Form,
+    key: &mut Key,
+    head: [u8; HEAD_BYTES],
+    body: &'a mut [u8],
+) -> Result<(u8, &'a [u8]), Fault> {
+    let bad_mac = || Fault {
+        alert: AlertDescription::BadRecordMac,
+        error: Error::Protocol(rustls::Error::DecryptError),
+    };
+    let mut nonce = key.nonce();
+    let body = if form == Form::Explicit {
+        let (explicit, rest) = body.split_at_mut_checked(EXPLICIT_BYTES).ok_or_else(bad_mac)?;
+        nonce[NONCE_LEN - EXPLICIT_BYTES..].copy_from_slice(explicit);
+        rest
+    } else {
+        body
+    };
+    let plain_len = body.len().checked_sub(TAG_BYTES).ok_or_else(bad_mac)?;
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let opened = if form == Form::Tls13 {
+        // RFC 8446 §5: nothing comes in the clear any more.
+        if head[0] != DATA {
+            return Err(unexpected());
+        }
+        key.aead.open_in_place(nonce, Aad::from(head), body)
+    } else {
+        key.aead.open_in_place(nonce, Aad::from(key.additional(head[0], plain_len)), body)
+    };
+    let text: &[u8] = opened.map_err(|_| bad_mac())?;
+    key.number += 1;
+    let (kind, text) = match form {
+        // RFC 8446 §5.4: the type is the last byte that is not zero.
+        Form::Tls13 => {
+            let at = text.iter().rposition(|&byte| byte != 0).ok_or_else(unexpected)?;
+            (text[at], &text[..at])
+        }
+        _ => (head[0], text),
+    };
+    if text.len() > RECORD_PLAIN_MAX {
+        return Err(fault(AlertDescription::RecordOverflow, "data length too long"));
+    }
+    Ok((kind, text))
+}
+
+/// An alert: whether it closes the session (RFC 8446 §6).
+fn alert(form: Form, text: &[u8]) -> Result<bool, Fault> {
+    let &[level, description] = text else {
+        return Err(fault(AlertDescription::DecodeError, "bad alert"));
+    };
+    let description = AlertDescription::from(description);
+    match description {
+        AlertDescription::CloseNotify => Ok(true),
+        AlertDescription::UserCanceled => Ok(false),
+        _ if level == 1 && form != Form::Tls13 => Ok(false),
+        // Nobody wants an answer to it; the alert that is sent closes this side.
+        _ => Err(Fault {
+            alert: AlertDescription::CloseNotify,
+            error: Error::Protocol(rustls::Error::AlertReceived(description)),
+        }),
+    }
+}
+
+/// Handshake messages, `before` being the start of one: if keys are updated, whether an answer is asked for.
+fn handshake(form: Form, before: &mut Vec<u8>, text: &[u8]) -> Result<Option<bool>, Fault> {
+    if form != Form::Tls13 {
+        // RFC 5746 §4.5: a server may refuse to shake hands again.
+        return Err(fault(AlertDescription::NoRenegotiation, "no renegotiation"));
+    }
+    if text.is_empty() {
+        return Err(unexpected());
+    }
+    before.extend_from_slice(text);
+    if !UPDATED[..4].starts_with(&before[..before.len().min(4)]) || before.len() > UPDATED.len() {
+        // Of several messages the keys would change in between (RFC 8446 §5.1).
+        return Err(unexpected());
+    }
+    if before.len() < UPDATED.len() {
+        return Ok(None);
+    }
+    let asks = before[UPDATED.len() - 1];
+    *before = Vec::new();
+    match asks {
+        0 | 1 => Ok(Some(asks == 1)),
+        _ => Err(fault(AlertDescription::IllegalParameter, "bad key update")),
+    }
+}

@@ -1,0 +1,300 @@
+//! HTTP/2 to a back end (RFC 9113): one exchange at a time on a connection, whose state waits with it for the next one.
+
+mod head;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use head::RequestHead;
+pub use session::Session;
+
+use crate::codec::{Codec, CodecError, Event, Step};
+use brisk_h2::ErrorCode;
+use brisk_h2::frame::{FrameHead, HEAD_BYTES, flag, kind};
+use brisk_http::{HeaderId, status};
+use head::Heads;
+use session::Told;
+
+/// For [`Protocol::dialect`](crate::protocol::Protocol::dialect).
+pub const DIALECT: u8 = 2;
+
+/// How far the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Head,
+    Body,
+    /// All has come; [`Event::End`] is due.
+    Over,
+    /// [`Event::End`] was given.
+    Ended,
+}
+
+/// What a codec is made of.
+pub struct Question {
+    pub head: RequestHead,
+    /// Nothing follows the head.
+    pub is_bodiless: bool,
+    /// The answer has no body, whatever its head says.
+    pub is_head: bool,
+    /// Bytes of all names and values of a head.
+    pub head_bytes_max: usize,
+}
+
+/// See the module's head.
+pub struct Http2 {
+    question: Question,
+    session: Option<Box<Session>>,
+    /// 0: the connection takes no more streams.
+    stream: u32,
+    stage: Stage,
+    heads: Heads,
+    /// What `Content-Length` says.
+    announced: Option<u64>,
+    /// How much of it is still to come.
+    left: Option<u64>,
+    /// The last frame that was appended is DATA, and begins here.
+    last_data: Option<usize>,
+    /// The back end has reset the stream behind its end.
+    is_reset: bool,
+    /// Nothing more is to be asked on this connection.
+    is_leaving: bool,
+    is_unprocessed: bool,
+}
+
+impl Http2 {
+    pub fn new(question: Question) -> Http2 {
+        Http2 {
+            question,
+            session: None,
+            stream: 0,
+            stage: Stage::Head,
+            heads: Heads::default(),
+            announced: None,
+            left: None,
+            last_data: None,
+            is_reset: false,
+            is_leaving: false,
+            is_unprocessed: false,
+        }
+    }
+
+    /// The next frame: how much of the input it took, and what it says of this exchange.
+    fn advance<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Told<'a>), CodecError> {
+        let Some(session) = &mut self.session else { return Err(CodecError::new(NO_STREAM)) };
+        let before = out.len();
+        let (used, told) = session.step(input, &mut self.heads, out)?;
+        if out.len() != before {
+            self.last_data = None;
+        }
+        if let Some(wrong) = self.heads.take_wrong() {
+            return Err(CodecError(wrong));
+        }
+        match told {
+            Told::GoAway { last, code } => {
+                self.is_leaving = true;
+                if last < self.stream && self.stage != Stage::Over {
+                    self.is_unprocessed = code == ErrorCode::NO_ERROR;
+                    let text = format!("upstream sent goaway with error {}", code.0);
+                    return Err(CodecError::new(text));
+                }
+                Ok((used, Told::Nothing))
+            }
+            Told::Reset { code, by_peer: true } if self.stage != Stage::Over => {
+                self.is_unprocessed = code == ErrorCode::REFUSED_STREAM && self.stage == Stage::Head;
+                Err(CodecError::new(format!("upstream rejected request with error {}", code.0)))
+            }
+            Told::Reset { by_peer: false, .. } => Err(CodecError::new(match self.stage {
+                Stage::Head => "upstream prematurely closed stream",
+                _ => "upstream sent unexpected http2 frame",
+            })),
+            told => Ok((used, told)),
+        }
+    }
+
+    /// A head has come: what it says of the body. `end`: there is none.
+    fn begin_body(&mut self, end: bool) -> Result<(), CodecError> {
+        let head = self.heads.head();
+        let announced = head.get(HeaderId::ContentLength);
+        self.announced = announced.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)
+        {
+            return Err(CodecError::new("upstream sent invalid \"Content-Length\" header"));
+        }
+        let has_none = self.question.is_head || status::is_bodiless(head.status);
+        self.left = if has_none { Some(0) } else { self.announced };
+        if end && !has_none && self.announced.is_none() {
+            self.announced = Some(0);
+        }
+        self.stage = Stage::Body;
+        Ok(())
+    }
+
+    /// The end of the stream has come: the body must be complete.
+    fn check_whole(&self) -> Result<(), CodecError> {
+        match self.left {
+            Some(left) if left > 0 => Err(CodecError::new("upstream prematurely closed stream")),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, count: usize) -> Result<(), CodecError> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(count as u64).ok_or_else(|| {
+                CodecError::new("upstream sent response body larger than indicated content length")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What came together with the end is looked at before the end is believed. Gives how much of the input was used.
+    fn settle(&mut self, input: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, CodecError> {
+        self.check_whole()?;
+        self.stage = Stage::Over;
+        loop {
+            self.judge_late(&input[at..])?;
+            let (used, _) = self.advance(&input[at..], out)?;
+            if used == 0 {
+                return Ok(at);
+            }
+            at += used;
+        }
+    }
+
+    /// A frame behind the end of the answer: the stream may be reset once, and its window may grow.
+    fn judge_late(&mut self, input: &[u8]) -> Result<(), CodecError> {
+        let Some(frame) = FrameHead::parse(input).filter(|frame| frame.stream == self.stream) else {
+            return Ok(());
+        };
+        let code = match frame.kind {
+            kind::WINDOW_UPDATE | kind::PRIORITY => return Ok(()),
+            kind::RST_STREAM => input.get(HEAD_BYTES..HEAD_BYTES + 4),
+            _ => None,
+        };
+        match code {
+            Some([0, 0, 0, 0]) if !std::mem::replace(&mut self.is_reset, true) => Ok(()),
+            Some(&[a, b, c, d]) if [a, b, c, d] != [0; 4] => {
+                let code = u32::from_be_bytes([a, b, c, d]);
+                Err(CodecError::new(format!("upstream rejected request with error {code}")))
+            }
+            // The rest of it is still to come.
+            None if frame.kind == kind::RST_STREAM => Ok(()),
+            _ => {
+                let text = format!("upstream sent frame for closed stream {}", self.stream);
+                Err(CodecError::new(text))
+            }
+        }
+    }
+}
+
+const NO_STREAM: &str = "upstream allows no more streams";
+
+impl Codec for Http2 {
+    fn adopt(&mut self, session: Option<Box<Session>>) {
+        self.session = session;
+    }
+
+    fn release(&mut self) -> Option<Box<Session>> {
+        self.session.take()
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        self.stage = Stage::Head;
+        self.heads = Heads::default();
+        (self.announced, self.left, self.last_data) = (None, None, None);
+        (self.is_reset, self.is_leaving, self.is_unprocessed) = (false, false, false);
+        let session = self.session.get_or_insert_with(|| Box::new(Session::new(out)));
+        let question = &self.question;
+        self.stream = session.open(question.head.block(), question.is_bodiless, question.head_bytes_max, out);
+    }
+
+    fn body(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let Some(session) = &mut self.session else { return };
+        if piece.is_empty() {
+            return;
+        }
+        self.last_data = session.send(self.stream, piece, out);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let Some(session) = self.session.as_mut().filter(|_| !self.question.is_bodiless) else { return };
+        let mut frame = Vec::new();
+        session.end(self.stream, &mut frame);
+        match self.last_data.filter(|_| !frame.is_empty()).and_then(|at| out.get_mut(at..)) {
+            // The last piece has not left yet, and can say that it is the last.
+            Some(last) if is_data(last) => last[4] |= flag::END_STREAM,
+            _ => out.extend_from_slice(&frame),
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.room(self.stream))
+    }
+
+    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, CodecError> {
+        if self.stage == Stage::Over {
+            self.stage = Stage::Ended;
+            // The beginning of another frame.
+            self.is_leaving |= !input.is_empty();
+            return Ok(Step { used: input.len(), event: Event::End });
+        }
+        if self.stage == Stage::Ended {
+            return Ok(Step { used: 0, event: Event::NeedMore });
+        }
+        let mut at = 0;
+        loop {
+            let (used, told) = self.advance(&input[at..], out)?;
+            at += used;
+            let event = match told {
+                Told::Nothing if used == 0 => Event::NeedMore,
+                Told::Interim => Event::Interim(self.heads.take_head()),
+                Told::Head { end } => {
+                    self.begin_body(end)?;
+                    if end {
+                        at = self.settle(input, at, out)?;
+                    }
+                    Event::Head(self.heads.take_head())
+                }
+                Told::Trailers => {
+                    at = self.settle(input, at, out)?;
+                    Event::Trailers(self.heads.take_trailers())
+                }
+                Told::Data { data, end } => {
+                    self.take(data.len())?;
+                    // Data is a part of the input.
+                    let start = data.as_ptr() as usize - input.as_ptr() as usize;
+                    let range = start..start + data.len();
+                    if end {
+                        at = self.settle(input, at, out)?;
+                    }
+                    Event::Data(range)
+                }
+                _ => continue,
+            };
+            return Ok(Step { used: at, event });
+        }
+    }
+
+    fn eof(&mut self) -> Result<Event, CodecError> {
+        self.is_leaving = true;
+        Ok(if matches!(self.stage, Stage::Over | Stage::Ended) { Event::End } else { Event::NeedMore })
+    }
+
+    fn persists(&self) -> bool {
+        let has_more = |session: &Session| session.can_go_on();
+        self.stage == Stage::Ended && !self.is_leaving && self.session.as_deref().is_some_and(has_more)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.announced
+    }
+
+    fn is_unprocessed(&self) -> bool {
+        self.is_unprocessed
+    }
+}
+
+/// Whether these bytes are one whole DATA frame.
+fn is_data(bytes: &[u8]) -> bool {
+    let fits = |frame: FrameHead| frame.kind == kind::DATA && HEAD_BYTES + frame.len as usize == bytes.len();
+    FrameHead::parse(bytes).is_some_and(fits)
+}

@@ -1,0 +1,150 @@
+//! Heads over HTTP/2 (RFC 9113 §8): a request's block, and what becomes of a response's fields.
+
+use crate::head::BackendHead;
+use brisk_h2::conn::{HeadKind, HeadSink};
+use brisk_h2::hpack::{Checks, Field, FieldSink, write_clean, write_foreign};
+
+/// A request's head as a block that hangs on no connection's tables.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHead {
+    block: Vec<u8>,
+}
+
+impl RequestHead {
+    /// The pseudo headers (§8.3.1).
+    pub fn new(method: &[u8], is_tls: bool, path: &[u8], authority: &[u8]) -> RequestHead {
+        let mut block = Vec::with_capacity(256);
+        match method {
+            b"GET" => block.push(0x80 | 2),
+            b"POST" => block.push(0x80 | 3),
+            _ => write_clean(b":method", method, &mut block),
+        }
+        block.push(0x80 | if is_tls { 7 } else { 6 });
+        match path {
+            b"/" => block.push(0x80 | 4),
+            _ => write_clean(b":path", path, &mut block),
+        }
+        write_clean(b":authority", authority, &mut block);
+        RequestHead { block }
+    }
+
+    /// Adds a field; those of a connection's business are left out (§8.2.2).
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") {
+            return;
+        }
+        write_foreign(name, value, &mut self.block);
+    }
+
+    pub fn block(&self) -> &[u8] {
+        &self.block
+    }
+}
+
+/// Takes a response's fields, and those of its trailers.
+#[derive(Default)]
+pub(super) struct Heads {
+    kind: Option<HeadKind>,
+    head: BackendHead,
+    trailers: Vec<(Vec<u8>, Vec<u8>)>,
+    wrong: Option<Box<str>>,
+}
+
+impl Heads {
+    pub fn head(&self) -> &BackendHead {
+        &self.head
+    }
+
+    pub fn take_head(&mut self) -> BackendHead {
+        std::mem::take(&mut self.head)
+    }
+
+    pub fn take_trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        std::mem::take(&mut self.trailers)
+    }
+
+    /// What is wrong with the fields that have come.
+    pub fn take_wrong(&mut self) -> Option<Box<str>> {
+        self.wrong.take()
+    }
+
+    #[cold]
+    fn refuse(&mut self, text: impl Into<Box<str>>) {
+        self.wrong.get_or_insert_with(|| text.into());
+    }
+
+    fn response(&mut self, field: Field<'_>) {
+        if field.checks.has(Checks::PSEUDO) {
+            return self.status(field);
+        }
+        if self.head.status == 0 {
+            return self.refuse("upstream sent no :status header");
+        }
+        self.head.push(field.name, field.value);
+    }
+
+    fn status(&mut self, field: Field<'_>) {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        if field.name != b":status" {
+            let (name, value) = (text(field.name), text(field.value));
+            return self.refuse(format!("upstream sent invalid header \"{name}: {value}\""));
+        }
+        if self.head.status != 0 {
+            return self.refuse("upstream sent duplicate :status header");
+        }
+        let is_number = field.value.len() == 3 && field.value.iter().all(u8::is_ascii_digit);
+        let status = field.value.iter().fold(0, |status, &b| status * 10 + u16::from(b & 0xf));
+        match status {
+            // §8.6: there is no 101.
+            100..1000 if is_number && status != 101 => self.head.status = status,
+            _ if is_number => {
+                self.refuse(format!("upstream sent unexpected :status \"{}\"", text(field.value)));
+            }
+            _ => self.refuse(format!("upstream sent invalid :status \"{}\"", text(field.value))),
+        }
+    }
+}
+
+impl FieldSink for Heads {
+    fn tag(&mut self, _: &[u8]) -> u8 {
+        0
+    }
+
+    fn static_tag(&mut self, _: usize) -> u8 {
+        0
+    }
+
+    fn field(&mut self, field: Field<'_>) {
+        if self.wrong.is_some() {
+            return;
+        }
+        let is_trailer = self.kind == Some(HeadKind::Trailers);
+        if field.checks.has(Checks::BAD_NAME) || field.checks.has(Checks::BAD_VALUE) {
+            let text =
+                if is_trailer { "upstream sent invalid trailer" } else { "upstream sent invalid header" };
+            return self.refuse(text);
+        }
+        if !is_trailer {
+            return self.response(field);
+        }
+        if field.checks.has(Checks::PSEUDO) {
+            let name = String::from_utf8_lossy(field.name).into_owned();
+            return self.refuse(format!("upstream sent invalid trailer \"{name}\""));
+        }
+        self.trailers.push((field.name.to_vec(), field.value.to_vec()));
+    }
+}
+
+impl HeadSink for Heads {
+    fn begin(&mut self, _: u32, kind: HeadKind) {
+        self.kind = Some(kind);
+        match kind {
+            HeadKind::Trailers => self.trailers.clear(),
+            _ => self.head = BackendHead::default(),
+        }
+    }
+
+    fn is_interim(&self) -> bool {
+        (100..200).contains(&self.head.status)
+    }
+}
