@@ -298,7 +298,8 @@ impl Loader {
         let plain = plain.unwrap_or_else(|| exchange.body.clone());
         entry.plain_bytes = plain.len() as u64;
         let kind = exchange.fields.get("content-type").unwrap_or_default().to_ascii_lowercase();
-        if coding.is_none() && is_text(&kind) && plain.len() > 256 {
+        let is_picture = matches!(entry.kind, Kind::Image | Kind::Font) && !kind.contains("svg");
+        if coding.is_none() && is_text(&kind) && !is_picture && plain.len() > 256 {
             entry.gzip_bytes = gzip_bytes(&plain);
         }
         if exchange.status >= 400 {

@@ -21,6 +21,8 @@ pub struct Entry {
     pub method: String,
     /// Path and query.
     pub path: String,
+    /// What was answered then.
+    pub status: u16,
     /// Of the combined format.
     pub referer: Option<String>,
     /// Likewise.
@@ -72,18 +74,18 @@ fn entry(line: &str) -> Option<(i64, Entry)> {
     let open = line.find('[')?;
     let close = line[open..].find(']')? + open;
     let at = date(&line[open + 1..close])?;
-    let mut quoted = line[close + 1..].split('"').skip(1).step_by(2);
-    let mut request = quoted.next()?.split(' ');
+    let mut parts = line[close + 1..].split('"').skip(1);
+    let mut request = parts.next()?.split(' ');
     let (method, path) = (request.next()?, request.next()?);
     if !path.starts_with('/') || method.is_empty() || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return None;
     }
+    let status = parts.next()?.split_whitespace().next()?.parse().ok()?;
     let given = |text: Option<&str>| text.filter(|text| !text.is_empty() && *text != "-").map(str::to_owned);
-    let referer = given(quoted.next());
-    let agent = given(quoted.next());
-    let entry =
-        Entry { at: Duration::ZERO, method: method.to_owned(), path: path.to_owned(), referer, agent };
-    Some((at, entry))
+    let referer = given(parts.next());
+    let agent = given(parts.nth(1));
+    let (method, path) = (method.to_owned(), path.to_owned());
+    Some((at, Entry { at: Duration::ZERO, method, path, status, referer, agent }))
 }
 
 /// `21/Nov/2026:05:52:57 +0000`.
@@ -150,7 +152,7 @@ pub fn run(
                 break;
             }
             let Some(url) = target.join(&entry.path) else { continue };
-            work.send(request(&entry, url), due);
+            work.send(request(&entry, url), entry.status, due);
         }
         while work.busy.get() > 0 && !system::interrupted() {
             sleep(Duration::from_millis(5)).await;
@@ -194,7 +196,8 @@ struct Player {
 }
 
 impl Player {
-    fn send(self: &Rc<Self>, request: Request, due: Duration) {
+    /// Sends what is due. An answer is good if it is none of failure, or the same as `then`.
+    fn send(self: &Rc<Self>, request: Request, then: u16, due: Duration) {
         let late = self.began.elapsed().saturating_sub(due);
         {
             let mut tally = self.tally.borrow_mut();
@@ -218,7 +221,7 @@ impl Player {
                 let known = tally.steps.len() < 50 || tally.steps.iter().any(|(have, _)| *have == path);
                 let line = tally.step(if known { &path } else { "(others)" }, None);
                 match result {
-                    Ok(exchange) if exchange.status < 500 => {
+                    Ok(exchange) if exchange.status < 400 || exchange.status == then => {
                         line.latency.record(took.as_nanos() as u64);
                         line.bytes += exchange.body_bytes;
                         player.progress.good.fetch_add(1, Ordering::Relaxed);
@@ -249,7 +252,7 @@ mod tests {
                     1.2.3.4 - - [21/Nov/2026:06:52:57 +0100] \"HEAD /c HTTP/1.1\" 200 5\n\
                     1.2.3.4 - - [21/Nov/2026:05:52:59 +0000] \"POST /p HTTP/1.1\" 200 5\n\
                     1.2.3.4 - - [21/Nov/2026:05:52:59 +0000] \"GET /z HTTP/1.1\" 200 5 \"-\" \"-\"\n\
-                    \u{fe}nonsense [ \"\n1.2.3.4 [21/Foo/2026:05:52:59 +0000] \"GET / HTTP/1.1\"\n";
+                    \u{fe}nonsense [ \"\n1.2.3.4 [21/Foo/2026:05:52:59 +0000] \"GET / HTTP/1.1\" 200\n";
         let log = read(text, 100);
         assert_eq!((log.entries.len(), log.other_methods, log.broken), (3, 1, 2));
         let seen: Vec<(u128, &str, &str)> =
