@@ -122,7 +122,10 @@ fn get_lays_an_exchange_bare() {
     let text = printed(&["get", "-L", &plain("/old")], 0);
     assert!(text.contains("301") && text.contains("< HTTP/1.1 200 OK"), "{text}");
     let text = printed(&["get", &plain("/zip.txt")], 0);
-    assert!(text.contains("gzip of 100 bytes") && text.contains(" chunks: "), "{text}");
+    assert!(text.contains("gzip of 100 bytes"), "{text}");
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\nX-End: 1\r\n\r\n";
+    let text = printed(&["get", &format!("http://127.0.0.1:{}/", broken_server(chunked))], 0);
+    assert!(text.contains("* 2 chunks: 5 3") && text.contains("< X-End: 1"), "{text}");
     assert_eq!(printed(&["get", "--body", &plain("/zip.txt")], 0), "a".repeat(100));
     assert_eq!(
         printed(&["get", "--body", "-d", "x=1", &plain("/login")], 0),

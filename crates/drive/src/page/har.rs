@@ -94,7 +94,7 @@ fn response(entry: &Entry) -> Value {
 /// What took how long; -1: it did not happen.
 fn timings(entry: &Entry) -> Value {
     let Ok(exchange) = &entry.result else {
-        return json!({ "blocked": ms(entry.begun - entry.known), "dns": -1, "connect": -1, "ssl": -1, "send": 0,
+        return json!({ "blocked": ms(entry.begun.saturating_sub(entry.known)), "dns": -1, "connect": -1, "ssl": -1, "send": 0,
             "wait": ms(entry.done - entry.begun), "receive": 0 });
     };
     let phases = &exchange.phases;
@@ -103,7 +103,7 @@ fn timings(entry: &Entry) -> Value {
     };
     let ready = phases.tls.or(phases.connect);
     json!({
-        "blocked": ms(entry.begun - entry.known),
+        "blocked": ms(entry.begun.saturating_sub(entry.known)),
         "dns": since(None, phases.dns),
         "connect": since(phases.dns, ready),
         "ssl": since(phases.connect, phases.tls),

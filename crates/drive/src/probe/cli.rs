@@ -181,7 +181,7 @@ async fn watch(args: &Args) -> Result<bool, String> {
         round += 1;
         let next = args.every.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX)).min(args.length);
         while round < args.rounds && began.elapsed() < next && !system::interrupted() {
-            sleep((next - began.elapsed()).min(Duration::from_millis(100))).await;
+            sleep(next.saturating_sub(began.elapsed()).min(Duration::from_millis(100))).await;
         }
     }
     Ok(all_well)
