@@ -40,6 +40,10 @@ fn main() {
             brisk_drive::old::by_name(name).map_or(1, |main| main(&args[1..]))
         }
         Some("get") => brisk_drive::get::main(&args[1..]),
+        Some("probe") => brisk_drive::probe::main(&args[1..]),
+        Some("bench") if let Some(main) = args.get(1).and_then(|name| brisk_drive::sub_command(name)) => {
+            main(&args[2..])
+        }
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
         Some("cache") => cache::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),
