@@ -2,8 +2,9 @@
 
 use crate::backend::{Backend, Transient};
 use crate::exchange::Exchange;
-use crate::fetch::{Begun, Heading, Journey, Judged, Next};
+use crate::fetch::{Begun, Journey, Judged, Next};
 use crate::head::BackendHead;
+use crate::heading::Heading;
 use crate::origin::{Ask, FailKind, Failed, FetchFuture, Fetched, Origin};
 use crate::protocol::{Peers, Protocol};
 use crate::state::State;

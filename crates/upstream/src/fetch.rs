@@ -7,8 +7,9 @@ use crate::connect::{self, NoLink};
 use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
+use crate::heading::Heading;
 use crate::link::Link;
-use crate::occupancy::{Occupancy, PATIENCE_MS, Wait};
+use crate::occupancy::{Occupancy, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
 use crate::payload::{Payload, body_failed};
 use crate::pool::{self, Key};
@@ -20,7 +21,7 @@ use crate::tunnel::Tunnel;
 use crate::turn::Turn;
 use brisk_balance::{Endpoint, Outcome, Selection};
 use brisk_http::{HeaderId, Method};
-use brisk_net::{Sleep, clock, sleep_until};
+use brisk_net::clock;
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
@@ -29,7 +30,6 @@ use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::future::{Future as _, poll_fn};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -52,36 +52,6 @@ pub(crate) enum Attempted {
     Missed(Box<Turn>, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
-}
-
-/// How long a new connection waits before idle ones are closed for it.
-struct Patience {
-    occupancy: Arc<Occupancy>,
-    sleep: Sleep,
-}
-
-impl Heading {
-    pub fn of(exchange: &Exchange) -> Heading {
-        Heading { is_sent: false, hints_bytes: 0, patience: Patience::of(&exchange.link) }
-    }
-}
-
-impl Patience {
-    /// `None` if there is nothing to be closed.
-    fn of(link: &Link) -> Option<Patience> {
-        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
-        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
-        Some(Patience { occupancy: occupancy.clone(), sleep })
-    }
-
-    /// True once the time is over, and idle connections have been told to go.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let is_over = Pin::new(&mut self.sleep).poll(cx).is_ready();
-        if is_over {
-            self.occupancy.vacate();
-        }
-        is_over
-    }
 }
 
 /// A request whose target is known, but not its servers.
@@ -122,14 +92,6 @@ pub(crate) enum Judged {
     /// The next server is to be asked.
     Again(Selection),
     Failed(Failed),
-}
-
-/// What is kept while a response head is awaited.
-pub(crate) struct Heading {
-    /// The request, or part of it, has been sent.
-    is_sent: bool,
-    hints_bytes: u64,
-    patience: Option<Patience>,
 }
 
 /// How far a request gets without waiting.
@@ -397,7 +359,7 @@ impl<P: Protocol> Journey<P> {
             return Ok(link);
         }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
-        let wait = occupancy.as_ref().map(Wait::begin);
+        let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
         let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
@@ -495,12 +457,19 @@ impl<P: Protocol> Journey<P> {
         heading: &mut Heading,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BackendHead, Option<Fault>>> {
-        let was_sent = std::mem::replace(&mut heading.is_sent, true);
-        // What is sent first is the request; later the back end's word comes first, since it may bear on that.
-        if !was_sent && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
-            return Poll::Ready(Err(Some(fault)));
-        }
-        while let Poll::Ready(got) = exchange.poll_event(cx) {
+        loop {
+            // What is sent first is the request; later the back end's word comes first, since it may bear on that.
+            let sends_first = std::mem::replace(&mut heading.sends_first, false);
+            if sends_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                return Poll::Ready(Err(Some(fault)));
+            }
+            let Poll::Ready(got) = exchange.poll_event(cx) else {
+                if !sends_first && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
+                    return Poll::Ready(Err(Some(fault)));
+                }
+                break;
+            };
+            heading.sends_first = true;
             match got.map_err(Some)? {
                 Got::Head(head) => return Poll::Ready(Ok(head)),
                 Got::Interim(head) => self.pass_hints(r, &head, &mut heading.hints_bytes),
@@ -513,9 +482,6 @@ impl<P: Protocol> Journey<P> {
                 Got::Data(_) | Got::Trailers(_) => {}
                 Got::End => return Poll::Ready(Err(Some(Fault::Closed))),
             }
-        }
-        if was_sent && let Poll::Ready(Err(fault)) = exchange.poll_send(cx) {
-            return Poll::Ready(Err(Some(fault)));
         }
         let watches = self.watches_client() && !self.payload.is_unbuffered();
         if watches && r.poll_gone(cx).is_ready() {

@@ -16,6 +16,7 @@ mod exchange;
 mod fetch;
 pub mod fuzz;
 pub mod head;
+mod heading;
 pub mod http1;
 pub mod http2;
 mod link;

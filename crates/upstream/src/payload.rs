@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::origin::{FailKind, Failed};
 use crate::protocol::{BodyShape, Protocol};
 use crate::source::Source;
+use brisk_http::HeaderId;
 use brisk_server::body::{BodyError, BodySource, Content};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
@@ -73,9 +74,10 @@ impl Payload {
         })
     }
 
-    /// The body, if nothing of it is to be read.
+    /// The body, if nothing of it is to be read. Who expects `100 Continue` gets it from the reading, body or not, as with
+    /// nginx.
     pub fn at_hand<P: Protocol>(engine: &Engine<P>, r: &Request) -> Option<Payload> {
-        if !r.has_no_body() || r.body.content().is_some() {
+        if !r.has_no_body() || r.body.content().is_some() || r.head.has(HeaderId::Expect) {
             return None;
         }
         Some(engine.protocol.own_body(r).map_or(Payload::None, |bytes| Payload::Own(bytes.into())))

@@ -126,7 +126,7 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
         || brisk_server::thread::Thread::current().is_none_or(|thread| thread.is_draining())
-        || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free())
+        || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free(now))
         || !link.is_quiet()
     {
         return;
@@ -153,7 +153,7 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
         let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
         // Somebody may have begun to wait meanwhile, and seen no idle connection.
-        if idle.stay.as_ref().is_none_or(Stay::may_stay) {
+        if idle.stay.as_ref().is_none_or(|stay| stay.may_stay(now)) {
             pool.idle.borrow_mut().push(idle);
         }
     });
