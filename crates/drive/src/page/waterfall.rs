@@ -57,7 +57,7 @@ pub fn text(page: &Page, width: usize) -> String {
             out,
             "{mark}{label:<26} {:>9} {:>8.1} ms |",
             size(entry.bytes()),
-            (entry.done - entry.begun).as_secs_f64() * 1e3
+            entry.took().as_secs_f64() * 1e3
         );
         let mut at = column(entry.known);
         out.extend(std::iter::repeat_n(' ', at));
@@ -137,7 +137,7 @@ pub fn svg(page: &Page) -> String {
             "<text x=\"{:.1}\" y=\"{}\" fill=\"#444\">{:.1} ms</text>",
             from + 4.0,
             y + 13,
-            (entry.done - entry.begun).as_secs_f64() * 1e3
+            entry.took().as_secs_f64() * 1e3
         );
     }
     let paint = x(page.can_paint());
