@@ -67,6 +67,7 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
        brisk directives [NAME]
        brisk variables [NAME]
        brisk coverage
+       brisk log
        brisk upstream list|add|set|drain|remove
 
 Options:

@@ -13,6 +13,7 @@ mod directives;
 mod host;
 mod launch;
 mod local_certificate;
+mod log;
 mod master;
 mod process;
 mod serve;
@@ -48,6 +49,7 @@ fn main() {
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("log") => log::main(&args[1..]),
         Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });

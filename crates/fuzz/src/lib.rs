@@ -95,6 +95,20 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 400,
     },
     Target {
+        name: "http2_answer",
+        run: brisk_upstream::fuzz::fuzz_http2,
+        seeds: &["crates/upstream/corpus/http2"],
+        dictionary: &[
+            b"\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88",
+            b"\x00\x00\x00\x00\x01\x00\x00\x00\x01",
+            b"\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x00",
+            b"\x00\x00\x00\x04\x01\x00\x00\x00\x00",
+            b"\x00\x00\x08\x07\x00\x00\x00\x00\x00",
+            b"\x0f\x0d\x011",
+        ],
+        bytes_max: 400,
+    },
+    Target {
         name: "image",
         run: brisk_image::fuzz_image,
         seeds: &["crates/image/corpus"],

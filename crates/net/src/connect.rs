@@ -86,12 +86,18 @@ pub fn start(to: Destination<'_>, options: &Options) -> Result<Io, ConnectError>
             net::connect(&fd, &address)
         }
     };
-    match connected {
-        Ok(()) | Err(Errno::INPROGRESS) => {}
+    let is_connected = match connected {
+        Ok(()) => true,
+        Err(Errno::INPROGRESS) => false,
         Err(error) => return Err(failed("connect")(error)),
-    }
+    };
     // Registered only now: a socket that does not connect yet reports a hang-up.
-    Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })
+    let io = Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })?;
+    if is_connected {
+        // As unix sockets are at once: the event would say nothing new.
+        io.mark_writable();
+    }
+    Ok(io)
 }
 
 /// Whether a connection that has become writable was made.

@@ -137,6 +137,11 @@ impl Io {
         self.source.ready.set(self.source.ready.get() | Ready::READ.0);
     }
 
+    /// Marks the source writable, for a caller that knows before the event comes.
+    pub fn mark_writable(&self) {
+        self.source.ready.set(self.source.ready.get() | Ready::WRITE.0);
+    }
+
     /// Reads once. `WouldBlock` and short reads clear the readiness.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         loop {

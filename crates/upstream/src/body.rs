@@ -49,7 +49,7 @@ impl Rate {
 /// What is told of an answer that is being pulled.
 pub struct Incoming {
     /// `None`: the back end has said everything.
-    from: Option<(Box<Exchange>, Turn)>,
+    from: Option<(Box<Exchange>, Box<Turn>)>,
     spool: Spool,
     /// Read ahead of the client.
     ahead: bool,
@@ -68,7 +68,7 @@ pub struct Incoming {
 /// What [`Incoming`] starts with.
 pub struct Begin {
     pub exchange: Box<Exchange>,
-    pub turn: Turn,
+    pub turn: Box<Turn>,
     /// What has come with the head.
     pub first: Vec<u8>,
     pub limits: SpoolLimits,
@@ -143,7 +143,7 @@ impl Incoming {
                         );
                         self.witness.log(LogLevel::Warn, text);
                     }
-                    turn.complete(*exchange);
+                    turn.complete(exchange);
                 }
             }
             Err(fault) => self.fault(&fault),

@@ -2,8 +2,9 @@
 
 use crate::backend::{Backend, Transient};
 use crate::exchange::Exchange;
-use crate::fetch::{Begun, Heading, Journey, Judged, Next};
+use crate::fetch::{Begun, Journey, Judged, Next};
 use crate::head::BackendHead;
+use crate::heading::Heading;
 use crate::origin::{Ask, FailKind, Failed, FetchFuture, Fetched, Origin};
 use crate::protocol::{Peers, Protocol};
 use crate::state::State;
@@ -130,7 +131,7 @@ impl<P: Protocol> Engine<P> {
 
 /// A server that is being asked, on a connection that was kept.
 struct Asked<P: Protocol> {
-    at: Option<(Journey<P>, Box<Exchange>, Turn)>,
+    at: Option<(Box<Journey<P>>, Box<Exchange>, Box<Turn>)>,
     heading: Heading,
 }
 
@@ -153,7 +154,7 @@ impl<P: Protocol> Pending for Asked<P> {
 }
 
 /// The rest of a journey needs a future.
-fn go_on<P: Protocol>(journey: Journey<P>, next: Next) -> Flow {
+fn go_on<P: Protocol>(journey: Box<Journey<P>>, next: Next) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let engine = journey.engine.clone();

@@ -72,7 +72,7 @@ pub struct Limits {
 
 /// See the module's head.
 pub struct Exchange {
-    pub link: Link,
+    pub link: Box<Link>,
     pub codec: Box<dyn Codec>,
     limits: Limits,
     out: Vec<u8>,
@@ -100,7 +100,7 @@ pub struct Exchange {
 impl Exchange {
     /// Begins: the head, and as much of the body as is at hand, are ready to leave.
     pub fn new(
-        link: Link,
+        link: Box<Link>,
         codec: Box<dyn Codec>,
         source: Source,
         limits: Limits,
@@ -391,7 +391,7 @@ impl Exchange {
     }
 
     /// After [`Got::End`]: the connection, if it may be used again.
-    pub fn into_link(mut self) -> Option<Link> {
+    pub fn into_link(mut self: Box<Self>) -> Option<Box<Link>> {
         if self.out_at < self.out.len()
             && self.link.stream.try_write(&self.out[self.out_at..]).ok() == Some(self.out.len() - self.out_at)
         {

@@ -7,12 +7,13 @@ use crate::connect::{self, NoLink};
 use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
+use crate::heading::Heading;
 use crate::link::Link;
-use crate::occupancy::{Occupancy, PATIENCE_MS, Wait};
+use crate::occupancy::{Occupancy, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
+use crate::payload::{Payload, body_failed};
 use crate::pool::{self, Key};
 use crate::protocol::{BodyShape, Peers, Protocol, Target};
-use crate::source::Source;
 use crate::spool::SpoolLimits;
 use crate::state::State;
 use crate::tls::Tls;
@@ -20,8 +21,7 @@ use crate::tunnel::Tunnel;
 use crate::turn::Turn;
 use brisk_balance::{Endpoint, Outcome, Selection};
 use brisk_http::{HeaderId, Method};
-use brisk_net::{Sleep, clock, sleep_until};
-use brisk_server::body::{BodyError, BodySource, Content};
+use brisk_net::clock;
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
@@ -30,48 +30,9 @@ use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::future::{Future as _, poll_fn};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-/// The request's body, as often as it is needed.
-enum Payload {
-    None,
-    Own(Rc<[u8]>),
-    Content(Rc<Content>),
-    /// Once only; with what has come of it.
-    Client(Option<BodySource>, Vec<u8>),
-}
-
-impl Payload {
-    fn source(&mut self) -> Source {
-        match self {
-            Payload::None => Source::None,
-            Payload::Own(bytes) => Source::own(bytes),
-            Payload::Content(content) => Source::of(content.clone()),
-            Payload::Client(body, first) => {
-                body.take().map_or(Source::None, |body| Source::client(body, std::mem::take(first)))
-            }
-        }
-    }
-
-    fn shape(&self, r: &Request) -> BodyShape {
-        match self {
-            Payload::None => BodyShape::None,
-            Payload::Own(bytes) => BodyShape::Length(bytes.len() as u64),
-            Payload::Content(content) => match &**content {
-                Content::None => BodyShape::None,
-                content => BodyShape::Length(content.len()),
-            },
-            Payload::Client(..) => r.body_len().map_or(BodyShape::Unknown, BodyShape::Length),
-        }
-    }
-
-    fn is_unbuffered(&self) -> bool {
-        matches!(self, Payload::Client(..))
-    }
-}
 
 /// What went wrong with one attempt.
 pub(crate) struct Miss {
@@ -87,40 +48,10 @@ pub(crate) struct Miss {
 
 /// What an attempt gave.
 pub(crate) enum Attempted {
-    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
-    Missed(Turn, Miss),
+    Answer(Box<Exchange>, Box<Turn>, Arc<BackendHead>),
+    Missed(Box<Turn>, Miss),
     /// Nobody else is to be asked either.
     Over(Failed),
-}
-
-/// How long a new connection waits before idle ones are closed for it.
-struct Patience {
-    occupancy: Arc<Occupancy>,
-    sleep: Sleep,
-}
-
-impl Heading {
-    pub fn of(exchange: &Exchange) -> Heading {
-        Heading { sends_first: true, hints_bytes: 0, patience: Patience::of(&exchange.link) }
-    }
-}
-
-impl Patience {
-    /// `None` if there is nothing to be closed.
-    fn of(link: &Link) -> Option<Patience> {
-        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
-        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
-        Some(Patience { occupancy: occupancy.clone(), sleep })
-    }
-
-    /// True once the time is over, and idle connections have been told to go.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let is_over = Pin::new(&mut self.sleep).poll(cx).is_ready();
-        if is_over {
-            self.occupancy.vacate();
-        }
-        is_over
-    }
 }
 
 /// A request whose target is known, but not its servers.
@@ -152,31 +83,23 @@ pub(crate) enum Next {
     /// With the choice of a server.
     Choose(Selection),
     /// With the server that was chosen.
-    Ask(Turn),
+    Ask(Box<Turn>),
 }
 
 /// What an attempt means for the request.
 pub(crate) enum Judged {
-    Answer(Box<Exchange>, Turn, Arc<BackendHead>),
+    Answer(Box<Exchange>, Box<Turn>, Arc<BackendHead>),
     /// The next server is to be asked.
     Again(Selection),
     Failed(Failed),
 }
 
-/// What is kept while a response head is awaited.
-pub(crate) struct Heading {
-    /// Nothing has been awaited since the last word of the back end.
-    sends_first: bool,
-    hints_bytes: u64,
-    patience: Option<Patience>,
-}
-
 /// How far a request gets without waiting.
 pub(crate) enum Begun<P: Protocol> {
     /// A connection that was kept is being asked.
-    Asked(Journey<P>, Box<Exchange>, Turn),
+    Asked(Box<Journey<P>>, Box<Exchange>, Box<Turn>),
     /// There is none.
-    Chosen(Journey<P>, Next),
+    Chosen(Box<Journey<P>>, Next),
     /// The servers' name must be looked up.
     Named(NoServers<P>),
     /// The body must be read first.
@@ -192,14 +115,14 @@ pub(crate) async fn fetch<P: Protocol>(
     r: &mut Request,
     ask: Ask,
 ) -> Result<Fetched, Failed> {
-    let payload = payload(&engine, r).await?;
+    let payload = Payload::of(&engine, r).await?;
     let (plan, peers) = plan(engine, r, ask, payload)?;
     NoServers(plan, peers).fetch(r).await
 }
 
 /// Does what can be done at once.
 pub(crate) fn begin<P: Protocol>(engine: &Arc<Engine<P>>, r: &mut Request) -> Result<Begun<P>, Failed> {
-    let Some(payload) = payload_at_hand(engine, r) else { return Ok(Begun::Not) };
+    let Some(payload) = Payload::at_hand(engine, r) else { return Ok(Begun::Not) };
     let (plan, peers) = plan(engine.clone(), r, Ask::default(), payload)?;
     let Peers::Group(group) = peers else { return Ok(Begun::Named(NoServers(plan, peers))) };
     let mut journey = plan.to(group);
@@ -230,10 +153,10 @@ fn plan<P: Protocol>(
 }
 
 impl<P: Protocol> Plan<P> {
-    fn to(self, group: Arc<dyn Backend>) -> Journey<P> {
+    fn to(self, group: Arc<dyn Backend>) -> Box<Journey<P>> {
         let Plan { engine, ask, way, tls, state, payload, shape } = self;
         let started_ms = clock::mono_ms();
-        Journey { engine, ask, way, tls, group, state, payload, shape, started_ms }
+        Box::new(Journey { engine, ask, way, tls, group, state, payload, shape, started_ms })
     }
 }
 
@@ -255,48 +178,6 @@ fn failed(flow: Flow) -> Failed {
     }
 }
 
-fn body_failed(r: &mut Request, error: &BodyError) -> Failed {
-    match error.end(r) {
-        Flow::Status(status) => Failed { status, kind: FailKind::Client },
-        _ => Failed { status: 400, kind: FailKind::Close },
-    }
-}
-
-/// Reads the body, or leaves it with the client.
-async fn payload<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
-    let settings = engine.protocol.settings();
-    let own = engine.protocol.own_body(r);
-    let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
-    let can_stream = own.is_none()
-        && settings.pass_request_body
-        && !settings.request_buffering
-        && (is_known || engine.protocol.streams_unknown_length());
-    if can_stream && r.body.content().is_none() && !r.has_no_body() {
-        let mut first = Vec::new();
-        match r.read_body_now(&mut first) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Payload::Client(None, first)),
-            Err(error) => return Err(body_failed(r, &error)),
-        }
-    }
-    if let Err(error) = r.read_body().await {
-        return Err(body_failed(r, &error));
-    }
-    Ok(match (own, r.body.content()) {
-        (Some(bytes), _) => Payload::Own(bytes.into()),
-        (None, Some(content)) if settings.pass_request_body => Payload::Content(content.clone()),
-        _ => Payload::None,
-    })
-}
-
-/// The body, if nothing of it is to be read.
-fn payload_at_hand<P: Protocol>(engine: &Engine<P>, r: &Request) -> Option<Payload> {
-    if !r.has_no_body() || r.body.content().is_some() {
-        return None;
-    }
-    Some(engine.protocol.own_body(r).map_or(Payload::None, |bytes| Payload::Own(bytes.into())))
-}
-
 impl<P: Protocol> Journey<P> {
     fn settings(&self) -> &Settings {
         self.engine.protocol.settings()
@@ -312,7 +193,7 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// Asks servers until one gives its head or nobody is left.
-    pub async fn run(mut self, r: &mut Request, mut next: Next) -> Result<Fetched, Failed> {
+    pub async fn run(mut self: Box<Self>, r: &mut Request, mut next: Next) -> Result<Fetched, Failed> {
         loop {
             let turn = match next {
                 Next::Choose(selection) => self.begin_turn(r, selection).await?,
@@ -349,11 +230,11 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// Chooses a server; the error is the selection that has none now.
-    fn choose(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Box<Selection>> {
+    fn choose(&self, r: &mut Request, mut selection: Selection) -> Result<Box<Turn>, Box<Selection>> {
         let Some(lease) = selection.next(clock::mono_ms()) else { return Err(Box::new(selection)) };
         self.state.attempt(lease.peer.name.clone());
         self.group.chosen(r, &lease);
-        Ok(Turn {
+        Ok(Box::new(Turn {
             selection: Some(selection),
             lease: Some(lease),
             group: self.group.clone(),
@@ -361,11 +242,11 @@ impl<P: Protocol> Journey<P> {
             state: self.state.clone(),
             started_ms: clock::mono_ms(),
             header_ms: None,
-        })
+        }))
     }
 
     /// Chooses a server, waiting for one if that is configured.
-    async fn begin_turn(&self, r: &mut Request, mut selection: Selection) -> Result<Turn, Failed> {
+    async fn begin_turn(&self, r: &mut Request, mut selection: Selection) -> Result<Box<Turn>, Failed> {
         loop {
             selection = match self.choose(r, selection) {
                 Ok(turn) => return Ok(turn),
@@ -385,7 +266,7 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// Asks one server.
-    async fn attempt(&mut self, r: &mut Request, turn: Turn) -> Attempted {
+    async fn attempt(&mut self, r: &mut Request, turn: Box<Turn>) -> Attempted {
         let link = match self.link(r, &turn).await {
             Ok(link) => link,
             Err(Ok(miss)) => return Attempted::Missed(turn, miss),
@@ -401,7 +282,7 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// Makes the request for a connection.
-    fn exchange(&mut self, r: &Request, link: Link, turn: &Turn) -> Result<Box<Exchange>, Flow> {
+    fn exchange(&mut self, r: &Request, link: Box<Link>, turn: &Turn) -> Result<Box<Exchange>, Flow> {
         let elapsed = turn.elapsed_ms();
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
@@ -420,7 +301,7 @@ impl<P: Protocol> Journey<P> {
         &self,
         r: &mut Request,
         exchange: Box<Exchange>,
-        mut turn: Turn,
+        mut turn: Box<Turn>,
         result: Result<BackendHead, Option<Fault>>,
     ) -> Attempted {
         let reused = exchange.link.is_reused;
@@ -472,13 +353,13 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// A connection to the chosen server. The error is a miss, or the end of the request.
-    async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Link, Result<Miss, Failed>> {
+    async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Box<Link>, Result<Miss, Failed>> {
         let key = self.key(r, turn);
         if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
             return Ok(link);
         }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
-        let wait = occupancy.as_ref().map(Wait::begin);
+        let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
         let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
         let watches = self.watches_client();
         let mut connecting = std::pin::pin!(connecting);
@@ -490,7 +371,7 @@ impl<P: Protocol> Journey<P> {
         });
         let miss = |bit, status, kind| Miss { bit, status, kind, sent: false, reused: false };
         match connected.await {
-            Some(Ok(link)) => Ok(Link { occupancy, wait, ..link }),
+            Some(Ok(link)) => Ok(Box::new(Link { occupancy, wait, ..link })),
             Some(Err(NoLink::TimedOut)) => {
                 rlog!(
                     r,
@@ -632,7 +513,7 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// An attempt without an answer: the next selection, if there is to be another attempt.
-    fn missed(&self, r: &mut Request, mut turn: Turn, miss: &Miss) -> Option<Selection> {
+    fn missed(&self, r: &mut Request, mut turn: Box<Turn>, miss: &Miss) -> Option<Selection> {
         self.state.note(|attempt| attempt.status = miss.status);
         if turn.finish(Outcome::Failed) {
             rlog!(r, Warn, "upstream server temporarily disabled while connecting to upstream");
@@ -651,8 +532,8 @@ impl<P: Protocol> Journey<P> {
         r: &mut Request,
         head: &BackendHead,
         exchange: Box<Exchange>,
-        mut turn: Turn,
-    ) -> Result<(Box<Exchange>, Turn), Box<Selection>> {
+        mut turn: Box<Turn>,
+    ) -> Result<(Box<Exchange>, Box<Turn>), Box<Selection>> {
         let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
         let tries = turn.selection.as_ref().map_or(0, Selection::tries);
         if tries <= 1 || !self.may_retry(r, bit, true) {
@@ -690,14 +571,14 @@ impl<P: Protocol> Journey<P> {
 
     /// The answer, with whatever of its body has come already.
     pub fn answer(
-        self,
+        self: Box<Self>,
         r: &mut Request,
         mut exchange: Box<Exchange>,
-        turn: Turn,
+        turn: Box<Turn>,
         head: Arc<BackendHead>,
     ) -> Fetched {
         if exchange.codec.is_tunnel() {
-            return self.tunnel(r, *exchange, turn, head);
+            return self.tunnel(r, exchange, turn, head);
         }
         let length = exchange.codec.length();
         let unbuffered = self.is_unbuffered(&head);
@@ -717,7 +598,7 @@ impl<P: Protocol> Journey<P> {
                 Got::Trailers(fields) => drop(self.state.trailers.replace(fields)),
                 Got::Interim(_) | Got::Head(_) => {}
                 Got::End => {
-                    turn.complete(*exchange);
+                    turn.complete(exchange);
                     let body = if first.is_empty() { Body::Empty } else { Body::bytes(first) };
                     return Fetched { head, length, body, unbuffered, tunnel: false };
                 }
@@ -742,7 +623,13 @@ impl<P: Protocol> Journey<P> {
         Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
     }
 
-    fn tunnel(&self, r: &mut Request, mut exchange: Exchange, turn: Turn, head: Arc<BackendHead>) -> Fetched {
+    fn tunnel(
+        &self,
+        r: &mut Request,
+        mut exchange: Box<Exchange>,
+        turn: Box<Turn>,
+        head: Arc<BackendHead>,
+    ) -> Fetched {
         let first = exchange.take_rest();
         let times = (self.settings().read_timeout, self.settings().send_timeout);
         let client = r.lend_connection();

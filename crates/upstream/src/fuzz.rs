@@ -2,6 +2,7 @@
 
 use crate::codec::{Codec, Event};
 use crate::http1::{Http1, Shape};
+use crate::http2::{Http2, Question, RequestHead};
 use brisk_http::response::RequestKind;
 
 /// What an answer came to.
@@ -20,7 +21,10 @@ struct Answer {
 
 /// Reads an answer that comes in pieces which end at `cuts`.
 fn read(shape: Shape, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
-    let mut codec = Http1::new(b"GET / HTTP/1.1\r\n\r\n".to_vec(), shape);
+    read_by(&mut Http1::new(b"GET / HTTP/1.1\r\n\r\n".to_vec(), shape), bytes, cuts)
+}
+
+fn read_by(codec: &mut dyn Codec, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
     let mut out = Vec::new();
     codec.begin(&mut out);
     codec.end(&mut out);
@@ -31,7 +35,7 @@ fn read(shape: Shape, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
         let end = (at + cuts(at).max(1)).min(bytes.len());
         rest.extend_from_slice(&bytes[at..end]);
         at = end;
-        let used = feed(&mut codec, &rest, &mut answer);
+        let used = feed(codec, &rest, &mut answer, &mut out);
         rest.drain(..used);
     }
     if !answer.ended && !answer.failed && !answer.tunnel {
@@ -45,11 +49,11 @@ fn read(shape: Shape, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
     answer
 }
 
-fn feed(codec: &mut Http1, input: &[u8], answer: &mut Answer) -> usize {
+fn feed(codec: &mut dyn Codec, input: &[u8], answer: &mut Answer, out: &mut Vec<u8>) -> usize {
     let mut at = 0;
     let mut idle = 0;
     while !answer.ended {
-        let Ok(step) = codec.read(&input[at..], &mut Vec::new()) else {
+        let Ok(step) = codec.read(&input[at..], out) else {
             answer.failed = true;
             return at;
         };
@@ -104,6 +108,28 @@ pub fn fuzz_answer(bytes: &[u8]) {
         let mut pieces = read(shape, bytes, |_| size);
         pieces.persists = false;
         assert_eq!(pieces, whole, "in pieces of {size}");
+    }
+}
+
+/// The same over HTTP/2. What comes behind the end counts only if it comes with it.
+pub fn fuzz_http2(bytes: &[u8]) {
+    let Some((&first, bytes)) = bytes.split_first() else { return };
+    let read = |size: usize| {
+        let head = RequestHead::new(b"GET", false, b"/", b"host");
+        let is_head = first & 1 != 0;
+        let mut codec = Http2::new(Question { head, is_bodiless: true, is_head, head_bytes_max: 4096 });
+        let mut answer = read_by(&mut codec, bytes, |_| size);
+        answer.persists = false;
+        answer
+    };
+    let whole = read(bytes.len());
+    assert!(whole.body.is_empty() || first & 1 == 0, "there is no body to HEAD");
+    for size in [1, 2, 7, 64] {
+        let pieces = read(size);
+        assert!(whole.failed || !pieces.failed, "in pieces of {size}");
+        if !whole.failed {
+            assert_eq!(pieces, whole, "in pieces of {size}");
+        }
     }
 }
 

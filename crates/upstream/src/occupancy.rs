@@ -2,24 +2,28 @@
 //! from its work. With as many of them as there are processes, every further connection would wait in the accept queue
 //! until an idle one is closed for its age.
 //!
-//! So whoever waits for the first byte on a new connection is counted, per address and over all threads. While there is
-//! one, no connection to that address becomes idle; and those that are idle already are closed when somebody has waited
-//! for [`PATIENCE_MS`].
+//! So whoever waits for the first byte on a new connection is known, per address and over all threads. While there is
+//! one who has waited for [`GRACE_MS`], no connection to that address becomes idle; and those that are idle already are
+//! closed when somebody has waited for [`PATIENCE_MS`].
 
 use brisk_balance::Endpoint;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 /// How long a new connection waits before idle ones are closed for it: a process that is free answers sooner.
 pub(crate) const PATIENCE_MS: u64 = 20;
 
+/// How long an answer may take until it looks as if no process was free: as long as all answer sooner, connections are kept.
+const GRACE_MS: u64 = 3;
+
 /// What is known of one address.
 #[derive(Default)]
 pub(crate) struct Occupancy {
-    /// New connections without a byte of answer.
-    waiting: AtomicUsize,
+    /// New connections without a byte of answer: since when, with a number that tells them apart.
+    waiting: Mutex<BTreeSet<(u64, u64)>>,
+    numbers: AtomicU64,
     /// Idle connections.
     idle: AtomicUsize,
     /// Idle connections of an earlier generation are to be closed.
@@ -44,8 +48,12 @@ impl Occupancy {
     }
 
     /// Whether a connection may become idle.
-    pub fn is_free(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) == 0
+    pub fn is_free(&self, now_ms: u64) -> bool {
+        self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<(u64, u64)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there are idle connections that could be closed.
@@ -62,18 +70,22 @@ impl Occupancy {
 }
 
 /// A new connection that waits for its first byte.
-pub struct Wait(Arc<Occupancy>);
+pub struct Wait {
+    of: Arc<Occupancy>,
+    key: (u64, u64),
+}
 
 impl Wait {
-    pub(crate) fn begin(occupancy: &Arc<Occupancy>) -> Wait {
-        occupancy.waiting.fetch_add(1, Ordering::SeqCst);
-        Wait(occupancy.clone())
+    pub(crate) fn begin(occupancy: &Arc<Occupancy>, now_ms: u64) -> Wait {
+        let key = (now_ms, occupancy.numbers.fetch_add(1, Ordering::Relaxed));
+        occupancy.waiting().insert(key);
+        Wait { of: occupancy.clone(), key }
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.of.waiting().remove(&self.key);
     }
 }
 
@@ -94,9 +106,9 @@ impl Stay {
         Stay { of: of.clone(), generation: of.generation.load(Ordering::SeqCst) }
     }
 
-    /// Whether nobody waits.
-    pub fn may_stay(&self) -> bool {
-        self.of.is_free()
+    /// Whether nobody has to wait.
+    pub fn may_stay(&self, now_ms: u64) -> bool {
+        self.of.is_free(now_ms)
     }
 
     /// Whether somebody has waited for too long.
@@ -134,10 +146,14 @@ mod tests {
     fn who_waits_is_seen_by_all_who_use_the_address() {
         let (one, same) = (Occupancy::of(&address("/a")), Occupancy::of(&address("/a")));
         let other = Occupancy::of(&address("/b"));
-        let wait = Wait::begin(&one);
-        assert!(!same.is_free() && other.is_free());
+        let wait = Wait::begin(&one, 10);
+        let later = Wait::begin(&one, 12);
+        assert!(same.is_free(12), "no answer comes at once");
+        assert!(!same.is_free(13) && other.is_free(13));
         drop(wait);
-        assert!(same.is_free());
+        assert!(same.is_free(14) && !same.is_free(15));
+        drop(later);
+        assert!(same.is_free(15));
     }
 
     #[test]

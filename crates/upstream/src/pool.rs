@@ -31,7 +31,7 @@ pub struct Key {
 
 struct Idle {
     /// Taken by whoever uses it next.
-    link: Option<Link>,
+    link: Option<Box<Link>>,
     group: Arc<dyn Backend>,
     until_ms: u64,
     stay: Option<Stay>,
@@ -92,7 +92,7 @@ thread_local! {
 }
 
 /// Takes the connection that was used last, if there is one that is still open.
-fn take(key: &Key) -> Option<Link> {
+fn take(key: &Key) -> Option<Box<Link>> {
     POOL.with(|pool| {
         loop {
             let mut idle = pool.idle.borrow_mut();
@@ -110,7 +110,7 @@ fn take(key: &Key) -> Option<Link> {
 }
 
 /// The same, if connections are kept at all; it is marked as used before.
-pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Link> {
+pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Box<Link>> {
     if keepalive.idle_max == 0 {
         return None;
     }
@@ -120,13 +120,13 @@ pub fn take_if_kept(key: &Key, keepalive: &Keepalive) -> Option<Link> {
 }
 
 /// Keeps a connection that has done its work, if it may be kept.
-pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
+pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
     let now = clock::mono_ms();
     if keepalive.idle_max == 0
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
         || brisk_server::thread::Thread::current().is_none_or(|thread| thread.is_draining())
-        || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free())
+        || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free(now))
         || !link.is_quiet()
     {
         return;
@@ -153,7 +153,7 @@ pub fn put(mut link: Link, group: &Arc<dyn Backend>, keepalive: &Keepalive) {
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
         let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
         // Somebody may have begun to wait meanwhile, and seen no idle connection.
-        if idle.stay.as_ref().is_none_or(Stay::may_stay) {
+        if idle.stay.as_ref().is_none_or(|stay| stay.may_stay(now)) {
             pool.idle.borrow_mut().push(idle);
         }
     });

@@ -23,8 +23,8 @@ enum Way {
 
 /// The back end's bytes for the client. While it is pulled, or waited for, it passes on what the client sends.
 pub struct Tunnel {
-    link: Link,
-    turn: Turn,
+    link: Box<Link>,
+    turn: Box<Turn>,
     client: BodySource,
     /// From the back end, to be given.
     first: Vec<u8>,
@@ -44,8 +44,8 @@ pub struct Tunnel {
 
 impl Tunnel {
     pub fn new(
-        link: Link,
-        turn: Turn,
+        link: Box<Link>,
+        turn: Box<Turn>,
         client: BodySource,
         first: Vec<u8>,
         (read_timeout, send_timeout): (Duration, Duration),

@@ -46,7 +46,7 @@ impl Turn {
     }
 
     /// The answer is complete: the connection is kept, if it may be.
-    pub fn complete(mut self, exchange: Exchange) {
+    pub fn complete(mut self: Box<Self>, exchange: Box<Exchange>) {
         self.finish(Outcome::Ok);
         if let Some(link) = exchange.into_link() {
             pool::put(link, &self.group, &self.keepalive);

@@ -1,0 +1,93 @@
+//! The body of a request, as a back end gets it.
+
+use crate::engine::Engine;
+use crate::origin::{FailKind, Failed};
+use crate::protocol::{BodyShape, Protocol};
+use crate::source::Source;
+use brisk_http::HeaderId;
+use brisk_server::body::{BodyError, BodySource, Content};
+use brisk_server::flow::Flow;
+use brisk_server::request::Request;
+use std::rc::Rc;
+
+/// The request's body, as often as it is needed.
+pub(crate) enum Payload {
+    None,
+    Own(Rc<[u8]>),
+    Content(Rc<Content>),
+    /// Once only; with what has come of it.
+    Client(Option<BodySource>, Vec<u8>),
+}
+
+impl Payload {
+    pub fn source(&mut self) -> Source {
+        match self {
+            Payload::None => Source::None,
+            Payload::Own(bytes) => Source::own(bytes),
+            Payload::Content(content) => Source::of(content.clone()),
+            Payload::Client(body, first) => {
+                body.take().map_or(Source::None, |body| Source::client(body, std::mem::take(first)))
+            }
+        }
+    }
+
+    pub fn shape(&self, r: &Request) -> BodyShape {
+        match self {
+            Payload::None => BodyShape::None,
+            Payload::Own(bytes) => BodyShape::Length(bytes.len() as u64),
+            Payload::Content(content) => match &**content {
+                Content::None => BodyShape::None,
+                content => BodyShape::Length(content.len()),
+            },
+            Payload::Client(..) => r.body_len().map_or(BodyShape::Unknown, BodyShape::Length),
+        }
+    }
+
+    pub fn is_unbuffered(&self) -> bool {
+        matches!(self, Payload::Client(..))
+    }
+
+    /// Reads the body, or leaves it with the client.
+    pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
+        let settings = engine.protocol.settings();
+        let own = engine.protocol.own_body(r);
+        let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
+        let can_stream = own.is_none()
+            && settings.pass_request_body
+            && !settings.request_buffering
+            && (is_known || engine.protocol.streams_unknown_length());
+        if can_stream && r.body.content().is_none() && !r.has_no_body() {
+            let mut first = Vec::new();
+            match r.read_body_now(&mut first) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Payload::Client(None, first)),
+                Err(error) => return Err(body_failed(r, &error)),
+            }
+        }
+        if let Err(error) = r.read_body().await {
+            return Err(body_failed(r, &error));
+        }
+        Ok(match (own, r.body.content()) {
+            (Some(bytes), _) => Payload::Own(bytes.into()),
+            (None, Some(content)) if settings.pass_request_body => Payload::Content(content.clone()),
+            _ => Payload::None,
+        })
+    }
+
+    /// The body, if nothing of it is to be read. Who expects `100 Continue` gets it from the reading, body or not, as with
+    /// nginx.
+    pub fn at_hand<P: Protocol>(engine: &Engine<P>, r: &Request) -> Option<Payload> {
+        if !r.has_no_body() || r.body.content().is_some() || r.head.has(HeaderId::Expect) {
+            return None;
+        }
+        Some(engine.protocol.own_body(r).map_or(Payload::None, |bytes| Payload::Own(bytes.into())))
+    }
+}
+
+/// What a body that cannot be had means for its request.
+pub(crate) fn body_failed(r: &mut Request, error: &BodyError) -> Failed {
+    match error.end(r) {
+        Flow::Status(status) => Failed { status, kind: FailKind::Client },
+        _ => Failed { status: 400, kind: FailKind::Close },
+    }
+}
