@@ -8,6 +8,7 @@ use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
 use brisk_load::response::{Body, HEAD_BYTES_MAX, Head, parse_head};
 use brisk_net::Stream;
 use memchr::memmem;
+use std::fmt::Write as _;
 use std::io;
 use std::rc::Rc;
 
@@ -225,13 +226,13 @@ fn cut_short(at: &str) -> Failure {
 fn head_of(request: &Request, keep_alive: bool) -> String {
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.url.path);
     if request.fields.get("host").is_none() {
-        head += &format!("Host: {}\r\n", request.url.origin.authority());
+        let _ = write!(head, "Host: {}\r\n", request.url.origin.authority());
     }
     for (name, value) in &request.fields.0 {
-        head += &format!("{name}: {value}\r\n");
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     if let Some(length) = request.content_length() {
-        head += &format!("Content-Length: {length}\r\n");
+        let _ = write!(head, "Content-Length: {length}\r\n");
     }
     if !keep_alive && request.fields.get("connection").is_none() {
         head += "Connection: close\r\n";

@@ -104,7 +104,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("frames") => frames = true,
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
             Short('m') | Long("max-time") => {
-                options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?
+                options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?;
             }
             Short('h') | Long("help") => {
                 print!("usage: brisk get [options] URL\n\n{HELP}");
@@ -211,7 +211,7 @@ fn redirect(request: &Request, exchange: &Exchange) -> Result<Option<Request>, S
     let becomes_get =
         exchange.status == 303 || (matches!(exchange.status, 301 | 302) && request.method == "POST");
     if becomes_get && request.method != "HEAD" {
-        next.method = "GET".to_owned();
+        "GET".clone_into(&mut next.method);
         next.body = Vec::new();
         next.fields.0.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
     }

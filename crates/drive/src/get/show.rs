@@ -25,7 +25,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn note(&mut self, note: &Note<'_>) {
         match note {
-            Note::RequestHead(text) => self.head = (*text).to_owned(),
+            Note::RequestHead(text) => (*text).clone_into(&mut self.head),
             Note::Chunk(size) => {
                 self.chunks_all += 1;
                 if self.chunks.len() < LINES_MAX {

@@ -204,12 +204,12 @@ impl Options {
         let option = format!("--{name}");
         let count = |most| number(text, &option, 1, most);
         match name {
-            "server" => self.server = text.to_owned(),
+            "server" => text.clone_into(&mut self.server),
             "server-name" => self.server_name = Some(text.to_owned()),
             "port" => self.port = Some(count(65_535)? as u16),
             "uri" => self.uri = sound(text, &option)?,
             "method" => self.method = sound(text, &option)?,
-            "http-version" if matches!(text, "1.0" | "1.1") => self.version = text.to_owned(),
+            "http-version" if matches!(text, "1.0" | "1.1") => text.clone_into(&mut self.version),
             "http-version" => return Err(format!("--http-version: {text} is not 1.0 or 1.1")),
             "add-header" => self.headers += &unescaped(text),
             "num-conns" => self.connections = count(10_000_000)?,
@@ -289,7 +289,7 @@ fn unescaped(text: &str) -> String {
 
 fn positive(text: &str, option: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number <= 1e6 => Ok(number),
+        Ok(number) if (0.0..=1e6).contains(&number) => Ok(number),
         _ => Err(format!("{option}: \"{text}\" is not a number between 0 and a million")),
     }
 }

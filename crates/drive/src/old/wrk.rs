@@ -74,7 +74,7 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
             None => match arg.strip_prefix('-').and_then(|rest| rest.split_at_checked(1)) {
                 Some(short) => short,
                 None if options.url.is_empty() => {
-                    options.url = arg.clone();
+                    options.url.clone_from(arg);
                     continue;
                 }
                 None => return Err(format!("more than one URL: {arg}")),
@@ -197,7 +197,10 @@ fn report(outcome: &Outcome, options: &Options) -> String {
 }
 
 fn errors(out: &mut String, outcome: &Outcome) {
-    use ErrorKind::*;
+    use ErrorKind::{
+        Closed, Connect, ConnectTimeout, Dns, Protocol, Read, Refused, Reset, Stream, Timeout, Tls,
+        Truncated, Write,
+    };
     let stats = &outcome.stats;
     let of = |kinds: &[ErrorKind]| kinds.iter().map(|&kind| stats.errors_of(kind)).sum::<u64>();
     let connect = of(&[Dns, Connect, Refused, ConnectTimeout, Tls]);

@@ -76,7 +76,7 @@ fn redirects(page: &Page) -> Option<Advice> {
     if hops.is_empty() {
         return None;
     }
-    let time: Duration = hops.iter().map(|entry| entry.done - entry.begun).sum();
+    let time: Duration = hops.iter().map(|entry| entry.took()).sum();
     say(
         "redirects",
         format!("{} redirects cost {:.0} ms: refer to where they lead", hops.len(), time.as_secs_f64() * 1e3),

@@ -5,6 +5,7 @@ use super::{advice, har, waterfall};
 use crate::client::{Common, Fields, Options, Url, Version, block_on};
 use lexopt::prelude::*;
 use serde_json::{Value as Json, json};
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 const HELP: &str = "\
@@ -65,7 +66,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("svg") => svg = Some(text(&mut parser)?),
             Long("json") => json = true,
             Short('c') | Long("connections") => {
-                browser.connections = brisk_load::cli::args::count(&text(&mut parser)?, 256)?
+                browser.connections = brisk_load::cli::args::count(&text(&mut parser)?, 256)?;
             }
             Short('H') | Long("header") => {
                 let line = text(&mut parser)?;
@@ -121,7 +122,8 @@ fn report(page: &Page) -> String {
     };
     let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
     let mut out = waterfall::text(page, width);
-    out += &format!(
+    let _ = write!(
+        out,
         "\n{} requests, {:.1} kB; can paint after {:.1} ms, everything after {:.1} ms\n",
         page.entries.len(),
         page.bytes() as f64 / 1e3,
@@ -129,14 +131,14 @@ fn report(page: &Page) -> String {
         ms(page.loaded())
     );
     for failure in page.entries.iter().filter_map(|entry| Some((entry, entry.result.as_ref().err()?))) {
-        out += &format!("failed: {}: {}\n", failure.0.request.url, failure.1);
+        let _ = writeln!(out, "failed: {}: {}", failure.0.request.url, failure.1);
     }
     if page.left_out > 0 {
-        out += &format!("{} more resources were left out\n", page.left_out);
+        let _ = writeln!(out, "{} more resources were left out", page.left_out);
     }
     let advice = advice::advice(page);
     for piece in &advice {
-        out += &format!("{}: {}\n", piece.about, piece.text);
+        let _ = writeln!(out, "{}: {}", piece.about, piece.text);
     }
     if advice.is_empty() {
         out += "nothing to advise\n";

@@ -49,7 +49,7 @@ fn entry(page: &Page, entry: &Entry) -> Value {
     json!({
         "pageref": "page_1",
         "startedDateTime": date(page.date + entry.begun),
-        "time": ms(entry.done - entry.begun),
+        "time": ms(entry.took()),
         "_resourceType": entry.kind.name(),
         "request": {
             "method": entry.request.method, "url": url.to_string(), "httpVersion": version, "cookies": [],
@@ -58,7 +58,7 @@ fn entry(page: &Page, entry: &Entry) -> Value {
         "response": response(entry),
         "cache": {},
         "timings": timings(entry),
-        "serverIPAddress": entry.result.as_ref().map_or(String::new(), |exchange| address(exchange)),
+        "serverIPAddress": entry.result.as_ref().map_or(String::new(), address),
     })
 }
 
@@ -95,7 +95,7 @@ fn response(entry: &Entry) -> Value {
 fn timings(entry: &Entry) -> Value {
     let Ok(exchange) = &entry.result else {
         return json!({ "blocked": ms(entry.begun.saturating_sub(entry.known)), "dns": -1, "connect": -1, "ssl": -1, "send": 0,
-            "wait": ms(entry.done - entry.begun), "receive": 0 });
+            "wait": ms(entry.took()), "receive": 0 });
     };
     let phases = &exchange.phases;
     let since = |from: Option<Duration>, to: Option<Duration>| {

@@ -57,6 +57,11 @@ impl Entry {
         self.result.as_ref().map_or(0, |exchange| exchange.status)
     }
 
+    /// How long it took, from when it was asked for.
+    pub fn took(&self) -> Duration {
+        self.done.saturating_sub(self.begun)
+    }
+
     /// Bytes that came: head and body.
     pub fn bytes(&self) -> u64 {
         self.result.as_ref().map_or(0, |exchange| exchange.head_bytes + exchange.body_bytes)

@@ -92,7 +92,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
         match arg {
             Long("every") => {
-                found.every = args::duration(&text(&mut parser)?)?.max(Duration::from_millis(100))
+                found.every = args::duration(&text(&mut parser)?)?.max(Duration::from_millis(100));
             }
             Long("count") => found.rounds = args::count(&text(&mut parser)?, 100_000_000)? as u64,
             Long("for") => (found.length, found.rounds) = (args::duration(&text(&mut parser)?)?, u64::MAX),
@@ -255,7 +255,7 @@ async fn tell(common: &Rc<Common>, args: &Args, look: &Look, begins: bool) {
     let body = serde_json::json!({ "state": state, "text": text, "url": look.url, "status": look.status, "ms": look.ms,
         "at": crate::dates::rfc3339(look.at), "wrong": look.wrong });
     let mut request = Request::get(url.clone());
-    request.method = "POST".to_owned();
+    "POST".clone_into(&mut request.method);
     request.fields.push("Content-Type", "application/json");
     request.fields.push("User-Agent", "brisk probe");
     request.body = body.to_string().into_bytes();

@@ -75,7 +75,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
         match arg {
             Long("target") => {
-                target = Some(Url::parse(&text(&mut parser)?).map_err(|error| error.to_string())?)
+                target = Some(Url::parse(&text(&mut parser)?).map_err(|error| error.to_string())?);
             }
             Short('u') | Long("users") => users = Some(args::count(&text(&mut parser)?, 20_000)?),
             Short('d') | Long("duration") => duration = Some(args::duration(&text(&mut parser)?)?),

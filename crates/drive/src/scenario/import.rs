@@ -47,7 +47,7 @@ fn convert(args: &[String]) -> Result<(), String> {
     let file = file.ok_or("no file given; --help shows the usage")?;
     let bytes = std::fs::read(&file).map_err(|error| format!("cannot read {file}: {error}"))?;
     let source = String::from_utf8_lossy(&bytes);
-    let scenario = if file.ends_with(".py") {
+    let scenario = if std::path::Path::new(&file).extension().is_some_and(|kind| kind == "py") {
         locust::convert(&source, target.as_deref()).map_err(|error| format!("{file}:{error}"))?
     } else if source.trim_start().starts_with('{') {
         har::convert(&source, target.as_deref()).map_err(|error| format!("{file}: {error}"))?
@@ -57,7 +57,7 @@ fn convert(args: &[String]) -> Result<(), String> {
     match output {
         None => print!("{scenario}"),
         Some(path) => {
-            std::fs::write(&path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?
+            std::fs::write(&path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?;
         }
     }
     Ok(())

@@ -261,7 +261,7 @@ impl Visitor {
                 && let Some(url) = next.and_then(|location| request.url.join(location))
             {
                 if exchange.status < 307 && request.method != "HEAD" {
-                    request.method = "GET".to_owned();
+                    "GET".clone_into(&mut request.method);
                     request.body = Vec::new();
                 }
                 request.url = url;

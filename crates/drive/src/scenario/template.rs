@@ -2,6 +2,7 @@
 
 use super::model::Escape;
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// A text cut at its places.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub fn form(value: &str) -> String {
         match byte {
             b' ' => out.push('+'),
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(char::from(byte)),
-            _ => out += &format!("%{byte:02X}"),
+            _ => drop(write!(out, "%{byte:02X}")),
         }
     }
     out

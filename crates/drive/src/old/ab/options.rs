@@ -191,7 +191,7 @@ impl Options {
     fn flag(&mut self, letter: char) -> bool {
         match letter {
             'k' => self.keep_alive = true,
-            'i' => self.method = "HEAD".to_owned(),
+            'i' => "HEAD".clone_into(&mut self.method),
             'w' => self.html = true,
             'd' => self.percentiles = false,
             'S' => self.confidence = false,
@@ -243,7 +243,7 @@ impl Options {
     fn send_file(&mut self, method: &str, path: &str) -> Result<(), String> {
         self.body = std::fs::read(path)
             .map_err(|error| format!("could not open POST data file ({path}): {error}"))?;
-        self.method = method.to_owned();
+        method.clone_into(&mut self.method);
         self.sends_body = true;
         Ok(())
     }
@@ -274,8 +274,8 @@ impl Options {
         if let Some(port) = port {
             self.port = number(port, "the URL's port", 1, 65_535)? as u16;
         }
-        self.host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        self.path = rest[authority.len()..].split('#').next().unwrap_or("/").to_owned();
+        host.trim_start_matches('[').trim_end_matches(']').clone_into(&mut self.host);
+        rest[authority.len()..].split('#').next().unwrap_or("/").clone_into(&mut self.path);
         if self.secure && self.proxy.is_some() {
             return Err("-X with https is not supported".to_owned());
         }

@@ -1,3 +1,5 @@
+//! The command line: what is taken, what is refused, what is asked for.
+
 use super::options::{Options, Parsed, base64, parse};
 
 fn check(line: &str) -> Result<Options, String> {

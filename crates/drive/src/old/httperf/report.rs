@@ -156,7 +156,7 @@ pub fn text(outcome: &Outcome, request_bytes: usize, cpu: [f64; 2]) -> String {
 
 /// A failure that came after the request had left.
 fn was_sent(kind: ErrorKind) -> bool {
-    use ErrorKind::*;
+    use ErrorKind::{Connect, ConnectTimeout, Dns, Refused, Tls};
     !matches!(kind, Dns | Connect | Refused | ConnectTimeout | Tls)
 }
 
@@ -203,7 +203,7 @@ fn reply_rate(out: &mut String, replies: &[&Record], time: f64) {
 }
 
 fn errors(out: &mut String, outcome: &Outcome) {
-    use ErrorKind::*;
+    use ErrorKind::{Closed, ConnectTimeout, Refused, Reset, Stream, Timeout, Truncated, Write};
     let stats = &outcome.stats;
     let of = |kinds: &[ErrorKind]| kinds.iter().map(|&kind| stats.errors_of(kind)).sum::<u64>();
     let (client, socket) = (of(&[Timeout]), of(&[ConnectTimeout]));

@@ -98,7 +98,7 @@ impl Siege {
                 && let Some(url) = fields.get("location").and_then(|location| request.url.join(location))
             {
                 if status < 307 {
-                    request.method = "GET".to_owned();
+                    "GET".clone_into(&mut request.method);
                     request.body = Vec::new();
                 }
                 request.url = url;

@@ -136,7 +136,7 @@ impl Reader<'_> {
             match plain(value.get_ref()) {
                 Some(text) => pairs.push((value.span(), key.get_ref().to_string(), text)),
                 None => {
-                    self.fault(value.span(), format!("\"{}\" is a text", key.get_ref()), "put it in quotes")
+                    self.fault(value.span(), format!("\"{}\" is a text", key.get_ref()), "put it in quotes");
                 }
             }
         }

@@ -206,7 +206,7 @@ impl Reader<'_> {
                 .map_err(|error| format!("cannot read {}: {error}", path.display()));
             match text.and_then(|text| Table::parse(&text).map_err(|error| format!("{file}:{error}"))) {
                 Ok(table) => {
-                    all.push(Data { name, table, random: self.bool(node, "random").unwrap_or(false) })
+                    all.push(Data { name, table, random: self.bool(node, "random").unwrap_or(false) });
                 }
                 Err(error) => self.fault(
                     place,
@@ -229,7 +229,7 @@ impl Reader<'_> {
             return Vec::new();
         };
         let mut thresholds = Vec::new();
-        for item in list.iter() {
+        for item in list {
             match Threshold::parse(item.get_ref().as_str().unwrap_or_default()) {
                 Ok(threshold) => thresholds.push(threshold),
                 Err(error) => self.fault(

@@ -1,3 +1,5 @@
+//! Files that are read, and files that are refused.
+
 use super::*;
 
 const GOOD: &str = r#"

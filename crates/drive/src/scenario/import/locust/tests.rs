@@ -1,3 +1,5 @@
+//! Files that are read, and files that are refused.
+
 use super::super::super::read;
 use super::*;
 use std::path::Path;
