@@ -9,7 +9,7 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
-        nghttp:nghttp2-client openssl:openssl chromium:chromium"
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf"
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench)

@@ -59,10 +59,15 @@ Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        brisk serve [DIR] [--listen ADDR]
        brisk bench [options] URL...
+       brisk bench run|page|import|schema
+       brisk get [options] URL
+       brisk probe [options] URL...
+       brisk ab|wrk|siege|httperf
        brisk cache list|stats|purge|warm|why
        brisk directives [NAME]
        brisk variables [NAME]
        brisk coverage
+       brisk log
        brisk upstream list|add|set|drain|remove
 
 Options:

@@ -92,21 +92,21 @@ impl Call {
 
 /// `-s SIGNAL`; gives the exit code.
 pub fn send(paths: &Paths, signal: &str) -> i32 {
-    // The pid file's place is in the configuration; a broken one must not keep us from stopping the server.
-    let outcome = config::load(paths);
-    let pid_path = match &outcome.loaded {
-        Some(loaded) => pid_file(paths, &loaded.snap.main),
-        None => match broken_pid_file(paths) {
-            Some(path) => path,
-            None => format!("{}logs/brisk.pid", paths.env.prefix),
-        },
-    };
+    let pid_path = pid_path(paths);
     if matches!(signal, "reload" | "reopen")
         && let Ok(stream) = UnixStream::connect(socket_path(&pid_path))
     {
         return ask(stream, signal);
     }
     by_signal(&pid_path, signal)
+}
+
+/// Where the running server's pid file is. A broken configuration must not keep us from it.
+pub fn pid_path(paths: &Paths) -> String {
+    match &config::load(paths).loaded {
+        Some(loaded) => pid_file(paths, &loaded.snap.main),
+        None => broken_pid_file(paths).unwrap_or_else(|| format!("{}logs/brisk.pid", paths.env.prefix)),
+    }
 }
 
 /// The `pid` directive of a configuration that has errors elsewhere.

@@ -13,6 +13,7 @@ mod directives;
 mod host;
 mod launch;
 mod local_certificate;
+mod log;
 mod master;
 mod process;
 mod serve;
@@ -39,11 +40,16 @@ fn main() {
             brisk_drive::old::by_name(name).map_or(1, |main| main(&args[1..]))
         }
         Some("get") => brisk_drive::get::main(&args[1..]),
+        Some("probe") => brisk_drive::probe::main(&args[1..]),
+        Some("bench") if let Some(main) = args.get(1).and_then(|name| brisk_drive::sub_command(name)) => {
+            main(&args[2..])
+        }
         Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
         Some("cache") => cache::main(&args[1..]),
         Some("directives") => directives::main(&args[1..]),
         Some("variables") => directives::variables(&args[1..]),
         Some("coverage") => directives::coverage(&args[1..]),
+        Some("log") => log::main(&args[1..]),
         Some("upstream") => upstream::main(&args[1..]),
         _ => cli::main(&args),
     });

@@ -1,9 +1,10 @@
-//! Where logs go: to syslog, to names that depend on requests, and kept back for a while.
+//! Where logs go: to syslog, to memory, to names that depend on requests, and kept back for a while.
 
-use brisk_testkit::{Builder, wait};
-use rustix::process::Signal;
+use brisk_testkit::{Builder, Server, wait};
+use rustix::process::{Pid, Signal};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
+use std::process::Command;
 use std::time::Duration;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -101,4 +102,31 @@ fn syslog_over_udp_and_a_unix_socket() {
             break;
         }
     }
+}
+
+#[test]
+fn memory_keeps_the_newest_messages_over_reloads_and_deaths() {
+    let http = "server { listen 127.0.0.1:{{PORT}}; error_log memory:64k; }";
+    let server = Builder::new(BIN).http(http).allow_alerts("exited on signal").start();
+    let read = |server: &Server| {
+        let conf = server.dir().join("brisk.conf");
+        let output =
+            Command::new(BIN).args(["log", "-p"]).arg(server.dir()).arg("-c").arg(conf).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    server.get("/first");
+    assert_eq!(read(&server).matches("/html/first\" failed").count(), 1);
+    server.reload();
+    let worker = server.worker();
+    rustix::process::kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::KILL).unwrap();
+    server.wait_for_log("exited on signal 9");
+    server.get("/second");
+    let text = read(&server);
+    assert!(text.contains("/html/first") && text.contains("/html/second"), "{text}");
+    let mut client = server.client();
+    (0..2000).for_each(|number| assert_eq!(client.get(&format!("/{number}")).status, 404));
+    let text = read(&server);
+    assert!(text.len() < 90_000 && !text.contains("/html/first") && text.contains("/html/1999"), "{text}");
+    assert!(text.starts_with("20") && !text.contains('\0'));
 }

@@ -54,7 +54,8 @@ pub fn offset(token: &Token) -> Result<u64, Diag> {
     })
 }
 
-fn parse_size(text: &[u8], giga: bool) -> Option<u64> {
+/// Bytes: a number with an optional `k` or `m`, or `g` if that is allowed.
+pub fn parse_size(text: &[u8], giga: bool) -> Option<u64> {
     let (digits, unit) = match text.split_last()? {
         (b'k' | b'K', digits) => (digits, 1024),
         (b'm' | b'M', digits) => (digits, 1024 * 1024),

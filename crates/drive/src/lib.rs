@@ -3,6 +3,12 @@
 //! | module | owns |
 //! |---|---|
 //! | [`client`] | one exchange at a time, with every moment noted |
+//! | [`get`] | `brisk get`: one exchange laid bare |
+//! | [`scenario`] | `brisk bench run`: users who take steps; imports |
+//! | [`page`] | `brisk bench page`: a page as a browser fetches it |
+//! | [`probe`] | `brisk probe`: pages watched over time |
+//! | [`old`] | ab, wrk, siege and httperf by their names, on the load engine |
+//! | [`caching`] | what caches may do with a response |
 #![forbid(unsafe_code)]
 
 pub mod caching;
@@ -11,3 +17,16 @@ mod dates;
 pub mod get;
 pub mod old;
 pub mod page;
+pub mod probe;
+pub mod scenario;
+
+/// What `brisk bench NAME` runs, if it is one of ours.
+pub fn sub_command(name: &str) -> Option<fn(&[String]) -> i32> {
+    match name {
+        "run" => Some(scenario::cli::main),
+        "schema" => Some(|_| scenario::cli::schema()),
+        "import" => Some(scenario::import::main),
+        "page" => Some(page::cli::main),
+        _ => None,
+    }
+}

@@ -95,6 +95,8 @@ pub const LEARNED_BYTES_MAX: usize = 1024 * 1024;
 pub const LEARNED_ENTRY_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of log lines kept for a reader (a pipe, a terminal) or a disk that does not keep up; more are dropped.
 pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of an error log in memory: less would hold too few lines.
+pub const LOG_MEMORY_BYTES_MIN: u64 = 8 * 1024;
 /// Buffers of one log that wait to be compressed on the pool; the next is compressed where it was filled.
 pub const LOG_PACKS_WAITING_MAX: usize = 8;
 /// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.

@@ -47,7 +47,12 @@ impl TlsClient {
 
     fn read(&mut self) -> Result<usize, String> {
         let mut buf = vec![0; 64 << 10];
-        let count = self.stream.read(&mut buf).map_err(|e| e.to_string())?;
+        let count = loop {
+            match self.stream.read(&mut buf) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => break done.map_err(|e| e.to_string())?,
+            }
+        };
         self.turn(&mut buf[..count])?;
         Ok(count)
     }

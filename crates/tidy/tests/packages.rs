@@ -48,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
+    ("brisk-drive", &["brisk-h2", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
     ("brisk-load", &["brisk-h2", "brisk-http", "brisk-net", "brisk-tls"]),
     (
         "brisk",
@@ -55,6 +56,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-drive",
             "brisk-h2",
             "brisk-http",
             "brisk-load",

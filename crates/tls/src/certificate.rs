@@ -358,12 +358,12 @@ fn text(value: &Element<'_>) -> Vec<u8> {
     }
 }
 
-/// The attributes of a name's parts: type and value, made comparable.
-pub(crate) type Parts = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
+/// A part of a name: types and values.
+type Part = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The parts of a name, to be compared: strings alike whatever their kind, their case and the blanks in them (RFC 5280
 /// §7.1). `None`: it is no name.
-pub(crate) fn comparable(name: &[u8]) -> Option<Parts> {
+pub(crate) fn comparable(name: &[u8]) -> Option<Vec<Part>> {
     let value = |value: &Element<'_>| match value.tag {
         // UTF8String, PrintableString, TeletexString, IA5String, VisibleString, BMPString
         0x0c | 0x13 | 0x14 | 0x16 | 0x1a | 0x1e => {

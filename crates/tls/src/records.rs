@@ -148,6 +148,18 @@ impl Records {
         Ok(filled)
     }
 
+    /// Records sealed with the present key.
+    #[cfg(test)]
+    pub fn sealed(&self) -> u64 {
+        self.sealing.number
+    }
+
+    /// Has the present key seal no more than so many.
+    #[cfg(test)]
+    pub fn limit(&mut self, number_max: u64) {
+        self.sealing.number_max = number_max;
+    }
+
     /// Seals a close_notify.
     pub fn close(&mut self, room: &mut [u8]) -> Result<usize, Error> {
         self.seal_record(ALERT, &[1, u8::from(AlertDescription::CloseNotify)], room)

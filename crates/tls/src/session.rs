@@ -241,6 +241,14 @@ impl Session {
         Ok(())
     }
 
+    /// Changes the own keys and asks the peer to change its (RFC 8446 §4.6.3), as long as records are the library's.
+    pub fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut room = [0; SEAL_OVERHEAD + CONTROL_BYTES];
+        let filled = self.write(Put::Keys, &mut room)?;
+        out.extend_from_slice(&room[..filled]);
+        Ok(())
+    }
+
     fn write(&mut self, what: Put<'_>, room: &mut [u8]) -> Result<usize, Error> {
         if self.progress.failed {
             return Err(Error::Over);
@@ -252,7 +260,7 @@ impl Session {
             Side::Own(own) => match what {
                 Put::Data(plain) => own.records.seal(plain, self.record_plain, room),
                 Put::Close => own.records.close(room),
-                Put::Nothing => Ok(0),
+                Put::Keys | Put::Nothing => Ok(0),
             },
             Side::Over => Err(Error::Over),
         }
@@ -410,17 +418,24 @@ fn turn<C: Conn>(
 enum Put<'a> {
     Data(&'a [u8]),
     Close,
+    /// New keys, and a request for the peer's.
+    Keys,
     /// Only what the library has to say before.
     Nothing,
 }
 
-fn write<C: Conn>(conn: &mut C, left: &mut [u8], what: Put<'_>, room: &mut [u8]) -> Result<usize, Error> {
+fn write<C: Conn>(conn: &mut C, left: &mut [u8], mut what: Put<'_>, room: &mut [u8]) -> Result<usize, Error> {
     let refused = |error: &dyn std::fmt::Display| Error::Library(error.to_string());
     let mut filled = 0;
     loop {
         match conn.process(left).state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 let written = match what {
+                    Put::Keys => {
+                        traffic.refresh_traffic_keys()?;
+                        what = Put::Nothing;
+                        continue;
+                    }
                     Put::Data(plain) => traffic.encrypt(plain, &mut room[filled..]),
                     Put::Close => traffic.queue_close_notify(&mut room[filled..]),
                     Put::Nothing => Ok(0),
@@ -459,5 +474,60 @@ fn encode(
                 return Err(Error::Library(error.to_string()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::issue::{Issued, Wish};
+    use crate::{
+        Certified, ClientContext, ClientOptions, Fixed, PrivateKey, ServerContext, ServerOptions, Versions,
+    };
+    use std::sync::Arc;
+
+    fn take(session: &mut Session, bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        let mut add = |text: &[u8]| plain.extend_from_slice(text);
+        session.receive(&mut bytes.to_vec(), &mut add, &mut out).unwrap();
+        (plain, out)
+    }
+
+    /// A server that seals its own records, but few with one key.
+    fn limited(versions: Versions) -> (Session, Session) {
+        let issued = Issued::new(&Wish::default(), None).unwrap();
+        let key = PrivateKey::from_pem(issued.key_pem().as_bytes(), &[]).unwrap();
+        let certified = Certified::new(vec![issued.certificate.clone()], &key, None).unwrap();
+        let options = ServerOptions { versions, ..ServerOptions::default() };
+        let server = ServerContext::new(&options, Arc::new(Fixed([certified].into()))).unwrap();
+        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let (mut client, mut server) =
+            (client.session("a.test", true).unwrap(), server.session(false).unwrap());
+        let mut to_server = take(&mut client, b"").1;
+        while !to_server.is_empty() {
+            let to_client = take(&mut server, &to_server).1;
+            to_server = take(&mut client, &to_client).1;
+        }
+        let mut out = Vec::new();
+        server.seal(&[7; 20_000], &mut out).unwrap();
+        assert_eq!(take(&mut client, &out).0, [7; 20_000]);
+        let Side::Own(own) = &mut server.side else { panic!("the library's") };
+        own.records.limit(own.records.sealed() + 3);
+        (client, server)
+    }
+
+    #[test]
+    fn keys_are_changed_before_they_are_worn_out() {
+        let (mut client, mut server) = limited(Versions { tls12: false, tls13: true });
+        let text: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+        let mut out = Vec::new();
+        server.seal(&text, &mut out).unwrap();
+        assert!(take(&mut client, &out).0 == text);
+        let mut out = Vec::new();
+        client.seal(b"thanks", &mut out).unwrap();
+        assert_eq!(take(&mut server, &out).0, b"thanks");
+        // TLS 1.2 has no way to change them.
+        let (_, mut server) = limited(Versions { tls12: true, tls13: false });
+        assert!(server.seal(&text, &mut Vec::new()).is_err());
     }
 }

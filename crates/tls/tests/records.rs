@@ -147,3 +147,37 @@ fn a_fatal_alert_of_the_client_is_told() {
         assert_eq!(error.to_string(), "SSL: error:ssl/tls alert bad record mac");
     });
 }
+
+/// RFC 8446 §4.6.3: the client changes its keys, and asks for the server's to be changed.
+#[test]
+fn keys_are_changed_when_the_client_asks() {
+    each(|mut client, mut server, is_13| {
+        if !is_13 {
+            return;
+        }
+        for round in 0..3 {
+            let mut records = Vec::new();
+            client.session.update_keys(&mut records).unwrap();
+            assert!(!records.is_empty());
+            let answer = server.take(&records).unwrap();
+            client.take(&answer).unwrap();
+            client.give(b"under new keys", &mut server).unwrap();
+            server.give(&text(30_000), &mut client).unwrap();
+            assert_eq!(server.plain.len(), (round + 1) * 14);
+            assert!(client.plain == text(30_000));
+            client.plain.clear();
+        }
+    });
+    // Who does nothing else is told to go.
+    each(|mut client, mut server, is_13| {
+        if !is_13 {
+            return;
+        }
+        let refused = (0..100).find_map(|_| {
+            let mut records = Vec::new();
+            client.session.update_keys(&mut records).unwrap();
+            server.take(&records).err()
+        });
+        assert!(refused.is_some());
+    });
+}

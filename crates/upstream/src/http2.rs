@@ -114,6 +114,9 @@ impl Http2 {
     /// A head has come: what it says of the body. `end`: there is none.
     fn begin_body(&mut self, end: bool) -> Result<(), CodecError> {
         let head = self.heads.head();
+        if head.status == 0 {
+            return Err(CodecError::new("upstream sent no :status header"));
+        }
         let announced = head.get(HeaderId::ContentLength);
         self.announced = announced.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)

@@ -35,10 +35,9 @@ pub fn main(args: &[String]) -> i32 {
 fn carry_out(options: Options) -> Result<(), String> {
     let targets = urls::targets(&options)?;
     if options.has_banner() {
-        println!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION"));
-        println!("** Preparing {} concurrent users for battle.", options.users);
-        println!("The server is now under siege...");
-        drop(std::io::stdout().flush());
+        eprintln!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION"));
+        eprintln!("** Preparing {} concurrent users for battle.", options.users);
+        eprintln!("The server is now under siege...");
     }
     if options.time.is_none() && options.repetitions.is_none() {
         eprintln!("siege: neither -t nor -r: the end is after an hour");
@@ -48,7 +47,8 @@ fn carry_out(options: Options) -> Result<(), String> {
     if options.json {
         println!("{}", totals.json());
     } else if !options.quiet {
-        println!("{}", totals.text());
+        // As siege has it: figures for people beside the output, figures for programs in it.
+        eprintln!("{}", totals.text());
     }
     write_log(&options, &totals)
 }

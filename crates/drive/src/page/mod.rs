@@ -1,4 +1,15 @@
-//! A page with all that it is made of, fetched as a browser does.
+//! `brisk bench page`: a page with all that it is made of, fetched as a browser does.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`html`], [`css`] | what refers to what |
+//! | [`load`] | fetching: connections, order, redirects |
+//! | [`waterfall`], [`har`], [`advice`] | what comes of it |
 
+pub mod advice;
+pub mod cli;
 pub mod css;
+pub mod har;
 pub mod html;
+pub mod load;
+pub mod waterfall;

@@ -127,6 +127,13 @@ fn show(comparison: &Comparison, by: By, as_json: bool) {
         });
         return println!("{figures}");
     }
+    if comparison.costs().is_empty() || !ratio.high.is_finite() {
+        let (pairs, spoilt) = (comparison.pairs(), comparison.spoilt());
+        println!(
+            "{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict; the machine must be quieter"
+        );
+        return println!("{}", comparison.verdict());
+    }
     println!(
         "{unit}, B over A: {:.3} (between {:.3} and {:.3}; {} pairs, {} spoilt)",
         ratio.middle,

@@ -10,7 +10,7 @@ use crate::arrivals::Rate;
 use crate::engine;
 use crate::live::{Ended, Live, Web};
 use crate::plan::{Plan, Stop};
-use crate::report::{self, Environment, Report, RunReport};
+use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::sweep::{self, Point, Sweep, steady};
 use crate::watch::{Tier, Watch};
 
@@ -77,7 +77,7 @@ impl Load {
             let watched = watch.finish();
             let from = begun + plan.warmup + steady.map_or(Duration::ZERO, |(at, _)| at);
             let to = from + outcome.elapsed;
-            (watched, from, to)
+            Beside { watched, begun, from, to }
         });
         let threads = plan.threads.min(plan.connections);
         let is_empty = outcome.stats.responses() == 0;
@@ -144,7 +144,7 @@ impl Load {
             }
             let run = self.report.runs.last()?;
             let mut broken = slo.broken(&run.outcome.stats);
-            broken.extend(run.invalid());
+            broken.extend(run.invalid().filter(|_| slo.is_about_time()));
             if !self.live.is_quiet {
                 let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
                 eprintln!("{rate:.0} requests/s: {said}");

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, RunReport, per_day};
+use super::{Beside, QUANTILES, Report, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::Sweep;
@@ -345,13 +345,13 @@ fn sweep_charts(sweep: &Sweep) -> Vec<String> {
 }
 
 fn watch_charts(run: &RunReport) -> Body {
-    let Some((watched, from, _)) = &run.watched else { return Body::Charts(Vec::new()) };
+    let Some(Beside { watched, begun, .. }) = &run.watched else { return Body::Charts(Vec::new()) };
     let line = |index: usize, name: &str, value: &dyn Fn(&[crate::watch::Sample]) -> f64| Series {
         name: name.to_owned(),
         points: watched
             .samples
             .windows(2)
-            .map(|pair| (pair[1].at.as_secs_f64() - from.as_secs_f64(), value(pair)))
+            .map(|pair| (pair[1].at.as_secs_f64() - begun.as_secs_f64(), value(pair)))
             .collect::<Vec<_>>(),
         only_marks: index == usize::MAX,
     };

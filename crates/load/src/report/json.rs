@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json as value};
 
-use super::{QUANTILES, Report, RunReport, per_day};
+use super::{Beside, QUANTILES, Report, RunReport, per_day};
 use crate::histogram::Histogram;
 use crate::stats::{ErrorKind, Slice};
+use crate::watch::Sample;
 
 /// The whole report. A single run's figures stand at the top, those of several under `runs`.
 pub fn json(report: &Report) -> Value {
@@ -140,7 +141,23 @@ fn resources(run: &RunReport, all: &mut Value) {
         "resets": machine.resets,
         "failed_connects": machine.failed_connects,
     });
+    if let Some(beside) = &run.watched {
+        all["watched"] =
+            Value::Array(beside.watched.samples.windows(2).map(|pair| look(beside, pair)).collect());
+    }
     if let Some(verdict) = run.limit() {
         all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share });
     }
+}
+
+/// What the tiers did between two looks, on the series' time axis.
+fn look(beside: &Beside, pair: &[Sample]) -> Value {
+    let [before, now] = pair else { return Value::Null };
+    let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(1e-9);
+    let tier = |(index, name): (usize, &String)| {
+        let cpus = (now.tiers[index].cpu_ns - before.tiers[index].cpu_ns) as f64 / 1e9 / seconds;
+        (name.clone(), value!({ "cpus": cpus, "pss_bytes": now.tiers[index].pss }))
+    };
+    let tiers: Map<String, Value> = beside.watched.names.iter().enumerate().map(tier).collect();
+    value!({ "at": now.at.as_secs_f64() - beside.begun.as_secs_f64(), "tiers": tiers })
 }

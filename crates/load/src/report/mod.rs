@@ -45,8 +45,21 @@ pub struct RunReport {
     pub outcome: Outcome,
     /// What was cut off as warm-up, and whether the rest was steady; `None`: nobody looked.
     pub steady: Option<(Duration, bool)>,
-    /// What was watched beside it, and when in the watch the counted part began and ended.
-    pub watched: Option<(Watched, Duration, Duration)>,
+    /// What was watched beside it.
+    pub watched: Option<Beside>,
+}
+
+/// A watch beside a run. Moments are from the watch's start.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// What was seen.
+    pub watched: Watched,
+    /// When the run began: its series counts from here.
+    pub begun: Duration,
+    /// When the counted part began.
+    pub from: Duration,
+    /// When it ended.
+    pub to: Duration,
 }
 
 /// Everything that one command has found.
@@ -149,7 +162,7 @@ impl RunReport {
 
     /// What the tiers and the machine did during the counted part.
     pub fn tiers(&self) -> Option<(Vec<TierSummary>, MachineSummary)> {
-        let (watched, from, to) = self.watched.as_ref()?;
+        let Beside { watched, from, to, .. } = self.watched.as_ref()?;
         Some(watched.summary(*from, *to, self.outcome.stats.responses()))
     }
 

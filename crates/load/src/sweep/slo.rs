@@ -36,6 +36,11 @@ impl Slo {
         Ok(Slo { text: text.to_owned(), promises })
     }
 
+    /// Whether it says how long users wait: then a generator that was late cannot judge it.
+    pub fn is_about_time(&self) -> bool {
+        self.promises.iter().any(|promise| !matches!(promise, Promise::Errors(_)))
+    }
+
     /// The promises that were broken, in words.
     pub fn broken(&self, stats: &Stats) -> Vec<String> {
         self.promises.iter().filter_map(|promise| promise.broken(stats)).collect()

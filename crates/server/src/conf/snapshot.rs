@@ -42,6 +42,8 @@ pub enum LogTarget {
     File(String),
     Stderr,
     Syslog(Syslog),
+    /// The newest messages of that many bytes, in memory; one log per size.
+    Memory(u64),
 }
 
 impl std::fmt::Display for LogTarget {
@@ -50,6 +52,7 @@ impl std::fmt::Display for LogTarget {
             LogTarget::File(path) => f.write_str(path),
             LogTarget::Stderr => f.write_str("stderr"),
             LogTarget::Syslog(syslog) => syslog.fmt(f),
+            LogTarget::Memory(bytes) => write!(f, "memory:{bytes}"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
 use super::main_conf::MainConf;
 use crate::conf::{Cx, LogTarget, Server, ServerId};
+use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;
 use crate::log::{Format, Syslog};
 use crate::server_name::Name;
@@ -328,8 +329,13 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             d.arg(0),
         )?),
         text if text.starts_with("memory:") => {
-            return Err(Diag::emerg(d.arg(0).span, "error_log to memory is not supported")
-                .help("such a buffer can only be read with a debugger; use a file, stderr or syslog"));
+            let size = &text["memory:".len()..];
+            let bytes =
+                value::parse_size(size.as_bytes(), false).filter(|&bytes| bytes >= LOG_MEMORY_BYTES_MIN);
+            LogTarget::Memory(bytes.ok_or_else(|| {
+                Diag::emerg(d.arg(0).span, format!("invalid buffer size \"{size}\""))
+                    .help("at least 8k are expected, such as memory:32m")
+            })?)
         }
         text => LogTarget::File(cx.full_path(text)),
     };

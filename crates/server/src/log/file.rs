@@ -4,6 +4,7 @@
 //! terminal or a socket is kept up to a limit, and lines beyond it are dropped, counted and told about.
 
 use super::entry::{Entry, Format};
+use super::memory;
 use crate::conf::LogTarget;
 use crate::core::LogLevel;
 use crate::limits::LOG_UNREAD_BYTES_MAX;
@@ -76,6 +77,8 @@ struct Open {
     untold: AtomicU64,
     /// A task tries to write, and tells.
     attended: AtomicBool,
+    /// Of a log in memory.
+    bound: Option<memory::Bound>,
 }
 
 impl LogFile {
@@ -88,6 +91,10 @@ impl LogFile {
             lost: AtomicU64::new(0),
             untold: AtomicU64::new(0),
             attended: AtomicBool::new(false),
+            bound: match target {
+                LogTarget::Memory(bytes) => Some(memory::Bound::new(bytes)),
+                _ => None,
+            },
         };
         LogFile { target, open: Arc::new(open) }
     }
@@ -104,6 +111,7 @@ impl LogFile {
                 Ok(own_description(&fd).unwrap_or(fd))
             }
             LogTarget::Syslog(syslog) => syslog.socket(),
+            LogTarget::Memory(bytes) => memory::open(*bytes),
             LogTarget::File(path) => match open_path(path, OFlags::WRONLY) {
                 // /dev/stdout may be a socket (systemd, a supervisor), which cannot be opened by name.
                 Err(Errno::NXIO) if matches!(path.as_str(), "/dev/stdout" | "/proc/self/fd/1") => {
@@ -193,12 +201,16 @@ impl Open {
     }
 
     fn write_file(self: &Arc<Self>, mut lines: &[u8]) {
+        let count = lines.len();
         while !lines.is_empty() {
             match rustix::io::write(&self.fd, lines) {
                 Ok(count) => lines = &lines[count..],
                 Err(Errno::INTR) => {}
                 Err(_) => return self.lose(lines_in(lines)),
             }
+        }
+        if let Some(bound) = &self.bound {
+            bound.wrote(&self.fd, count);
         }
     }
 

@@ -6,12 +6,14 @@
 mod buffers;
 mod entry;
 mod file;
+mod memory;
 mod named;
 mod syslog;
 
 pub use buffers::{Buffering, LogBuffers, Pack};
 pub use entry::{About, Entry, Format};
 pub use file::LogFile;
+pub use memory::NAME as MEMORY_LOG;
 pub use named::NamedCache;
 pub use syslog::Syslog;
 

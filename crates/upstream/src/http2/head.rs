@@ -92,15 +92,15 @@ impl Heads {
         if self.head.status != 0 {
             return self.refuse("upstream sent duplicate :status header");
         }
-        let is_number = field.value.len() == 3 && field.value.iter().all(u8::is_ascii_digit);
-        let status = field.value.iter().fold(0, |status, &b| status * 10 + u16::from(b & 0xf));
+        let digits =
+            <[u8; 3]>::try_from(field.value).ok().filter(|digits| digits.iter().all(u8::is_ascii_digit));
+        let status =
+            digits.map(|digits| digits.iter().fold(0, |status, &b| status * 10 + u16::from(b & 0xf)));
         match status {
             // §8.6: there is no 101.
-            100..1000 if is_number && status != 101 => self.head.status = status,
-            _ if is_number => {
-                self.refuse(format!("upstream sent unexpected :status \"{}\"", text(field.value)));
-            }
-            _ => self.refuse(format!("upstream sent invalid :status \"{}\"", text(field.value))),
+            Some(status @ 100..) if status != 101 => self.head.status = status,
+            Some(_) => self.refuse(format!("upstream sent unexpected :status \"{}\"", text(field.value))),
+            None => self.refuse(format!("upstream sent invalid :status \"{}\"", text(field.value))),
         }
     }
 }

@@ -198,6 +198,7 @@ fn answers_that_are_none() {
         }
     };
     check("[upstream sent no :status header]", false, &|s, out| s.head(0, &[("a", "b")], true, out));
+    check("[upstream sent no :status header]", false, &|s, out| s.head(0, &[], true, out));
     check("[upstream sent duplicate :status header]", false, &|s, out| {
         s.head(200, &[(":status", "200")], true, out);
     });
@@ -205,6 +206,9 @@ fn answers_that_are_none() {
         s.head(200, &[(":x", "y")], true, out);
     });
     check("[upstream sent unexpected :status \"101\"]", false, &|s, out| s.head(101, &[], false, out));
+    check("[upstream sent invalid :status \"9999999\"]", false, &|s, out| {
+        s.head(0, &[(":status", "9999999")], true, out);
+    });
     check("[upstream sent invalid :status \"2\"]", false, &|s, out| {
         s.head(0, &[(":status", "2")], true, out);
     });

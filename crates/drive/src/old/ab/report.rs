@@ -210,7 +210,7 @@ impl<'a> Report<'a> {
             }
         } else {
             out.push_str("              min   avg   max\n");
-            for (name, s) in NAMES.iter().zip(&spreads).filter(|(name, _)| **name != "Waiting:") {
+            for (name, s) in NAMES.iter().zip(&spreads) {
                 let _ =
                     writeln!(out, "{name:<12}{:>5} {:>5}{:>5}", millis(s.min), millis(s.mean), millis(s.max));
             }

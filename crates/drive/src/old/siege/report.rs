@@ -91,7 +91,7 @@ impl Totals {
     /// What siege 4 prints.
     pub fn json(&self) -> String {
         const TABS: [&str; 12] = [
-            "\t\t\t", "\t\t\t", "\t\t\t", "\t\t", "\t\t\t", "\t\t", "\t\t\t", "\t\t\t", "\t", "\t\t", "\t\t",
+            "\t\t\t", "\t\t\t", "\t\t\t", "\t\t", "\t\t", "\t\t", "\t\t\t", "\t\t\t", "\t", "\t\t", "\t\t",
             "\t\t",
         ];
         let figures = self.figures();

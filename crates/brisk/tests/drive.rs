@@ -1,0 +1,243 @@
+//! The tools beside plain load: old names, `get`, scenarios, pages, probes; from their command lines, against servers.
+
+use brisk_testkit::{Builder, Server, TempDir};
+use brisk_tls::issue::{Issued, Wish};
+use regex::Regex;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+#[path = "drive/old.rs"]
+mod old;
+#[path = "drive/scenario.rs"]
+mod scenario;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+fn server() -> Server {
+    let wish = Wish {
+        common_name: "localhost",
+        names: &["localhost"],
+        authority: false,
+        not_before: 0,
+        not_after: 4_000_000_000,
+    };
+    let issued = Issued::new(&wish, None).unwrap();
+    let page = "<!doctype html><head><link rel=stylesheet href=s.css><script src=a.js></script></head><body><img src=i.png><img src=no.png>";
+    Builder::new(BIN)
+        .http(
+            r#"
+            ssl_certificate {{DIR}}/a.crt;
+            ssl_certificate_key {{DIR}}/a.key;
+            server {
+                listen 127.0.0.1:{{PORT}};
+                listen 127.0.0.1:{{PORT2}} ssl;
+                http2 on;
+                types { text/html html; text/css css; text/javascript js; image/png png; text/plain txt; }
+                location = /old { return 301 /a.txt; }
+                location = /zip.txt { gzip on; gzip_types text/plain; gzip_min_length 1; alias {{DIR}}/html/a.txt; }
+                location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 '{"token":"t0k","ok":true}'; }
+                location /me { if ($http_authorization != "Bearer t0k") { return 401; } if ($cookie_sid != s1) { return 403; } return 200 "hello $arg_who"; }
+                location /down { return 503; }
+                location / { }
+            }"#,
+        )
+        .file("html/a.txt", "a".repeat(100))
+        .file("html/index.html", page)
+        .file("html/s.css", format!("@import 't.css'; body {{ background: url(bg.png) }} {}", " /* */ ".repeat(200)))
+        .file("html/t.css", "b { }")
+        .file("html/a.js", "x = 1;".repeat(300))
+        .file("html/i.png", "png".repeat(100))
+        .file("html/bg.png", "png")
+        .file("a.crt", issued.certificate_pem())
+        .file("a.key", issued.key_pem())
+        .start()
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(BIN).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What a command prints; its exit code must be this.
+fn printed(args: &[&str], code: i32) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Answers one connection after another with these bytes, then closes each.
+fn broken_server(answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut buf = [0; 4096];
+            let _ = stream.read(&mut buf);
+            let _ = stream.write_all(answer);
+        }
+    });
+    port
+}
+
+#[test]
+fn get_lays_an_exchange_bare() {
+    let server = server();
+    let plain = |path: &str| format!("http://127.0.0.1:{}{path}", server.port());
+    let text = printed(&["get", &plain("/a.txt")], 0);
+    for part in [
+        "* connect ",
+        "> GET /a.txt HTTP/1.1",
+        "< HTTP/1.1 200 OK",
+        "* body: 100 bytes",
+        "confirmed by ETag",
+        "* times: ready",
+        "aaaa",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = printed(&["get", "--http2", "--frames", &plain("/a.txt")], 0);
+    for part in [
+        "> :path: /a.txt",
+        "< HTTP/2 200",
+        "* > SETTINGS stream 0",
+        "* < DATA stream 1 length 100 END_STREAM",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let secure = format!("https://localhost:{}/a.txt", server.port_of(2));
+    let text = printed(&["get", "-k", &secure], 0);
+    for part in [
+        "* DNS ",
+        "* TLS ",
+        "TLSv1.3",
+        "the server chose h2",
+        "HTTP/3: not used, the server does not offer it",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(printed(&["get", "-k", "--http1.1", &secure], 0).contains("< HTTP/1.1 200 OK"));
+    let text = printed(&["get", "-L", &plain("/old")], 0);
+    assert!(text.contains("301") && text.contains("< HTTP/1.1 200 OK"), "{text}");
+    let text = printed(&["get", &plain("/zip.txt")], 0);
+    assert!(text.contains("gzip of 100 bytes"), "{text}");
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\nX-End: 1\r\n\r\n";
+    let text = printed(&["get", &format!("http://127.0.0.1:{}/", broken_server(chunked))], 0);
+    assert!(text.contains("* 2 chunks: 5 3") && text.contains("< X-End: 1"), "{text}");
+    assert_eq!(printed(&["get", "--body", &plain("/zip.txt")], 0), "a".repeat(100));
+    assert_eq!(
+        printed(&["get", "--body", "-d", "x=1", &plain("/login")], 0),
+        "{\"token\":\"t0k\",\"ok\":true}"
+    );
+}
+
+/// Unreachable, malformed, half: named, and none of it counts as an answer.
+#[test]
+fn what_is_no_answer_is_named() {
+    let server = server();
+    let secure = format!("https://127.0.0.1:{}/", server.port_of(2));
+    for (answer, want) in [
+        (&b""[..], "truncated: "),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "truncated: "),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed: "),
+        (b"nonsense\r\n\r\n", "malformed: "),
+        (b"HTTP/1.1 200 OK\r\nContent-Len", "truncated: "),
+    ] {
+        let url = format!("http://127.0.0.1:{}/", broken_server(answer));
+        let output = run(&["get", &url]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && error.contains(want), "{answer:?}: {error}");
+        let siege = run(&["siege", "-b", "-c1", "-r2", "-j", &url]);
+        let json: Value = serde_json::from_slice(&siege.stdout).unwrap();
+        assert_eq!(
+            (&json["transactions"], &json["failed_transactions"]),
+            (&0.into(), &2.into()),
+            "{answer:?}"
+        );
+    }
+    for (url, want) in [
+        ("http://127.0.0.1:1/", "refused: "),
+        ("http://nobody.invalid/", "dns: "),
+        (secure.as_str(), "tls: "),
+    ] {
+        let error = run(&["get", url]).stderr;
+        assert!(String::from_utf8_lossy(&error).contains(want), "{url}: {}", String::from_utf8_lossy(&error));
+    }
+    let h2 = format!("http://127.0.0.1:{}/", broken_server(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    assert_eq!(run(&["get", "--http2", &h2]).status.code(), Some(1));
+}
+
+#[test]
+fn a_page_is_fetched_as_a_browser_does() {
+    let server = server();
+    let dir = TempDir::new();
+    let (har, svg) = (dir.path().join("p.har"), dir.path().join("p.svg"));
+    let (har, svg) = (har.to_str().unwrap(), svg.to_str().unwrap());
+    let url = format!("http://127.0.0.1:{}/", server.port());
+    let text = printed(&["bench", "page", "--har", har, "--svg", svg, &url], 0);
+    for part in [
+        "7 requests",
+        "!200 s.css",
+        " 404 no.png",
+        "failures: 1 of 7",
+        "render-blocking: ",
+        "compression: 2 texts",
+        "caching: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(har).unwrap()).unwrap();
+    let entries = file["log"]["entries"].as_array().unwrap();
+    assert_eq!((&file["log"]["version"], entries.len()), (&"1.2".into(), 7));
+    for entry in entries {
+        let sum: f64 = entry["timings"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "ssl" && *name != "blocked")
+            .map(|(_, ms)| ms.as_f64().unwrap().max(0.0))
+            .sum();
+        assert!(sum <= entry["time"].as_f64().unwrap() + 1.0, "{entry}");
+        assert!(entry["startedDateTime"].as_str().unwrap().ends_with('Z'));
+    }
+    let picture = std::fs::read_to_string(svg).unwrap();
+    assert!(
+        picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>") && picture.contains("s.css")
+    );
+    let secure = format!("https://127.0.0.1:{}/", server.port_of(2));
+    let json: Value = serde_json::from_str(&printed(&["bench", "page", "-k", "--json", &secure], 0)).unwrap();
+    let fresh = json["entries"].as_array().unwrap().iter().filter(|entry| entry["reused"] == false).count();
+    assert_eq!(
+        (fresh, &json["entries"][0]["version"]),
+        (1, &"HTTP/2".into()),
+        "one connection for all: {json}"
+    );
+    printed(&["bench", "page", &format!("{url}down")], 1);
+}
+
+#[test]
+fn probes_remember_and_tell() {
+    let server = server();
+    let dir = TempDir::new();
+    let store = dir.path().join("h.jsonl");
+    let store = store.to_str().unwrap();
+    let (well, down) = (
+        format!("http://127.0.0.1:{}/a.txt", server.port()),
+        format!("http://127.0.0.1:{}/down", server.port()),
+    );
+    let hook = format!("http://127.0.0.1:{}/login?hook", server.port());
+    let often = ["probe", "--count", "3", "--every", "100ms", "--store", store];
+    printed(&[&often[..], &["--contains", "aaa", &well]].concat(), 0);
+    let text = printed(&[&often[..], &["--fails", "2", "--webhook", &hook, &well, &down]].concat(), 3);
+    assert_eq!(text.matches("WRONG: status 503").count(), 3, "{text}");
+    let told = server.access_lines(1).iter().filter(|line| line.contains("POST /login?hook")).count();
+    assert_eq!(told, 1, "one alert, when it began: {:?}", server.access_log());
+    let chart = printed(&["probe", "--show", "--store", store], 0);
+    assert!(
+        chart.contains("6 looks, 100.00 % good") && chart.contains("×××  3 looks, 0.00 % good"),
+        "{chart}"
+    );
+    printed(&["probe", "--store", "-", "--slower", "1ms", "--contains", "nowhere", &well], 3);
+}

@@ -1,0 +1,146 @@
+//! Scenarios from their files.
+
+use super::*;
+
+const SHOP: &str = r#"
+users = 6
+ramp = "100ms"
+duration = "2s"
+iterations = 5
+thresholds = ["errors < 0.1%", "shop: p99 < 10s", "me: count > 29"]
+
+[[data]]
+name = "people"
+file = "people.csv"
+
+[[user]]
+think = "1ms..5ms"
+
+[[user.start]]
+name = "login"
+request = "POST /login"
+json = { user = "{{people.name}}" }
+save = { token = "json:$.token" }
+check = { status = 200, equal = { "json:$.ok" = true } }
+
+[[user.step]]
+name = "me"
+group = "shop"
+request = "GET /me?who={{people.name}}"
+headers = { Authorization = "Bearer {{token}}" }
+check = { contains = "hello {{people.name}}", within = "10s" }
+
+[[user.step]]
+name = "moved"
+group = "shop"
+request = "GET /old"
+"#;
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn users_log_in_remember_and_are_checked() {
+    let server = server();
+    let dir = TempDir::new();
+    let file = write(dir.path(), "shop.toml", SHOP);
+    write(dir.path(), "people.csv", "name\nann\nbob\n");
+    let target = format!("http://127.0.0.1:{}", server.port());
+    let json: Value =
+        serde_json::from_str(&printed(&["bench", "run", "--json", "-t", "2", "--target", &target, &file], 0))
+            .unwrap();
+    let steps: Vec<(String, u64, u64)> = json["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| {
+            let of = |key: &str| step["figures"][key].as_u64().unwrap();
+            (step["name"].as_str().unwrap().to_owned(), of("requests"), of("failed"))
+        })
+        .collect();
+    assert_eq!(steps, [("login".into(), 6, 0), ("me".into(), 30, 0), ("moved".into(), 30, 0)], "{json}");
+    assert_eq!(json["groups"]["shop"]["requests"], 60);
+    for name in ["ann", "bob"] {
+        assert!(server.access_log().contains(&format!("/me?who={name}")));
+    }
+    // The same over HTTP/2, with a threshold that does not hold.
+    let strict = write(
+        dir.path(),
+        "strict.toml",
+        &SHOP.replace("me: count > 29", "me: count > 30").replace("users = 6", "users = 6\ninsecure = true"),
+    );
+    let secure = format!("https://127.0.0.1:{}", server.port_of(2));
+    let text = printed(&["bench", "run", "--target", &secure, &strict], 3);
+    assert!(text.contains("DOES NOT HOLD: me: count > 30") && text.contains("holds: errors"), "{text}");
+}
+
+/// What fails is counted by kind and is never a success.
+#[test]
+fn failures_are_counted_by_kind() {
+    let server = server();
+    let dir = TempDir::new();
+    let step = |name: &str, rest: &str| format!("[[user.step]]\nname = \"{name}\"\n{rest}\n");
+    let half = broken_server(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    let text = format!(
+        "target = \"http://127.0.0.1:{}\"\niterations = 1\nthresholds = [\"errors < 50%\"]\n[[user]]\n{}{}{}{}{}{}",
+        server.port(),
+        step("status", "request = \"GET /down\""),
+        step("check", "request = \"GET /a.txt\"\ncheck = { contains = \"zzz\" }"),
+        step("save", "request = \"GET /a.txt\"\nsave = { x = \"json:$.x\" }"),
+        step("gone", "request = \"GET http://127.0.0.1:1/\""),
+        step("half", &format!("request = \"GET http://127.0.0.1:{half}/\"")),
+        step("wanted", "request = \"GET /down\"\ncheck = { status = 503 }"),
+    );
+    let file = write(dir.path(), "f.toml", &text);
+    let json: Value = serde_json::from_str(&printed(&["bench", "run", "--json", &file], 3)).unwrap();
+    let failures = &json["all"]["failures"];
+    for kind in ["status 503", "check: contains", "no value to save as x", "refused", "truncated"] {
+        assert_eq!(failures[kind], 1, "{kind}: {json}");
+    }
+    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&6.into(), &5.into()));
+}
+
+#[test]
+fn mistakes_and_imports() {
+    let server = server();
+    let dir = TempDir::new();
+    let wrong = write(dir.path(), "w.toml", "usrs = 5\n[[user]]\n[[user.step]]\nrequest = \"GET /\"\n");
+    let output = run(&["bench", "run", &wrong]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        error.contains("w.toml:1:1: unknown key") && error.contains("did you mean \"users\"?"),
+        "{error}"
+    );
+    let schema: Value = serde_json::from_str(&printed(&["bench", "schema"], 0)).unwrap();
+    assert_eq!(schema["properties"]["users"]["minimum"], 1);
+
+    let target = format!("http://127.0.0.1:{}", server.port());
+    let locust = "from locust import HttpLocust, TaskSet, task\n\nclass UserBehavior(TaskSet):\n    @task(1)\n    def index(self):\n        self.client.get(\"/\")\n\nclass WebsiteUser(HttpLocust):\n    task_set = UserBehavior\n    min_wait = 300\n    max_wait = 1000\n";
+    let log = "1.2.3.4 - - [21/Nov/2026:05:52:57 +0000] \"GET /a.txt HTTP/1.1\" 200 5 \"-\" \"old\"\n1.2.3.4 - - [21/Nov/2026:05:52:59 +0000] \"GET /no HTTP/1.1\" 404 5 \"-\" \"old\"\n";
+    let locust = write(dir.path(), "locustfile.py", locust);
+    let log = write(dir.path(), "access.log", log);
+    let har = dir.path().join("p.har").to_str().unwrap().to_owned();
+    printed(&["bench", "page", "--har", &har, &format!("{target}/")], 0);
+    for (source, args, requests) in [
+        (&locust, &["-u", "2", "-d", "200ms"][..], 2),
+        (&log, &["--speed", "10"], 2),
+        (&har, &["-u", "1", "-d", "300ms"], 7),
+    ] {
+        let file = dir.path().join("imported.toml").to_str().unwrap().to_owned();
+        printed(&["bench", "import", source, "--target", &target, "-o", &file], 0);
+        let json: Value =
+            serde_json::from_str(&printed(&[&["bench", "run", "--json"], args, &[&file]].concat(), 0))
+                .unwrap();
+        assert!(
+            json["all"]["requests"].as_u64() >= Some(requests) && json["all"]["failed"] == 0,
+            "{source}: {json}"
+        );
+    }
+    let bad = write(dir.path(), "bad.py", "import requests\n");
+    let error = run(&["bench", "import", &bad]).stderr;
+    assert!(String::from_utf8_lossy(&error).contains("bad.py:1: \"import requests\""));
+}

@@ -1,0 +1,166 @@
+//! The command line of `brisk bench page`.
+
+use super::load::{Browser, Page, load};
+use super::{advice, har, waterfall};
+use crate::client::{Common, Fields, Options, Url, Version, block_on};
+use lexopt::prelude::*;
+use serde_json::{Value as Json, json};
+use std::io::IsTerminal as _;
+
+const HELP: &str = "\
+Fetches a page with everything that it is made of, as a browser does, and says what would make it faster.
+
+      --har FILE         writes a HAR file
+      --svg FILE         writes the waterfall as SVG
+      --json             print JSON
+  -c, --connections N    HTTP/1.1 connections per origin [6]
+  -H, --header LINE      sent with every request
+      --http1.1          HTTP/1.1 alone
+      --http2            HTTP/2 alone
+  -k, --insecure         take any certificate
+      --timeout TIME     limit of each request [30s]
+  -h, --help             this text
+
+Scripts are not run: what they fetch is not seen. Exit code: 1 if the page itself did not come.
+";
+
+struct Args {
+    url: Url,
+    options: Options,
+    browser: Browser,
+    har: Option<String>,
+    svg: Option<String>,
+    json: bool,
+}
+
+/// Runs `brisk bench page ARGS`; gives the exit code.
+pub fn main(args: &[String]) -> i32 {
+    let args = match parse(args) {
+        Ok(Some(args)) => args,
+        Ok(None) => return 0,
+        Err(error) => {
+            eprintln!("brisk bench page: {error}");
+            return 2;
+        }
+    };
+    match carry_out(&args) {
+        Ok(true) => 0,
+        Ok(false) => 1,
+        Err(error) => {
+            eprintln!("brisk bench page: {error}");
+            1
+        }
+    }
+}
+
+fn parse(args: &[String]) -> Result<Option<Args>, String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut options = Options { body_max: 32 << 20, ..Options::default() };
+    let mut browser = Browser { connections: 6, fields: Fields::default() };
+    let (mut url, mut har, mut svg, mut json) = (None, None, None, false);
+    let wrong = |error: lexopt::Error| error.to_string();
+    while let Some(arg) = parser.next().map_err(wrong)? {
+        match arg {
+            Long("har") => har = Some(text(&mut parser)?),
+            Long("svg") => svg = Some(text(&mut parser)?),
+            Long("json") => json = true,
+            Short('c') | Long("connections") => {
+                browser.connections = brisk_load::cli::args::count(&text(&mut parser)?, 256)?
+            }
+            Short('H') | Long("header") => {
+                let line = text(&mut parser)?;
+                let (name, value) = line
+                    .split_once(':')
+                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
+                browser.fields.push(name.trim(), value.trim());
+            }
+            Long("http1.1") => options.version = Version::H1,
+            Long("http2") => options.version = Version::H2,
+            Short('k') | Long("insecure") => options.insecure = true,
+            Long("timeout") => options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?,
+            Short('h') | Long("help") => {
+                print!("usage: brisk bench page [options] URL\n\n{HELP}");
+                return Ok(None);
+            }
+            Value(value) if url.is_none() => url = Some(value.string().map_err(wrong)?),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    let url = url.ok_or("no URL given; --help shows the usage")?;
+    let url = Url::parse(&url).map_err(|error| error.to_string())?;
+    Ok(Some(Args { url, options, browser, har, svg, json }))
+}
+
+fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
+    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
+}
+
+fn carry_out(args: &Args) -> Result<bool, String> {
+    let (url, browser, options) = (args.url.clone(), args.browser.clone(), args.options.clone());
+    let page = block_on(async move { Ok::<Page, String>(load(Common::new(options)?, url, browser).await) });
+    let page = page.map_err(|error| error.to_string())??;
+    let write = |path: &Option<String>, text: &dyn Fn() -> String| match path {
+        Some(path) => std::fs::write(path, text()).map_err(|error| format!("cannot write {path}: {error}")),
+        None => Ok(()),
+    };
+    write(&args.har, &|| format!("{:#}\n", har::har(&page)))?;
+    write(&args.svg, &|| waterfall::svg(&page))?;
+    if args.json {
+        println!("{:#}", summary(&page));
+    } else {
+        print!("{}", report(&page));
+    }
+    Ok(page.document().is_some_and(|document| document.result.is_ok() && document.status() < 400))
+}
+
+fn report(page: &Page) -> String {
+    let width = if std::io::stdout().is_terminal() {
+        rustix::termios::tcgetwinsize(std::io::stdout()).map_or(100, |size| usize::from(size.ws_col))
+    } else {
+        100
+    };
+    let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    let mut out = waterfall::text(page, width);
+    out += &format!(
+        "\n{} requests, {:.1} kB; can paint after {:.1} ms, everything after {:.1} ms\n",
+        page.entries.len(),
+        page.bytes() as f64 / 1e3,
+        ms(page.can_paint()),
+        ms(page.loaded())
+    );
+    for failure in page.entries.iter().filter_map(|entry| Some((entry, entry.result.as_ref().err()?))) {
+        out += &format!("failed: {}: {}\n", failure.0.request.url, failure.1);
+    }
+    if page.left_out > 0 {
+        out += &format!("{} more resources were left out\n", page.left_out);
+    }
+    let advice = advice::advice(page);
+    for piece in &advice {
+        out += &format!("{}: {}\n", piece.about, piece.text);
+    }
+    if advice.is_empty() {
+        out += "nothing to advise\n";
+    }
+    out
+}
+
+fn summary(page: &Page) -> Json {
+    let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    let entries: Vec<Json> = page
+        .entries
+        .iter()
+        .map(|entry| {
+            json!({
+                "url": entry.request.url.to_string(), "kind": entry.kind.name(), "blocks": entry.blocks, "status": entry.status(),
+                "bytes": entry.bytes(), "begun_ms": ms(entry.begun), "done_ms": ms(entry.done),
+                "version": entry.result.as_ref().map_or("", |exchange| exchange.version),
+                "reused": entry.result.as_ref().is_ok_and(|exchange| exchange.reused),
+                "error": entry.result.as_ref().err().map(ToString::to_string),
+            })
+        })
+        .collect();
+    let advice: Vec<Json> =
+        advice::advice(page).iter().map(|a| json!({ "about": a.about, "text": a.text })).collect();
+    json!({ "requests": page.entries.len(), "bytes": page.bytes(), "can_paint_ms": ms(page.can_paint()),
+        "loaded_ms": ms(page.loaded()), "entries": entries, "advice": advice })
+}

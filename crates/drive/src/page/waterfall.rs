@@ -1,0 +1,159 @@
+//! The waterfall: in the terminal, and as SVG. Phases differ in shape and shade, not in colour alone.
+
+use super::load::{Entry, Page};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// A phase: name, character in the terminal, fill in SVG.
+const PHASES: [(&str, char, &str); 5] = [
+    ("waits for its turn", '·', "#d9dde3"),
+    ("connects", '-', "#8a97a8"),
+    ("TLS", '=', "#5b6b80"),
+    ("waits for the server", '░', "url(#wait)"),
+    ("receives", '█', "#1f4e8c"),
+];
+
+/// The ends of an entry's phases, from the page's beginning; the last is its end.
+fn ends(entry: &Entry) -> [Duration; 5] {
+    let Ok(exchange) = &entry.result else {
+        return [entry.begun, entry.begun, entry.begun, entry.done, entry.done];
+    };
+    let phases = &exchange.phases;
+    let at = |time: Option<Duration>, before: Duration| {
+        time.map_or(before, |time| (entry.begun + time).max(before))
+    };
+    let connect = at(phases.connect, entry.begun);
+    let tls = at(phases.tls, connect);
+    let first_byte = at(phases.first_byte, tls);
+    [entry.begun, connect, tls, first_byte, entry.done.max(first_byte)]
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} B"),
+        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.2} MB", bytes as f64 / 1e6),
+    }
+}
+
+fn label(entry: &Entry) -> String {
+    let name: String = entry.request.url.file_name().chars().filter(|c| !c.is_control()).collect();
+    match entry.result {
+        Ok(_) => format!("{} {name}", entry.status()),
+        Err(_) => format!("ERR {name}"),
+    }
+}
+
+/// For the terminal, `width` columns wide.
+pub fn text(page: &Page, width: usize) -> String {
+    let bar = width.saturating_sub(52).max(20);
+    let whole = page.loaded().as_secs_f64().max(1e-6);
+    let column = |time: Duration| ((time.as_secs_f64() / whole) * bar as f64).round() as usize;
+    let mut out = String::new();
+    for entry in &page.entries {
+        let label: String = label(entry).chars().take(26).collect();
+        let mark = if entry.blocks { '!' } else { ' ' };
+        let _ = write!(
+            out,
+            "{mark}{label:<26} {:>9} {:>8.1} ms |",
+            size(entry.bytes()),
+            (entry.done - entry.begun).as_secs_f64() * 1e3
+        );
+        let mut at = column(entry.known);
+        out.extend(std::iter::repeat_n(' ', at));
+        for (end, (_, sign, _)) in ends(entry).into_iter().zip(PHASES) {
+            let end = column(end).max(at);
+            out.extend(std::iter::repeat_n(sign, end - at));
+            at = end;
+        }
+        if column(entry.known) == at {
+            out.push('▏');
+        }
+        out.push('\n');
+    }
+    let legend: Vec<String> = PHASES.iter().map(|(name, sign, _)| format!("{sign} {name}")).collect();
+    let _ = writeln!(out, "! blocks painting; {}", legend.join("; "));
+    out
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// As SVG, legible by itself.
+pub fn svg(page: &Page) -> String {
+    const ROW: usize = 18;
+    const LEFT: f64 = 300.0;
+    const WIDTH: f64 = 640.0;
+    let height = (page.entries.len() + 4) * ROW;
+    let whole = page.loaded().as_secs_f64().max(1e-6);
+    let x = |time: Duration| LEFT + time.as_secs_f64() / whole * WIDTH;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"system-ui, sans-serif\" font-size=\"11\" role=\"img\">\n\
+         <title>Waterfall</title>\n<defs><pattern id=\"wait\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+         <rect width=\"4\" height=\"4\" fill=\"#cfe0f5\"/><rect width=\"2\" height=\"4\" fill=\"#7fa6d6\"/></pattern></defs>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        LEFT + WIDTH + 100.0
+    );
+    for step in 0..=4 {
+        let at = LEFT + WIDTH * f64::from(step) / 4.0;
+        let ms = whole * 1e3 * f64::from(step) / 4.0;
+        let _ = writeln!(
+            out,
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"13\" text-anchor=\"middle\" fill=\"#444\">{ms:.0} ms</text>",
+            height - 2 * ROW
+        );
+    }
+    for (row, entry) in page.entries.iter().enumerate() {
+        let y = (row + 1) * ROW;
+        let label: String = label(entry).chars().take(34).collect();
+        let mark = if entry.blocks { "! " } else { "" };
+        let _ = writeln!(
+            out,
+            "<text x=\"4\" y=\"{}\" fill=\"#111\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#444\">{}</text>",
+            y + 13,
+            escaped(&label),
+            escaped(&entry.request.url.to_string()),
+            LEFT - 8.0,
+            y + 13,
+            size(entry.bytes())
+        );
+        let mut from = x(entry.known);
+        for (end, (name, _, fill)) in ends(entry).into_iter().zip(PHASES) {
+            let to = x(end).max(from);
+            if to - from > 0.05 {
+                let _ = writeln!(
+                    out,
+                    "<rect x=\"{from:.1}\" y=\"{}\" width=\"{:.1}\" height=\"{}\" fill=\"{fill}\"><title>{name}</title></rect>",
+                    y + 3,
+                    to - from,
+                    ROW - 6
+                );
+            }
+            from = to;
+        }
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{}\" fill=\"#444\">{:.1} ms</text>",
+            from + 4.0,
+            y + 13,
+            (entry.done - entry.begun).as_secs_f64() * 1e3
+        );
+    }
+    let paint = x(page.can_paint());
+    let _ = writeln!(
+        out,
+        "<line x1=\"{paint:.1}\" x2=\"{paint:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#b00\" stroke-dasharray=\"4 3\"><title>can paint</title></line>",
+        height - 2 * ROW
+    );
+    for (at, (name, _, fill)) in PHASES.iter().enumerate() {
+        let (x, y) = (4 + at * 180, height - ROW);
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" fill=\"#111\">{name}</text>",
+            x + 16,
+            y + 10
+        );
+    }
+    out + "</svg>\n"
+}

@@ -1,0 +1,109 @@
+//! `brisk bench import`: scenarios made of what others have written.
+
+pub mod har;
+pub mod locust;
+
+use super::replay;
+use lexopt::prelude::*;
+use std::fmt::Write as _;
+
+const HELP: &str = "\
+Makes a scenario of a HAR file, an access log or a locustfile.
+
+      --target URL     target of the scenario
+      --speed N        of an access log: 2 is twice as fast [1]
+  -o, --output FILE    where it goes [printed]
+  -h, --help           this text
+";
+
+/// Runs `brisk bench import ARGS`; gives the exit code.
+pub fn main(args: &[String]) -> i32 {
+    match convert(args) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("brisk bench import: {error}");
+            2
+        }
+    }
+}
+
+fn convert(args: &[String]) -> Result<(), String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let (mut file, mut target, mut output, mut speed) = (None, None, None, 1.0);
+    let wrong = |error: lexopt::Error| error.to_string();
+    while let Some(arg) = parser.next().map_err(wrong)? {
+        match arg {
+            Long("target") => target = Some(text(&mut parser)?),
+            Long("speed") => speed = brisk_load::cli::args::number(&text(&mut parser)?)?,
+            Short('o') | Long("output") => output = Some(text(&mut parser)?),
+            Short('h') | Long("help") => {
+                print!("usage: brisk bench import [options] FILE\n\n{HELP}");
+                return Ok(());
+            }
+            Value(value) if file.is_none() => file = Some(value.string().map_err(wrong)?),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    let file = file.ok_or("no file given; --help shows the usage")?;
+    let bytes = std::fs::read(&file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let source = String::from_utf8_lossy(&bytes);
+    let scenario = if file.ends_with(".py") {
+        locust::convert(&source, target.as_deref()).map_err(|error| format!("{file}:{error}"))?
+    } else if source.trim_start().starts_with('{') {
+        har::convert(&source, target.as_deref()).map_err(|error| format!("{file}: {error}"))?
+    } else {
+        log(&file, &source, target.as_deref(), speed)?
+    };
+    match output {
+        None => print!("{scenario}"),
+        Some(path) => {
+            std::fs::write(&path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?
+        }
+    }
+    Ok(())
+}
+
+fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
+    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
+}
+
+/// A text as TOML writes it.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => drop(write!(out, "\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<String, String> {
+    let log = replay::read(source, 5_000_000);
+    let Some(last) = log.entries.last() else {
+        return Err(format!(
+            "{file}: neither a HAR file, nor a locustfile, nor an access log in the common or combined format"
+        ));
+    };
+    if log.other_methods + log.broken > 0 {
+        eprintln!(
+            "{file}: {} lines of other methods than GET and HEAD and {} that are not understood will be left out",
+            log.other_methods, log.broken
+        );
+    }
+    let path = std::fs::canonicalize(file).map_err(|error| format!("{file}: {error}"))?;
+    Ok(format!(
+        "# {} requests in {:.0} s.\ntarget = {}\n\n[replay]\nlog = {}\nspeed = {speed:?}\n",
+        log.entries.len(),
+        last.at.as_secs_f64(),
+        quoted(target.unwrap_or("http://127.0.0.1:80")),
+        quoted(&path.to_string_lossy())
+    ))
+}

@@ -1,0 +1,203 @@
+//! What a scenario is: pure data.
+
+use super::data::Table;
+use super::extract::Source;
+use super::template::Template;
+use super::threshold::Threshold;
+use crate::client::{Url, Version};
+use brisk_load::plan::Think;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A whole file.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What paths are relative to.
+    pub target: Option<Url>,
+    /// What is spoken.
+    pub version: Version,
+    /// Any certificate is taken.
+    pub insecure: bool,
+    /// The longest wait for a response.
+    pub timeout: Duration,
+    /// Redirects are followed.
+    pub redirects: bool,
+    /// Sent with each request.
+    pub headers: Vec<(String, Template)>,
+    /// Values that every user begins with.
+    pub variables: Vec<(String, String)>,
+    /// Rows of CSV files.
+    pub data: Vec<Data>,
+    /// How many users there are when.
+    pub stages: Vec<Stage>,
+    /// Rounds after which a user is done.
+    pub iterations: Option<u64>,
+    /// Kinds of users; empty only for a replay.
+    pub users: Vec<User>,
+    /// What must hold in the end.
+    pub thresholds: Vec<Threshold>,
+    /// A log to be played again, in place of users.
+    pub replay: Option<Replay>,
+}
+
+impl Scenario {
+    /// How long it takes at most.
+    pub fn length(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.over + stage.hold).sum()
+    }
+
+    /// The most users at a time.
+    pub fn users_max(&self) -> usize {
+        self.stages.iter().map(|stage| stage.users).max().unwrap_or(0)
+    }
+
+    /// When the user of this number (from 0) is there: from, to.
+    pub fn presence(&self, number: usize) -> Vec<(Duration, Duration)> {
+        let mut spans = Vec::new();
+        let (mut now, mut before, mut since) = (Duration::ZERO, 0, None);
+        for stage in &self.stages {
+            let (from, to) = (before.min(stage.users), before.max(stage.users));
+            // In a ramp users come and go one by one, evenly.
+            let step = |place: usize| stage.over.mul_f64(place as f64 / (to - from).max(1) as f64);
+            if stage.users > before && (from..to).contains(&number) {
+                since = Some(now + step(number - from));
+            } else if stage.users < before && (from..to).contains(&number) {
+                spans.extend(since.take().map(|since| (since, now + step(to - number))));
+            }
+            now += stage.over + stage.hold;
+            before = stage.users;
+        }
+        spans.extend(since.map(|since| (since, now)));
+        spans
+    }
+}
+
+/// A stretch of time: a ramp from as many users as there were, then a plateau.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stage {
+    /// So many at the end of the ramp.
+    pub users: usize,
+    /// The ramp.
+    pub over: Duration,
+    /// The plateau.
+    pub hold: Duration,
+}
+
+/// Rows that users take values from: `{{name.column}}`.
+#[derive(Debug)]
+pub struct Data {
+    /// The name.
+    pub name: String,
+    /// The rows.
+    pub table: Table,
+    /// A random row each time, not the next.
+    pub random: bool,
+}
+
+/// A kind of user.
+#[derive(Debug)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// How many of all users are of this kind, against the others' weights.
+    pub weight: u32,
+    /// After each step that says nothing else.
+    pub think: Option<Think>,
+    /// Steps are drawn by their weights, one per round, not taken in order.
+    pub random: bool,
+    /// Taken once, when the user comes.
+    pub start: Vec<Step>,
+    /// Taken again and again.
+    pub steps: Vec<Step>,
+}
+
+/// One request and what is done with its answer.
+#[derive(Debug)]
+pub struct Step {
+    /// In reports.
+    pub name: String,
+    /// Steps of one group are also summed up together.
+    pub group: Option<String>,
+    /// Among steps that are drawn.
+    pub weight: u32,
+    /// The method.
+    pub method: String,
+    /// A path on the target, or a whole URL.
+    pub url: Template,
+    /// Beside the scenario's own.
+    pub headers: Vec<(String, Template)>,
+    /// The body.
+    pub body: Option<Template>,
+    /// Whether values are escaped in it, as JSON or as a form.
+    pub escape: Escape,
+    /// Values to remember.
+    pub save: Vec<(String, Source)>,
+    /// What the answer must be like.
+    pub checks: Vec<Check>,
+    /// After it.
+    pub think: Option<Think>,
+}
+
+/// How values are put into a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// As they are.
+    None,
+    /// For a JSON string.
+    Json,
+    /// For a form's value (URL Standard §5.2).
+    Form,
+}
+
+/// What an answer must be like.
+#[derive(Debug)]
+pub enum Check {
+    /// One of these statuses.
+    Status(Vec<u16>),
+    /// The body holds this.
+    Contains(Template),
+    /// The body matches.
+    Matches(regex::bytes::Regex),
+    /// This value is the same.
+    Equal(Source, Template),
+    /// It took no longer.
+    Within(Duration),
+}
+
+/// A log to be played again.
+#[derive(Debug)]
+pub struct Replay {
+    /// In the common or combined format.
+    pub log: PathBuf,
+    /// 2 is twice as fast.
+    pub speed: f64,
+    /// Requests under way at most; what is due then counts as not sent.
+    pub connections: usize,
+    /// Lines that are read.
+    pub lines_max: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(stages: &[(usize, u64, u64)]) -> Scenario {
+        let secs = Duration::from_secs;
+        let stages = stages
+            .iter()
+            .map(|&(users, over, hold)| Stage { users, over: secs(over), hold: secs(hold) })
+            .collect();
+        Scenario { stages, ..Scenario::empty() }
+    }
+
+    #[test]
+    fn users_come_and_go_with_the_ramps() {
+        let secs = Duration::from_secs;
+        let scenario = scenario(&[(10, 10, 5), (4, 6, 0), (10, 0, 10)]);
+        assert_eq!(scenario.presence(0), [(secs(0), secs(31))]);
+        assert_eq!(scenario.presence(5), [(secs(5), secs(15 + 5)), (secs(21), secs(31))]);
+        assert_eq!(scenario.presence(9), [(secs(9), secs(16)), (secs(21), secs(31))]);
+        assert_eq!(scenario.presence(10), []);
+        assert_eq!((scenario.length(), scenario.users_max()), (secs(31), 10));
+    }
+}

@@ -1,0 +1,263 @@
+//! From TOML to a scenario. Everything that is wrong is told at once, each with file, line and remedy.
+
+mod fields;
+mod parts;
+
+use super::keys::{self, Scope};
+use super::model::{Scenario, Stage};
+use super::template::Template;
+use crate::client::{Url, Version};
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Users at most.
+const USERS_MAX: u64 = 20_000;
+/// A run ends after this.
+const LENGTH_MAX: Duration = Duration::from_hours(24 * 7);
+
+/// A table of the file.
+type Node<'a> = &'a DeTable<'a>;
+
+/// Something wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where, in bytes.
+    pub span: Range<usize>,
+    /// What.
+    pub text: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// Reads a file and what goes with it.
+pub(super) struct Reader<'a> {
+    folder: &'a Path,
+    faults: Vec<Fault>,
+}
+
+/// Reads a scenario; the error holds all faults as text.
+pub fn file(path: &str) -> Result<Scenario, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    self::text(&text, folder).map_err(|faults| show(path, &text, &faults))
+}
+
+/// Reads a scenario's text; files that it names are relative to `folder`.
+pub fn text(text: &str, folder: &Path) -> Result<Scenario, Vec<Fault>> {
+    let parsed = DeTable::parse(text).map_err(|error| {
+        let help = "this is TOML: names = values, [tables], [[lists of tables]]".to_owned();
+        vec![Fault { span: error.span().unwrap_or(0..0), text: error.message().to_owned(), help }]
+    })?;
+    let mut reader = Reader { folder, faults: Vec::new() };
+    let scenario = reader.scenario(parsed.get_ref());
+    if reader.faults.is_empty() { Ok(scenario) } else { Err(reader.faults) }
+}
+
+/// The faults as people like to see them.
+pub fn show(path: &str, text: &str, faults: &[Fault]) -> String {
+    let mut out = String::new();
+    for fault in faults {
+        let start =
+            (0..=fault.span.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let before = &text[..start];
+        let (line, column) =
+            (before.matches('\n').count() + 1, before.chars().rev().take_while(|&c| c != '\n').count() + 1);
+        let source = text.lines().nth(line - 1).unwrap_or_default();
+        let length = fault.span.len().clamp(1, source.chars().count().saturating_sub(column - 1).max(1));
+        let _ = write!(
+            out,
+            "{path}:{line}:{column}: {}\n{line:>4} | {source}\n     | {:>column$}{}\n     = help: {}\n",
+            fault.text,
+            '^',
+            "^".repeat(length - 1),
+            fault.help
+        );
+    }
+    out.trim_end().to_owned()
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, span: Range<usize>, text: impl Into<String>, help: impl Into<String>) {
+        self.faults.push(Fault { span, text: text.into(), help: help.into() });
+    }
+
+    /// Tells of keys that do not exist.
+    fn known(&mut self, node: Node<'_>, scope: Scope) {
+        for (name, _) in node {
+            let text = name.get_ref().as_ref();
+            if keys::of(scope).any(|key| key.name == text) {
+                continue;
+            }
+            let help = match keys::nearest(scope, text) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => {
+                    let all: Vec<&str> = keys::of(scope).map(|key| key.name).collect();
+                    format!("known here: {}", all.join(", "))
+                }
+            };
+            self.fault(name.span(), format!("unknown key \"{text}\""), help);
+        }
+    }
+
+    fn scenario(&mut self, root: Node<'_>) -> Scenario {
+        self.known(root, Scope::Root);
+        let mut scenario = Scenario::empty();
+        if let Some((span, target)) = self.text(root, "target") {
+            match Url::parse(&target) {
+                Ok(url) => scenario.target = Some(url),
+                Err(error) => self.fault(span, error.to_string(), "write http://host:port or https://host"),
+            }
+        }
+        scenario.version = match self.one_of(root, Scope::Root, "http") {
+            Some("1.1") => Version::H1,
+            Some("2") => Version::H2,
+            _ => Version::Any,
+        };
+        scenario.insecure = self.bool(root, "insecure").unwrap_or(false);
+        scenario.redirects = self.bool(root, "redirects").unwrap_or(true);
+        scenario.timeout = self.time(root, "timeout").unwrap_or(Duration::from_secs(30));
+        scenario.iterations = self.count(root, "iterations", u64::MAX);
+        scenario.headers = self.templates(root, "headers");
+        scenario.variables =
+            self.pairs(root, "variables").into_iter().map(|(_, name, value)| (name, value)).collect();
+        scenario.stages = self.stages(root);
+        scenario.data = self.data(root);
+        scenario.users = self.users(root);
+        scenario.thresholds = self.thresholds(root);
+        scenario.replay = self.replay(root);
+        self.whole(root, &scenario);
+        scenario
+    }
+
+    /// What no key is wrong by itself for.
+    fn whole(&mut self, root: Node<'_>, scenario: &Scenario) {
+        let start = 0..0;
+        match (&scenario.replay, scenario.users.is_empty()) {
+            (None, true) if find(root, "user").is_none() => {
+                self.fault(start, "there are no users", "write at least one [[user]] with a [[user.step]]");
+            }
+            (Some(_), false) => self.fault(start, "a replay has no users", "leave out [[user]] or [replay]"),
+            (Some(_), true) if scenario.target.is_none() => {
+                self.fault(start.clone(), "a replay needs a target", "write target = \"http://host:port\"");
+            }
+            _ => {}
+        }
+        if scenario.length() > LENGTH_MAX {
+            self.fault(0..0, "a run of more than a week", "shorten duration or stages");
+        }
+        self.names(root, scenario);
+        for threshold in &scenario.thresholds {
+            let Some(of) = &threshold.of else { continue };
+            let steps = scenario.users.iter().flat_map(|user| user.start.iter().chain(&user.steps));
+            if scenario.replay.is_none()
+                && !steps.into_iter().any(|step| step.name == *of || step.group.as_ref() == Some(of))
+            {
+                let span = find(root, "thresholds").map_or(0..0, Spanned::span);
+                self.fault(
+                    span,
+                    format!("no step and no group is called \"{of}\""),
+                    "use the name of a step or group",
+                );
+            }
+        }
+    }
+
+    /// Values that nobody gives.
+    fn names(&mut self, root: Node<'_>, scenario: &Scenario) {
+        for user in &scenario.users {
+            let steps = || user.start.iter().chain(&user.steps);
+            let known = |name: &str| {
+                let (table, column) = name.split_once('.').unwrap_or(("", name));
+                scenario.variables.iter().any(|(have, _)| have == name)
+                    || steps().any(|step| step.save.iter().any(|(have, _)| have == name))
+                    || scenario.data.iter().any(|data| {
+                        data.name == table && data.table.columns.iter().any(|have| have == column)
+                    })
+                    || matches!(name, "user.number" | "user.round" | "random")
+            };
+            let all = scenario.headers.iter().map(|(_, value)| value);
+            let own = steps().flat_map(|step| {
+                let headers = step.headers.iter().map(|(_, value)| value);
+                headers.chain([&step.url]).chain(step.body.as_ref())
+            });
+            let missing = all.chain(own).flat_map(Template::names).find(|name| !known(name));
+            if let Some(name) = missing {
+                let span = find(root, "user").map_or(0..0, Spanned::span);
+                let help = "save it in a step, set it in [variables], or name a column of [[data]]";
+                self.fault(
+                    span.start..span.start,
+                    format!("user \"{}\": nothing gives the value {{{{{name}}}}}", user.name),
+                    help,
+                );
+            }
+        }
+    }
+
+    fn stages(&mut self, root: Node<'_>) -> Vec<Stage> {
+        let users = self.count(root, "users", USERS_MAX);
+        let ramp = self.time(root, "ramp");
+        let duration = self.time(root, "duration");
+        let list = self.tables(root, "stage");
+        if list.is_empty() {
+            let (ramp, duration) = (ramp.unwrap_or_default(), duration.unwrap_or(Duration::from_secs(10)));
+            let hold = duration.saturating_sub(ramp);
+            return vec![Stage { users: users.unwrap_or(1) as usize, over: ramp, hold }];
+        }
+        for name in ["users", "ramp", "duration"] {
+            if let Some(value) = find(root, name) {
+                self.fault(
+                    value.span(),
+                    format!("\"{name}\" has no meaning beside [[stage]]"),
+                    "leave one of them out",
+                );
+            }
+        }
+        let mut stages = Vec::new();
+        for (span, node) in list {
+            self.known(node, Scope::Stage);
+            let users = match find(node, "users").and_then(|value| value.get_ref().as_integer()) {
+                Some(zero) if zero.as_str() == "0" => 0,
+                _ => self.count(node, "users", USERS_MAX).unwrap_or(0) as usize,
+            };
+            if find(node, "users").is_none() {
+                self.fault(span, "a stage without users", "write users = 50");
+            }
+            let (over, hold) = (self.time(node, "over"), self.time(node, "hold"));
+            stages.push(Stage { users, over: over.unwrap_or_default(), hold: hold.unwrap_or_default() });
+        }
+        stages
+    }
+}
+
+impl Scenario {
+    /// Nothing yet.
+    pub fn empty() -> Self {
+        Self {
+            target: None,
+            version: Version::Any,
+            insecure: false,
+            timeout: Duration::from_secs(30),
+            redirects: true,
+            headers: Vec::new(),
+            variables: Vec::new(),
+            data: Vec::new(),
+            stages: Vec::new(),
+            iterations: None,
+            users: Vec::new(),
+            thresholds: Vec::new(),
+            replay: None,
+        }
+    }
+}
+
+/// The value of a key.
+fn find<'a>(node: Node<'a>, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+    node.iter().find(|(have, _)| have.get_ref().as_ref() == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Users, steps, checks, data, thresholds, replays.
+
+use super::super::data::Table;
+use super::super::extract::Source;
+use super::super::keys::Scope;
+use super::super::model::{Check, Data, Escape, Replay, Step, User};
+use super::super::template::{Template, form};
+use super::super::threshold::Threshold;
+use super::fields::json;
+use super::{Node, Reader, find};
+use std::ops::Range;
+use std::path::PathBuf;
+
+impl Reader<'_> {
+    pub(super) fn users(&mut self, root: Node<'_>) -> Vec<User> {
+        let mut users = Vec::new();
+        for (span, node) in self.tables(root, "user") {
+            self.known(node, Scope::User);
+            let name =
+                self.text(node, "name").map_or_else(|| format!("user {}", users.len() + 1), |(_, name)| name);
+            let user = User {
+                name,
+                weight: self.count(node, "weight", 1_000_000).unwrap_or(1) as u32,
+                think: self.think(node, "think"),
+                random: self.one_of(node, Scope::User, "order") == Some("random"),
+                start: self.steps(node, "start"),
+                steps: self.steps(node, "step"),
+            };
+            if user.steps.is_empty() && find(node, "step").is_none() {
+                self.fault(
+                    span,
+                    format!("user \"{}\" takes no steps", user.name),
+                    "write at least one [[user.step]] below it",
+                );
+            }
+            users.push(user);
+        }
+        users
+    }
+
+    fn steps(&mut self, user: Node<'_>, list: &str) -> Vec<Step> {
+        let tables = self.tables(user, list);
+        tables.into_iter().filter_map(|(span, node)| self.step(span, node)).collect()
+    }
+
+    fn step(&mut self, span: Range<usize>, node: Node<'_>) -> Option<Step> {
+        self.known(node, Scope::Step);
+        if find(node, "request").is_none() {
+            self.fault(span, "a step without a request", "write request = \"GET /\"");
+            return None;
+        }
+        let (place, request) = self.text(node, "request")?;
+        let (method, url) = match request.trim().split_once(char::is_whitespace) {
+            Some((method, url)) => (method.to_owned(), url.trim().to_owned()),
+            None => ("GET".to_owned(), request.trim().to_owned()),
+        };
+        let is_absolute = url.starts_with("http://") || url.starts_with("https://");
+        if !(url.starts_with('/') || url.starts_with("{{") || is_absolute) {
+            self.fault(
+                place.clone(),
+                format!("\"{url}\" is not a path"),
+                "paths begin with /, URLs with http:// or https://",
+            );
+        }
+        if !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            self.fault(
+                place.clone(),
+                format!("\"{method}\" is not a method"),
+                "methods are written GET, POST, PUT …",
+            );
+        }
+        let url = self.place(place, &url)?;
+        let mut headers = self.templates(node, "headers");
+        let (body, escape) = self.body(node, &mut headers);
+        Some(Step {
+            name: self.text(node, "name").map_or(request, |(_, name)| name),
+            group: self.text(node, "group").map(|(_, group)| group),
+            weight: self.count(node, "weight", 1_000_000).unwrap_or(1) as u32,
+            method,
+            url,
+            headers,
+            body,
+            escape,
+            save: self.save(node),
+            checks: self.checks(node),
+            think: self.think(node, "think"),
+        })
+    }
+
+    fn body(&mut self, node: Node<'_>, headers: &mut Vec<(String, Template)>) -> (Option<Template>, Escape) {
+        let given: Vec<&str> =
+            ["body", "json", "form"].into_iter().filter(|name| find(node, name).is_some()).collect();
+        if let [_, second, ..] = given[..]
+            && let Some(value) = find(node, second)
+        {
+            self.fault(
+                value.span(),
+                "a step has one body",
+                format!("leave out all but one of {}", given.join(", ")),
+            );
+        }
+        let mut kind = |value: &str| {
+            if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+                headers.push(("Content-Type".to_owned(), Template::plain(value)));
+            }
+        };
+        if let Some(value) = find(node, "json") {
+            kind("application/json");
+            return (self.place(value.span(), &json(value.get_ref()).to_string()), Escape::Json);
+        }
+        if let Some(value) = find(node, "form") {
+            kind("application/x-www-form-urlencoded");
+            // Places stay as they are: their values are escaped when they are put in.
+            let escape = |text: &str| form(text).replace("%7B%7B", "{{").replace("%7D%7D", "}}");
+            let span = value.span();
+            let pairs = self.pairs(node, "form");
+            let parts: Vec<String> =
+                pairs.iter().map(|(_, name, value)| format!("{}={}", form(name), escape(value))).collect();
+            return (self.place(span, &parts.join("&")), Escape::Form);
+        }
+        (self.template(node, "body"), Escape::None)
+    }
+
+    fn source(&mut self, span: Range<usize>, text: &str) -> Option<Source> {
+        match Source::parse(text) {
+            Ok(source) => Some(source),
+            Err(error) => {
+                let help = "write \"json:$.a.b\", \"regex:…(…)\", \"header:Name\", \"cookie:name\", \"status\" or \"body\"";
+                self.fault(span, error, help);
+                None
+            }
+        }
+    }
+
+    fn save(&mut self, node: Node<'_>) -> Vec<(String, Source)> {
+        let pairs = self.pairs(node, "save");
+        pairs.into_iter().filter_map(|(span, name, text)| Some((name, self.source(span, &text)?))).collect()
+    }
+
+    fn checks(&mut self, step: Node<'_>) -> Vec<Check> {
+        let Some(value) = find(step, "check") else { return Vec::new() };
+        let Some(node) = value.get_ref().as_table() else {
+            self.fault(
+                value.span(),
+                "\"check\" is a table",
+                "write check = { status = 200, contains = \"…\" }",
+            );
+            return Vec::new();
+        };
+        self.known(node, Scope::Check);
+        let mut checks = Vec::new();
+        if let Some(value) = find(node, "status") {
+            let status = |value: &toml::de::DeValue<'_>| {
+                let number: u16 = value.as_integer()?.as_str().parse().ok()?;
+                (100..=599).contains(&number).then_some(number)
+            };
+            let list = match value.get_ref().as_array() {
+                Some(list) => list.iter().map(|item| status(item.get_ref())).collect(),
+                None => status(value.get_ref()).map(|one| vec![one]),
+            };
+            match list {
+                Some(list) => checks.push(Check::Status(list)),
+                None => self.fault(
+                    value.span(),
+                    "\"status\" is a status, or several",
+                    "write status = 200 or [200, 302]",
+                ),
+            }
+        }
+        checks.extend(self.template(node, "contains").map(Check::Contains));
+        checks.extend(self.time(node, "within").map(Check::Within));
+        if let Some((span, text)) = self.text(node, "matches") {
+            match regex::bytes::Regex::new(&text) {
+                Ok(regex) => checks.push(Check::Matches(regex)),
+                Err(error) => self.fault(
+                    span,
+                    format!("not a regular expression: {error}"),
+                    "see docs.rs/regex for what is known",
+                ),
+            }
+        }
+        for (span, source, want) in self.pairs(node, "equal") {
+            if let (Some(source), Some(want)) = (self.source(span.clone(), &source), self.place(span, &want))
+            {
+                checks.push(Check::Equal(source, want));
+            }
+        }
+        checks
+    }
+
+    pub(super) fn data(&mut self, root: Node<'_>) -> Vec<Data> {
+        let mut all = Vec::new();
+        for (span, node) in self.tables(root, "data") {
+            self.known(node, Scope::Data);
+            let (Some((_, name)), Some((place, file))) = (self.text(node, "name"), self.text(node, "file"))
+            else {
+                self.fault(
+                    span,
+                    "data needs a name and a file",
+                    "write name = \"accounts\" and file = \"accounts.csv\"",
+                );
+                continue;
+            };
+            let path = self.folder.join(&file);
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()));
+            match text.and_then(|text| Table::parse(&text).map_err(|error| format!("{file}:{error}"))) {
+                Ok(table) => {
+                    all.push(Data { name, table, random: self.bool(node, "random").unwrap_or(false) })
+                }
+                Err(error) => self.fault(
+                    place,
+                    error,
+                    "a CSV file whose first line names the columns, relative to this file",
+                ),
+            }
+        }
+        all
+    }
+
+    pub(super) fn thresholds(&mut self, root: Node<'_>) -> Vec<Threshold> {
+        let Some(value) = find(root, "thresholds") else { return Vec::new() };
+        let Some(list) = value.get_ref().as_array() else {
+            self.fault(
+                value.span(),
+                "\"thresholds\" is a list",
+                "write thresholds = [\"p99 < 500ms\", \"errors < 1%\"]",
+            );
+            return Vec::new();
+        };
+        let mut thresholds = Vec::new();
+        for item in list.iter() {
+            match Threshold::parse(item.get_ref().as_str().unwrap_or_default()) {
+                Ok(threshold) => thresholds.push(threshold),
+                Err(error) => self.fault(
+                    item.span(),
+                    error,
+                    "p50, p99.9, mean, max, errors, rate or count, < or >, a limit",
+                ),
+            }
+        }
+        thresholds
+    }
+
+    pub(super) fn replay(&mut self, root: Node<'_>) -> Option<Replay> {
+        let value = find(root, "replay")?;
+        let Some(node) = value.get_ref().as_table() else {
+            self.fault(
+                value.span(),
+                "\"replay\" is a table",
+                "write [replay] with log = \"access.log\" below it",
+            );
+            return None;
+        };
+        self.known(node, Scope::Replay);
+        let Some((place, log)) = self.text(node, "log") else {
+            self.fault(value.span(), "a replay needs a log", "write log = \"access.log\"");
+            return None;
+        };
+        let log: PathBuf = self.folder.join(log);
+        if !log.is_file() {
+            self.fault(
+                place,
+                format!("there is no file {}", log.display()),
+                "the path is relative to this file",
+            );
+        }
+        let speed = self.number(node, "speed").unwrap_or(1.0);
+        let connections = self.count(node, "connections", 20_000).unwrap_or(256) as usize;
+        Some(Replay { log, speed, connections, lines_max: 5_000_000 })
+    }
+}

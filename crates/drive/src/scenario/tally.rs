@@ -1,0 +1,186 @@
+//! What a scenario has shown: per step, per group, and in all.
+
+use super::threshold::Threshold;
+use brisk_load::histogram::Histogram;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Figures of one step, one group, or everything.
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    /// Of good answers, in nanoseconds.
+    pub latency: Histogram,
+    /// By kind: what failed on the wire, statuses, checks.
+    pub failures: BTreeMap<String, u64>,
+    /// Of bodies.
+    pub bytes: u64,
+}
+
+impl Line {
+    /// Failures of every kind.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Good and bad.
+    pub fn requests(&self) -> u64 {
+        self.latency.count() + self.failed()
+    }
+
+    /// The share of bad ones.
+    pub fn error_share(&self) -> f64 {
+        self.failed() as f64 / self.requests().max(1) as f64
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.bytes += other.bytes;
+        for (kind, count) in &other.failures {
+            *self.failures.entry(kind.clone()).or_default() += count;
+        }
+    }
+}
+
+/// See the module's head.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// By the step's name, in the order in which they first came.
+    pub steps: Vec<(String, Line)>,
+    groups: BTreeMap<String, String>,
+    /// Requests of a replay that were due and found no room.
+    pub unsent: u64,
+    /// The longest that a replayed request was sent too late.
+    pub late: Duration,
+}
+
+impl Tally {
+    /// The figures of a step.
+    pub fn step(&mut self, name: &str, group: Option<&str>) -> &mut Line {
+        if let Some(group) = group
+            && !self.groups.contains_key(name)
+        {
+            self.groups.insert(name.to_owned(), group.to_owned());
+        }
+        let at = self.steps.iter().position(|(have, _)| have == name).unwrap_or_else(|| {
+            self.steps.push((name.to_owned(), Line::default()));
+            self.steps.len() - 1
+        });
+        &mut self.steps[at].1
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, line) in &other.steps {
+            self.step(name, other.groups.get(name).map(String::as_str)).merge(line);
+        }
+        self.unsent += other.unsent;
+        self.late = self.late.max(other.late);
+    }
+
+    /// Everything together.
+    pub fn all(&self) -> Line {
+        self.steps.iter().fold(Line::default(), |mut sum, (_, line)| {
+            sum.merge(line);
+            sum
+        })
+    }
+
+    /// Groups by name.
+    fn groups(&self) -> BTreeMap<String, Line> {
+        let mut groups: BTreeMap<String, Line> = BTreeMap::new();
+        for (name, line) in &self.steps {
+            if let Some(group) = self.groups.get(name) {
+                groups.entry(group.clone()).or_default().merge(line);
+            }
+        }
+        groups
+    }
+
+    /// The figures of a step or group.
+    pub fn find(&self, name: &str) -> Option<Line> {
+        let step = self.steps.iter().find(|(have, _)| have == name).map(|(_, line)| line.clone());
+        step.or_else(|| self.groups().remove(name))
+    }
+
+    /// Judges all thresholds: text and whether it holds.
+    pub fn judge(&self, thresholds: &[Threshold], seconds: f64) -> Vec<(String, bool)> {
+        let judge = |threshold: &Threshold| {
+            let line = match &threshold.of {
+                None => Some(self.all()),
+                Some(name) => self.find(name),
+            };
+            let (seen, holds) = threshold.judge(line.as_ref(), seconds);
+            (format!("{threshold}  ({seen})"), holds)
+        };
+        thresholds.iter().map(judge).collect()
+    }
+
+    /// For people.
+    pub fn text(&self, seconds: f64) -> String {
+        let groups = self.groups();
+        let all = self.all();
+        let width =
+            self.steps.iter().map(|(name, _)| name.chars().count()).chain(groups.keys().map(String::len));
+        let width = width.max().unwrap_or(0).clamp(4, 40);
+        let mut out = format!(
+            "{:<width$} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}\n",
+            "step", "requests", "failed", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms", "req/s"
+        );
+        let mut row = |name: &str, line: &Line| {
+            let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+            let at = |share| ms(line.latency.quantile(share) as f64);
+            let name: String = name.chars().take(width).collect();
+            let _ = writeln!(
+                out,
+                "{name:<width$} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10.2}",
+                line.requests(),
+                line.failed(),
+                ms(line.latency.mean()),
+                at(0.5),
+                at(0.95),
+                at(0.99),
+                ms(line.latency.max() as f64),
+                line.latency.count() as f64 / seconds.max(1e-9)
+            );
+        };
+        self.steps.iter().for_each(|(name, line)| row(name, line));
+        groups.iter().for_each(|(name, line)| row(&format!("[{name}]"), line));
+        row("all", &all);
+        for (kind, count) in &all.failures {
+            let _ = writeln!(out, "failed, {kind}: {count}");
+        }
+        if self.unsent > 0 {
+            let _ = writeln!(out, "due and not sent, no connection was free: {}", self.unsent);
+        }
+        let rate = all.latency.count() as f64 / seconds.max(1e-9);
+        let _ = writeln!(out, "{rate:.2} good answers per second are {:.0} a day", rate * 86_400.0);
+        out
+    }
+
+    /// For programs.
+    pub fn json(&self, seconds: f64, thresholds: &[(String, bool)]) -> Value {
+        let line = |line: &Line| {
+            let ms = |share| line.latency.quantile(share) as f64 / 1e6;
+            json!({
+                "requests": line.requests(), "failed": line.failed(), "failures": line.failures, "bytes": line.bytes,
+                "rate": line.latency.count() as f64 / seconds.max(1e-9),
+                "latency_ms": { "mean": line.latency.mean() / 1e6, "p50": ms(0.5), "p90": ms(0.9), "p95": ms(0.95),
+                    "p99": ms(0.99), "p999": ms(0.999), "min": line.latency.min() as f64 / 1e6,
+                    "max": line.latency.max() as f64 / 1e6 },
+            })
+        };
+        let steps: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|(name, figures)| json!({ "name": name, "figures": line(figures) }))
+            .collect();
+        let groups: BTreeMap<String, Value> =
+            self.groups().iter().map(|(name, figures)| (name.clone(), line(figures))).collect();
+        let thresholds: Vec<Value> =
+            thresholds.iter().map(|(text, holds)| json!({ "threshold": text, "holds": holds })).collect();
+        json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups, "unsent": self.unsent,
+            "late_ms": self.late.as_secs_f64() * 1e3, "thresholds": thresholds })
+    }
+}
