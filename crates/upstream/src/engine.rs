@@ -129,9 +129,12 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
+/// A request on its way, the exchange that it has got to, and what is told of the server when that is over.
+type Underway<P> = (Box<Journey<P>>, Box<Exchange>, Box<Turn>);
+
 /// A server that is being asked, on a connection that was kept.
 struct Asked<P: Protocol> {
-    at: Option<(Box<Journey<P>>, Box<Exchange>, Box<Turn>)>,
+    at: Option<Underway<P>>,
     heading: Heading,
 }
 

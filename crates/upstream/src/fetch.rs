@@ -571,7 +571,7 @@ impl<P: Protocol> Journey<P> {
 
     /// The answer, with whatever of its body has come already.
     pub fn answer(
-        self: Box<Self>,
+        &self,
         r: &mut Request,
         mut exchange: Box<Exchange>,
         turn: Box<Turn>,
