@@ -230,7 +230,10 @@ mod tests {
                 "no \"grpc_ssl_certificate_key\" is defined for certificate \"a\"",
             ),
             ("grpc_ssl_crl $a;", "\"grpc_ssl_crl\" with variables is not supported (yet)"),
-            ("grpc_ssl_conf_command Bad;", "invalid number of arguments in \"grpc_ssl_conf_command\""),
+            (
+                "grpc_ssl_conf_command Bad;",
+                "invalid number of arguments in \"grpc_ssl_conf_command\" directive",
+            ),
             (
                 "grpc_ssl_certificate_cache inactive=1;",
                 "\"grpc_ssl_certificate_cache\" must have the \"max\" parameter",
