@@ -57,8 +57,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
 fn fill(folder: &Path) -> io::Result<()> {
     for number in 0..ENTRIES {
         // Multiplying by an odd number repeats nothing, and scatters.
-        let digest =
-            u128::from(number) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835 ^ u128::from(number) << 96;
+        let digest = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         let name = format!("{digest:032x}");
         let inner = folder.join(&name[31..]).join(&name[29..31]);
         let path = inner.join(&name);

@@ -187,7 +187,8 @@ impl WordPress {
         let (dir, port) = (self.dir.display(), self.port);
         let mut conf = Conf::default();
         let cache = if micro_cache {
-            conf.http = "fastcgi_cache_path cache levels=1:2 keys_zone=pages:10m inactive=10m;\n".to_owned();
+            "fastcgi_cache_path cache levels=1:2 keys_zone=pages:10m inactive=10m;\n"
+                .clone_into(&mut conf.http);
             "fastcgi_cache pages;\nfastcgi_cache_key $request_method$host$request_uri;\n\
              fastcgi_cache_valid 200 1s;\nfastcgi_cache_lock on;\n\
              fastcgi_cache_use_stale updating;\nfastcgi_cache_background_update on;\n"

@@ -387,3 +387,47 @@ fn certificates_for_back_ends_are_chosen_by_variables() {
     assert_eq!(server.get("/other").status, 502);
     server.wait_for_log("upstream SSL certificate does not match \"other.example\"");
 }
+
+/// RFC 8441: a WebSocket that came over HTTP/2 goes on over HTTP/1.1, and each side may end first.
+#[test]
+fn websockets_cross_from_http2_to_http1() {
+    let backend = Backend::start(|mut peer| {
+        let Some(head) = peer.head() else { return };
+        assert!(
+            head.starts_with("GET /chat HTTP/1.1\r\n") && head.contains("Upgrade: websocket\r\n"),
+            "{head}"
+        );
+        peer.send(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello",
+        );
+        let said = peer.body(4);
+        peer.send([b"echo ", &said[..]].concat());
+        // The client has ended its side; the last word is the back end's.
+        assert!(peer.some().is_empty());
+        peer.send("bye");
+    });
+    let server = Builder::new(BIN)
+        .http(
+            &"server { listen 127.0.0.1:{{PORT}}; http2 on; proxy_read_timeout 30s;
+                location / { proxy_pass http://127.0.0.1:BACK; proxy_set_header Upgrade $http_upgrade;
+                    proxy_set_header Connection upgrade; } }"
+                .replace("BACK", &backend.port().to_string()),
+        )
+        .start();
+    let mut client = H2Client::connect(server.port());
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":path", "/chat"),
+        (":authority", "x"),
+        ("sec-websocket-version", "13"),
+    ];
+    let stream = client.begin(&fields, false);
+    client.until(|client| client.answers.get(&stream).is_some_and(|answer| answer.body == b"hello"));
+    client.send(stream, b"ping", false);
+    client.until(|client| client.answers.get(&stream).is_some_and(|answer| answer.body == b"helloecho ping"));
+    client.send(stream, b"", true);
+    let answer = client.wait(stream);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "helloecho pingbye"));
+}

@@ -124,9 +124,11 @@ fn memory_keeps_the_newest_messages_over_reloads_and_deaths() {
     server.get("/second");
     let text = read(&server);
     assert!(text.contains("/html/first") && text.contains("/html/second"), "{text}");
-    let mut client = server.client();
-    (0..2000).for_each(|number| assert_eq!(client.get(&format!("/{number}")).status, 404));
+    for half in [0..999, 999..1998] {
+        let mut client = server.client();
+        half.for_each(|number| assert_eq!(client.get(&format!("/{number}")).status, 404));
+    }
     let text = read(&server);
-    assert!(text.len() < 90_000 && !text.contains("/html/first") && text.contains("/html/1999"), "{text}");
+    assert!(text.len() < 90_000 && !text.contains("/html/first") && text.contains("/html/1997"), "{text}");
     assert!(text.starts_with("20") && !text.contains('\0'));
 }

@@ -9,43 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 const PARAMS: &str = include_str!("../../../packaging/fastcgi_params");
 
-/// An application whose every answer has a number, and headers that forbid to keep it. It can be switched off.
-fn php(builder: &Builder, headers: &'static str) -> (Application, Arc<AtomicBool>) {
-    let is_broken = Arc::<AtomicBool>::default();
-    let broken = is_broken.clone();
-    let app = Application::start_unix(Speaks::FastCgi, &builder.dir().join("fpm.sock"), move |exchange| {
-        if broken.load(Ordering::SeqCst) {
-            return exchange.stdout("Status: 500\r\n\r\n");
-        }
-        let asked = exchange.asked.clone();
-        let text =
-            format!("{} {} {}", asked.request, asked.param("SCRIPT_FILENAME"), asked.param("REQUEST_METHOD"));
-        exchange.stdout(format!("{headers}Content-Type: text/html\r\n\r\n{text}"));
-    });
-    (app, is_broken)
-}
-
-/// The answer's body, and what it says of the cache. Read as it comes: a value that is printed may end in spaces.
-fn ask(server: &Server, target: &str, more: &str) -> (String, Option<String>) {
-    let mut client = server.client();
-    client.send(format!("GET {target} HTTP/1.0\r\nHost: site.test\r\n{more}\r\n"));
-    let answer = String::from_utf8(client.rest().unwrap()).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let said = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_string);
-    (body.to_string(), said("NGINX_FASTCGI_CACHE: ").or_else(|| said("X-Cache-Debug: ")))
-}
-
-/// Stale answers for a back end that fails, headers that are ignored, and the header that says what the cache did.
-#[test]
-fn an_application_that_is_cached_whatever_it_says() {
-    let builder = Builder::new(BIN);
-    let (_app, is_broken) = php(
-        &builder,
-        "Cache-Control: no-store\r\nExpires: Thu, 19 Nov 1981 08:52:00 GMT\r\nSet-Cookie: a=b\r\n",
-    );
-    let server = builder
-        .http(
-            r#"proxy_cache_path {{DIR}}/ng-cache levels=1:2 keys_zone=ng_cache:10m max_size=10g inactive=60m;
+/// A gallery, and beside it a site whose answers are old soon.
+const GALLERY: &str = r#"proxy_cache_path {{DIR}}/ng-cache levels=1:2 keys_zone=ng_cache:10m max_size=10g inactive=60m;
 proxy_cache_use_stale error timeout http_500 http_502 http_503 http_504;
 fastcgi_cache_path {{DIR}}/ngd-cache levels=1:2 keys_zone=ngd_cache:10m inactive=60m;
 fastcgi_cache_key "$scheme$request_method$host$request_uri";
@@ -102,11 +67,82 @@ server {
     }
 }
 server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public;
-    location / { fastcgi_pass unix:{{DIR}}/fpm.sock; include fastcgi_params; fastcgi_cache ngd_cache; fastcgi_cache_valid 1s; } }"#,
-        )
-        .file("fastcgi_params", PARAMS)
-        .file("public/.htpasswd", "secret")
-        .start();
+    location / { fastcgi_pass unix:{{DIR}}/fpm.sock; include fastcgi_params; fastcgi_cache ngd_cache; fastcgi_cache_valid 1s; } }"#;
+
+const RULES: &str = r##"fastcgi_cache_path {{DIR}}/micro levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;
+server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public; index index.php;
+    set $cache_uri $request_uri;
+    # POST requests and urls with a query string should always go to PHP
+    if ($request_method = POST) { set $cache_uri 'null cache'; }
+    if ($query_string != "") { set $cache_uri 'null cache'; }
+    # Don't cache uris containing the following segments
+    if ($request_uri ~* "(/wp-admin/|/xmlrpc.php|/wp-(app|cron|login|register|mail).php|wp-.*.php|/feed/|index.php|wp-comments-popup.php|wp-links-opml.php|wp-locations.php|sitemap(_index)?.xml|[a-z0-9_-]+-sitemap([0-9]+)?.xml)") { set $cache_uri 'null cache'; }
+    # Don't use the cache for logged in users or recent commenters
+    if ($http_cookie ~* "comment_author|wordpress_[a-f0-9]+|wp-postpass|wordpress_logged_in") { set $cache_uri 'null cache'; }
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location ~ \.php$ {
+        ##
+        # Fastcgi cache
+        ##
+        set $skip_cache 1;
+        if ($cache_uri != "null cache") {
+            add_header X-Cache-Debug "$cache_uri $cookie_nocache $arg_nocache$arg_comment $http_pragma $http_authorization";
+            set $skip_cache 0;
+        }
+        fastcgi_cache_bypass $skip_cache;
+        fastcgi_cache microcache;
+        fastcgi_cache_key $scheme$host$request_uri$request_method;
+        fastcgi_cache_valid any 8m;
+        fastcgi_cache_use_stale updating;
+        fastcgi_cache_bypass $http_pragma;
+        fastcgi_cache_use_stale updating error timeout invalid_header http_500;
+        ##
+        # WordPress PHP
+        ##
+        try_files $uri /index.php;
+        include fastcgi_params;
+        fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+        fastcgi_read_timeout 300;
+        fastcgi_pass unix:{{DIR}}/fpm.sock;
+    }
+}"##;
+
+/// An application whose every answer has a number, and headers that forbid to keep it. It can be switched off.
+fn php(builder: &Builder, headers: &'static str) -> (Application, Arc<AtomicBool>) {
+    let is_broken = Arc::<AtomicBool>::default();
+    let broken = is_broken.clone();
+    let app = Application::start_unix(Speaks::FastCgi, &builder.dir().join("fpm.sock"), move |exchange| {
+        if broken.load(Ordering::SeqCst) {
+            return exchange.stdout("Status: 500\r\n\r\n");
+        }
+        let asked = exchange.asked.clone();
+        let text =
+            format!("{} {} {}", asked.request, asked.param("SCRIPT_FILENAME"), asked.param("REQUEST_METHOD"));
+        exchange.stdout(format!("{headers}Content-Type: text/html\r\n\r\n{text}"));
+    });
+    (app, is_broken)
+}
+
+/// The answer's body, and what it says of the cache. Read as it comes: a value that is printed may end in spaces.
+fn ask(server: &Server, target: &str, more: &str) -> (String, Option<String>) {
+    let mut client = server.client();
+    client.send(format!("GET {target} HTTP/1.0\r\nHost: site.test\r\n{more}\r\n"));
+    let answer = String::from_utf8(client.rest().unwrap()).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let said = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_string);
+    (body.to_string(), said("NGINX_FASTCGI_CACHE: ").or_else(|| said("X-Cache-Debug: ")))
+}
+
+/// Stale answers for a back end that fails, headers that are ignored, and the header that says what the cache did.
+#[test]
+fn an_application_that_is_cached_whatever_it_says() {
+    let builder = Builder::new(BIN);
+    let (_app, is_broken) = php(
+        &builder,
+        "Cache-Control: no-store\r\nExpires: Thu, 19 Nov 1981 08:52:00 GMT\r\nSet-Cookie: a=b\r\n",
+    );
+    let server =
+        builder.http(GALLERY).file("fastcgi_params", PARAMS).file("public/.htpasswd", "secret").start();
     let get = |target: &str| {
         let answer = server.request(format!("GET {target} HTTP/1.1\r\nHost: nginx-performance.app\r\n\r\n"));
         (answer.text(), answer.header("NGINX_FASTCGI_CACHE").map(str::to_string))
@@ -163,43 +199,6 @@ server {
 /// The rules keep visitors apart only with the `fastcgi_no_cache` that they lack: `-t` says so.
 #[test]
 fn rules_for_wordpress() {
-    const RULES: &str = r##"fastcgi_cache_path {{DIR}}/micro levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;
-server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public; index index.php;
-    set $cache_uri $request_uri;
-    # POST requests and urls with a query string should always go to PHP
-    if ($request_method = POST) { set $cache_uri 'null cache'; }
-    if ($query_string != "") { set $cache_uri 'null cache'; }
-    # Don't cache uris containing the following segments
-    if ($request_uri ~* "(/wp-admin/|/xmlrpc.php|/wp-(app|cron|login|register|mail).php|wp-.*.php|/feed/|index.php|wp-comments-popup.php|wp-links-opml.php|wp-locations.php|sitemap(_index)?.xml|[a-z0-9_-]+-sitemap([0-9]+)?.xml)") { set $cache_uri 'null cache'; }
-    # Don't use the cache for logged in users or recent commenters
-    if ($http_cookie ~* "comment_author|wordpress_[a-f0-9]+|wp-postpass|wordpress_logged_in") { set $cache_uri 'null cache'; }
-    location / { try_files $uri $uri/ /index.php?$args; }
-    location ~ \.php$ {
-        ##
-        # Fastcgi cache
-        ##
-        set $skip_cache 1;
-        if ($cache_uri != "null cache") {
-            add_header X-Cache-Debug "$cache_uri $cookie_nocache $arg_nocache$arg_comment $http_pragma $http_authorization";
-            set $skip_cache 0;
-        }
-        fastcgi_cache_bypass $skip_cache;
-        fastcgi_cache microcache;
-        fastcgi_cache_key $scheme$host$request_uri$request_method;
-        fastcgi_cache_valid any 8m;
-        fastcgi_cache_use_stale updating;
-        fastcgi_cache_bypass $http_pragma;
-        fastcgi_cache_use_stale updating error timeout invalid_header http_500;
-        ##
-        # WordPress PHP
-        ##
-        try_files $uri /index.php;
-        include fastcgi_params;
-        fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-        fastcgi_read_timeout 300;
-        fastcgi_pass unix:{{DIR}}/fpm.sock;
-    }
-}"##;
     let safe = RULES.replace(
         "fastcgi_cache microcache;",
         "fastcgi_cache microcache; fastcgi_no_cache $skip_cache $http_pragma;",

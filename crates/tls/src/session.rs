@@ -509,8 +509,8 @@ mod tests {
             to_server = take(&mut client, &to_client).1;
         }
         let mut out = Vec::new();
-        server.seal(&[7; 20_000], &mut out).unwrap();
-        assert_eq!(take(&mut client, &out).0, [7; 20_000]);
+        server.seal(&vec![7; 20_000], &mut out).unwrap();
+        assert_eq!(take(&mut client, &out).0, vec![7; 20_000]);
         let Side::Own(own) = &mut server.side else { panic!("the library's") };
         own.records.limit(own.records.sealed() + 3);
         (client, server)

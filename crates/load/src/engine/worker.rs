@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
             }
             let mut wait = self.until_next(now);
             if self.ctx.is_open_loop {
-                let next = self.arrive(now);
+                let next = self.arrive(now, now);
                 self.dispatch(now);
                 wait = wait.min(next.saturating_sub(self.ctx.now()));
             }
@@ -177,6 +177,10 @@ impl<'a> Worker<'a> {
             self.publish();
         }
         if self.ctx.is_open_loop {
+            // What was due before the end counts, noticed or not.
+            if let Some(end) = end {
+                self.arrive(end.min(self.ctx.now()), self.ctx.now());
+            }
             self.drain(&mut events)?;
         }
         let now = self.ctx.now();
@@ -196,12 +200,12 @@ impl<'a> Worker<'a> {
         TICK.min(pause.saturating_sub(now)).min(dial.saturating_sub(now))
     }
 
-    /// Puts every request that is due into the line; gives when the next one is.
-    fn arrive(&mut self, now: Ns) -> Ns {
+    /// Puts every request that is due by `until` into the line; gives when the next one is.
+    fn arrive(&mut self, until: Ns, now: Ns) -> Ns {
         let Some(arrivals) = &mut self.arrivals else { return now };
         while self.ctx.allowance > 0 {
             let due = u64::try_from(arrivals.next_due().as_nanos()).unwrap_or(Ns::MAX);
-            if due > now {
+            if due > until {
                 return due;
             }
             arrivals.advance();

@@ -177,6 +177,3 @@ impl RunReport {
 pub fn per_day(rate: f64) -> (f64, f64) {
     (rate * 86_400.0, rate * 6.0 * 3600.0)
 }
-
-#[cfg(test)]
-mod tests;
