@@ -53,7 +53,8 @@ fn print(options: &Options) -> Result<(), String> {
         if !link.to_string_lossy().starts_with(&format!("/memfd:{MEMORY_LOG}")) {
             continue;
         }
-        let log = File::open(entry.path()).map_err(|e| failed(&format!("open() {:?}", entry.path()), &e))?;
+        let log = File::open(entry.path())
+            .map_err(|e| failed(&format!("open() {}", entry.path().display()), &e))?;
         let inode = log.metadata().map_err(|e| failed("fstat()", &e))?.ino();
         // A log may have several descriptors.
         if logs.insert(inode) {

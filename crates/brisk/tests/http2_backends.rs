@@ -14,9 +14,10 @@ fn mirror() -> Backend {
         let mut peer = H2Peer::new(peer, Settings::default());
         while let Some(request) = peer.request() {
             let body = peer.rest();
-            let mut text = format!("connection {number}\n");
-            request.fields.iter().for_each(|(name, value)| text += &format!("{name}: {value}\n"));
-            text += &format!("body {}\n", String::from_utf8_lossy(&body));
+            let fields: Vec<String> =
+                request.fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+            let fields = fields.concat();
+            let text = format!("connection {number}\n{fields}body {}\n", String::from_utf8_lossy(&body));
             peer.fields(
                 request.stream,
                 &[(":status", "200"), ("x-empty", ""), ("connection", "close")],

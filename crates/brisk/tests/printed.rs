@@ -69,7 +69,7 @@ server {
 server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public;
     location / { fastcgi_pass unix:{{DIR}}/fpm.sock; include fastcgi_params; fastcgi_cache ngd_cache; fastcgi_cache_valid 1s; } }"#;
 
-const RULES: &str = r##"fastcgi_cache_path {{DIR}}/micro levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;
+const RULES: &str = r#"fastcgi_cache_path {{DIR}}/micro levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;
 server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public; index index.php;
     set $cache_uri $request_uri;
     # POST requests and urls with a query string should always go to PHP
@@ -105,7 +105,7 @@ server { listen 127.0.0.1:{{PORT}}; server_name site.test; root {{DIR}}/public; 
         fastcgi_read_timeout 300;
         fastcgi_pass unix:{{DIR}}/fpm.sock;
     }
-}"##;
+}"#;
 
 /// An application whose every answer has a number, and headers that forbid to keep it. It can be switched off.
 fn php(builder: &Builder, headers: &'static str) -> (Application, Arc<AtomicBool>) {
