@@ -62,9 +62,10 @@ fn a_disk_that_stalls_delays_its_own_requests_only() {
         }
     }
     times.sort_unstable();
-    let median = times[times.len() / 2].0;
+    // The last hundredth is the test machine's own doing.
+    let most = times[times.len() * 99 / 100];
     let worst = times[times.len() - 1];
-    assert!(median < Duration::from_millis(50), "others wait {median:?}");
+    assert!(most.0 < Duration::from_millis(50), "others wait {most:?}");
     assert!(worst.0 < Duration::from_secs(1), "one waited {worst:?}");
     // In the end each has its answer, and not before its time.
     for (target, client) in &mut slow {

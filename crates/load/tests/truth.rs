@@ -168,7 +168,9 @@ fn connections_are_closed_after_their_share() {
     let (address, _) = delaying();
     let closing = Plan { per_connection: Some(2), ..plan(address, 2, Stop::Requests(20)) };
     let outcome = engine::run(closing).unwrap();
-    assert_eq!((outcome.stats.responses(), outcome.stats.connects, outcome.stats.closes), (20, 10, 0));
+    assert_eq!((outcome.stats.responses(), outcome.stats.closes), (20, 0));
+    // The last request may be left to a connection of its own.
+    assert!((10..=11).contains(&outcome.stats.connects), "{}", outcome.stats.connects);
 }
 
 #[test]

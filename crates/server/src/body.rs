@@ -182,7 +182,12 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
 impl Request {
     /// True if no bytes of a body are to come by the request's head.
     pub fn has_no_body(&self) -> bool {
-        matches!(self.framing, BodyFraming::None | BodyFraming::Length(0))
+        match self.framing {
+            BodyFraming::None => true,
+            // RFC 9113 §8.1: a stream's request is over when the client says so.
+            BodyFraming::Length(0) => self.link.as_ref().is_none_or(|exchange| exchange.ended.get()),
+            BodyFraming::Length(_) | BodyFraming::Chunked => false,
+        }
     }
 
     /// How long the body is, as far as that is known; `None` too if handlers are not to see it.

@@ -35,8 +35,7 @@ impl BodyReader {
     pub fn new(r: &Request, exchange: &Rc<Exchange>) -> BodyReader {
         let expects = r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
         let limit = if r.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
-        let done = r.framing == BodyFraming::Length(0)
-            || exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
+        let done = exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),
             limit,
