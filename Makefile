@@ -17,7 +17,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint bench conformance corpus docs fuzz fuzz-guided install uninstall
+.PHONY: help build run test tests lint bench conformance corpus docs fuzz fuzz-guided install uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,10 @@ run: build ## builds it and serves the example site, or DIR=folder, or CONF=ngin
 test: ## installs what the tests need, then lint and all tests
 	scripts/setup.sh test
 	$(MAKE) --no-print-directory lint
-	$(AS_ROOT) cargo test --locked --workspace
+	$(MAKE) --no-print-directory tests
+
+tests: ## the tests alone, or TESTS="-p CRATE --test FILE" of them
+	$(AS_ROOT) cargo test --locked $(or $(TESTS),--workspace --no-fail-fast)
 
 lint: ## formatting, clippy, and the repository's own rules (licences, crate directions, docs)
 	cargo fmt --all --check
