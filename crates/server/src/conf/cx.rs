@@ -29,6 +29,8 @@ pub struct Global<'a> {
     pub logs: Vec<LogTarget>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
+    /// See [`Cx::keeps_temporary`].
+    pub temp_folders: Vec<PathBuf>,
     /// See [`Cx::reads_bodies`].
     pub(super) reads_bodies: bool,
     /// See [`Cx::records_requests`].
@@ -115,6 +117,14 @@ impl<'a> Cx<'_, 'a> {
     pub fn writes_into(&mut self, folder: &Path) {
         if !self.global.folders.iter().any(|have| have == folder) {
             self.global.folders.push(folder.to_owned());
+        }
+    }
+
+    /// The same of a folder for temporary files: what a killed process has left there is removed at start.
+    pub fn keeps_temporary(&mut self, folder: &Path) {
+        self.writes_into(folder);
+        if !self.global.temp_folders.iter().any(|have| have == folder) {
+            self.global.temp_folders.push(folder.to_owned());
         }
     }
 
