@@ -156,6 +156,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     let mut seen: HashSet<&'static str> = HashSet::new();
     let mut blocks = Vec::new();
     for directive in block {
+        missing_semicolon(cx, directive);
         let (module, row) = match find(cx, directive) {
             Ok(found) => found,
             Err(diag) => {
@@ -205,6 +206,23 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         if let Err(diag) = set(cx, directive) {
             cx.global.diags.push(diag);
         }
+    }
+}
+
+/// Warns of a line that was meant as a directive of its own: a `;` that is missing makes it parameters of the one before,
+/// which may well take them (`server_name`, `index`).
+fn missing_semicolon(cx: &mut Cx<'_, '_>, directive: &Directive) {
+    let mut before = &directive.name;
+    for token in &directive.args {
+        let text = &cx.global.sources.file(token.span.file).text;
+        let gap = text.get(before.span.end as usize..token.span.start as usize).unwrap_or_default();
+        if !token.quoted && gap.contains(&b'\n') && cx.knows(token.str()) {
+            let line = cx.global.sources.end_line(before.span);
+            let text = format!("\"{}\" is read as a parameter of \"{}\"", token.text(), directive.name());
+            let help = format!("is the \";\" missing at the end of line {line}?");
+            cx.global.diags.push(Diag::warn(token.span, text).help(help));
+        }
+        before = token;
     }
 }
 

@@ -107,6 +107,11 @@ impl<'a> Cx<'_, 'a> {
         Regex::compile(&mut self.global.vars, text, caseless, token)
     }
 
+    /// Whether a directive has this name, in whatever block.
+    pub fn knows(&self, name: &str) -> bool {
+        self.global.rows.contains_key(name)
+    }
+
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
     }
