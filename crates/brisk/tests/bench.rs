@@ -5,20 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use brisk_testkit::{Builder, Server};
-use brisk_tls::issue::{Issued, Wish};
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 fn server() -> Server {
-    let wish = Wish {
-        common_name: "localhost",
-        names: &["localhost"],
-        authority: false,
-        not_before: 0,
-        not_after: 4_000_000_000,
-    };
-    let issued = Issued::new(&wish, None).unwrap();
     Builder::new(BIN)
         .http(
             r#"
@@ -35,8 +26,7 @@ fn server() -> Server {
             }"#,
         )
         .file("html/a.txt", "a".repeat(100))
-        .file("a.crt", issued.certificate_pem())
-        .file("a.key", issued.key_pem())
+        .certificate("localhost")
         .start()
 }
 

@@ -211,8 +211,8 @@ pub fn sites(urls: &[Url], options: &RequestOptions) -> Result<Vec<Site>, UrlErr
     let mut sites: Vec<Site> = Vec::new();
     for url in urls {
         let endpoint = url.endpoint()?;
-        let options = RequestOptions { secure: url.secure, ..options.clone() };
-        let target = options.target(&url.host, &url.path);
+        let options = RequestOptions { secure: url.origin.secure, ..options.clone() };
+        let target = options.target(&url.origin.authority(), &url.path);
         match sites.iter_mut().find(|site| site.endpoint == endpoint) {
             Some(site) => site.targets.push(target),
             None => sites.push(Site { endpoint, targets: vec![target] }),

@@ -10,13 +10,12 @@ mod h1;
 mod h2;
 mod message;
 mod run;
-pub mod url;
 
+pub use brisk_load::url::{Origin, Place, Url};
 pub use dial::TlsFacts;
 pub use failure::{Failure, Fault};
 pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
 pub use run::block_on;
-pub use url::{Origin, Place, Url};
 
 use brisk_net::timeout;
 use brisk_tls::{ClientContext, ClientOptions, Trust};

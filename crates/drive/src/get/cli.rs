@@ -1,9 +1,9 @@
 //! The command line of `brisk get`.
 
 use super::show::{self, Wire};
-use crate::client::{
-    Client, Common, Exchange, Failure, Fields, Options, Request, Url, Version, block_on, decode,
-};
+use crate::cli::{ClientOption, main_of, url as url_of};
+use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
+use brisk_load::cli::args::{duration, text};
 use lexopt::prelude::*;
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -26,7 +26,7 @@ Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, 
       --body             nothing but the body
       --frames           HTTP/2 frames and sizes of chunks (default: a summary)
   -o, --output FILE      the body goes into a file
-  -m, --max-time TIME    limit of the whole [30s]
+  -m, --max-time TIME    limit of the whole [30s]; also --timeout
   -h, --help             this text
 
 Exit code: 0 an answer came, 1 none came, 2 wrong usage.
@@ -49,26 +49,8 @@ pub(super) struct Args {
 
 /// Runs `brisk get ARGS`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
-    let args = match parse(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => return 0,
-        Err(error) => {
-            eprintln!("brisk get: {error}");
-            return 2;
-        }
-    };
-    let run = block_on(async move {
-        match go(&args).await {
-            Ok(()) => 0,
-            Err(error) => {
-                eprintln!("brisk get: {error}");
-                1
-            }
-        }
-    });
-    run.unwrap_or_else(|error| {
-        eprintln!("brisk get: {error}");
-        1
+    main_of("brisk get", parse(args), |args| {
+        block_on(async move { go(&args).await }).map_err(|error| error.to_string())?.map(|()| 0)
     })
 }
 
@@ -83,29 +65,21 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let mut output = None;
     let wrong = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(wrong)? {
+        if let Some(option) = ClientOption::of(&arg) {
+            option.take(&mut parser, &mut options, &mut fields)?;
+            continue;
+        }
         match arg {
             Short('L') | Long("location") => follow = true,
             Short('X') | Long("request") => method = Some(text(&mut parser)?),
-            Short('H') | Long("header") => {
-                let line = text(&mut parser)?;
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
-                fields.push(name.trim(), value.trim());
-            }
             Short('d') | Long("data") => body = Some(data(&text(&mut parser)?)?),
-            Short('k') | Long("insecure") => options.insecure = true,
-            Long("http1.1") => options.version = Version::H1,
-            Long("http2") => options.version = Version::H2,
             Short('I') | Long("head") => head = true,
             Long("raw") => (raw, pretty) = (true, false),
             Long("pretty") => pretty = true,
             Long("body") => only_body = true,
             Long("frames") => frames = true,
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
-            Short('m') | Long("max-time") => {
-                options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?;
-            }
+            Short('m') | Long("max-time") => options.timeout = duration(&text(&mut parser)?)?,
             Short('h') | Long("help") => {
                 print!("usage: brisk get [options] URL\n\n{HELP}");
                 return Ok(None);
@@ -117,7 +91,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let url = url.ok_or("no URL given; --help shows the usage")?;
     // A name alone means what it means to a browser's address bar, a development server included.
     let url = if url.contains("://") { url } else { format!("http://{url}") };
-    let url = Url::parse(&url).map_err(|error| error.to_string())?;
+    let url = url_of(&url)?;
     let method = method.unwrap_or_else(|| {
         if head {
             "HEAD"
@@ -141,10 +115,6 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         return Err("--max-time is an hour at most".to_owned());
     }
     Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output }))
-}
-
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
 }
 
 fn data(text: &str) -> Result<Vec<u8>, String> {

@@ -352,8 +352,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&args).map(|options| options.unwrap())
+        parse(&super::super::words(line)).map(|options| options.unwrap())
     }
 
     /// As it stands on the page, cut short and with dashes, and as it was meant.

@@ -9,8 +9,8 @@ use lexopt::prelude::*;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 
-use super::args::{count, duration};
-use super::options::{text, tls};
+use super::args::{count, duration, text};
+use super::options::tls;
 use crate::compare::{Comparison, Side, Stored, Verdict, diff as show_diff};
 use crate::engine;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
@@ -154,7 +154,7 @@ impl Target {
 
     /// Who listens where the URL points, if that is this machine.
     fn listener(&self) -> Option<Who> {
-        let Place::Name { port, .. } = self.url.place else { return None };
+        let Place::Name(_, port) = self.url.origin.place else { return None };
         match self.url.endpoint() {
             Ok(Endpoint::Tcp(address)) if address.ip().is_loopback() => Some(Who::Port(port)),
             _ => None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use brisk_tls::{ClientContext, ClientOptions};
 use lexopt::prelude::*;
 
-use super::args::{count, duration, list, number, rate, size, think};
+use super::args::{count, duration, list, number, rate, size, text, think};
 use crate::plan::{Order, Plan, RequestOptions, Stop, Tls, Url, Version, sites};
 use crate::request::{FormField, multipart};
 use crate::sweep::slo::Slo;
@@ -194,11 +194,6 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
         }
     }
     raw.whole().map(|options| Command::Run(Box::new(options)))
-}
-
-/// An option's value.
-pub fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
 }
 
 fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -401,12 +396,13 @@ impl Raw {
 
 /// What handshakes are made with; `None`: no URL is https.
 pub fn tls(urls: &[Url], version: Version, no_resumption: bool) -> Result<Option<Tls>, String> {
-    let Some(first) = urls.iter().find(|url| url.secure) else { return Ok(None) };
-    if urls.iter().any(|url| !url.secure || url.name != first.name) {
+    let Some(first) = urls.iter().find(|url| url.origin.secure) else { return Ok(None) };
+    let name = first.origin.host();
+    if urls.iter().any(|url| !url.origin.secure || url.origin.host() != name) {
         return Err("with https all URLs of a run must be https, and of one host name".to_owned());
     }
     let alpn = if version == Version::H2 { b"h2".to_vec() } else { b"http/1.1".to_vec() };
     let options = ClientOptions { alpn: vec![alpn], no_resumption, ..ClientOptions::default() };
     let context = ClientContext::new(&options).map_err(|error| format!("TLS: {error}"))?;
-    Ok(Some(Tls { context: Arc::new(context), name: first.name.clone() }))
+    Ok(Some(Tls { context: Arc::new(context), name: name.to_owned() }))
 }

@@ -20,7 +20,7 @@ pub fn csv(report: &Report) -> String {
             let _ = write!(
                 out,
                 "{},{:.3},{:.3},{},{:.1},{},{},{:.4},{:.4},{:.4},{:.4}",
-                quoted(&run.label),
+                csv_text(&run.label),
                 slice.at.as_secs_f64(),
                 slice.width.as_secs_f64(),
                 slice.responses(),
@@ -41,8 +41,8 @@ pub fn csv(report: &Report) -> String {
     out
 }
 
-/// RFC 4180.
-fn quoted(text: &str) -> String {
+/// A field of CSV (RFC 4180).
+fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -313,8 +313,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&args).map(|parsed| match parsed {
+        parse(&crate::old::words(line)).map(|parsed| match parsed {
             Parsed::Run(options) => *options,
             Parsed::Text(text) => panic!("{text}"),
         })
