@@ -7,7 +7,8 @@ use crate::location::Scope;
 use crate::module::{ModuleConf, Set};
 use crate::plan::Plan;
 use crate::prepared::Unusual;
-use crate::vars::Table;
+use crate::tls::Allowed;
+use crate::vars::{Table, Template};
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
@@ -109,6 +110,7 @@ pub fn build(
         records_requests: false,
         measures_lag: false,
         unusual: Unusual::default(),
+        read_later: HashSet::new(),
         zones: Vec::new(),
         services: Vec::new(),
         data: Vec::new(),
@@ -308,6 +310,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     if global.reads_bodies && global.locations.iter().any(uses_default) {
         global.folders.push(crate::core::TempPath::client_body(&global.env.prefix).path.into());
     }
+    let read_later: Vec<Template> = global.read_later.into_iter().collect();
+    let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
     Some(Snapshot {
         main: confs.shared(),
         core: confs.shared(),
@@ -330,5 +334,6 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,
         unusual: global.unusual,
+        allowed: Arc::new(allowed),
     })
 }
