@@ -8,6 +8,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+#[path = "drive/interrupt.rs"]
+mod interrupt;
 #[path = "drive/old.rs"]
 mod old;
 #[path = "drive/scenario.rs"]

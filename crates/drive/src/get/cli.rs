@@ -4,6 +4,7 @@ use super::show::{self, Wire};
 use crate::cli::{ClientOption, main_of, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
 use brisk_load::cli::args::{duration, text};
+use brisk_load::jar::Jar;
 use lexopt::prelude::*;
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,6 +17,7 @@ Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, 
   -L, --location         follow redirects, ten at most
   -X, --request NAME     method
   -H, --header LINE      further header line; \"Name:\" leaves one out that would be sent
+  -b, --cookie TEXT      cookies, e.g. a=1; b=2; with -L those that answers set go along, too
   -d, --data TEXT        body (makes it a POST); @FILE takes it from a file
   -k, --insecure         take any certificate
       --http1.1          HTTP/1.1 alone
@@ -45,6 +47,8 @@ pub(super) struct Args {
     pub only_body: bool,
     pub frames: bool,
     pub output: Option<String>,
+    /// Cookies are sent, and kept from one redirect to the next.
+    pub jar: Option<Jar>,
 }
 
 /// Runs `brisk get ARGS`; gives the exit code.
@@ -59,6 +63,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let (mut url, mut method, mut head) = (None, None, false);
     let mut fields = Fields::default();
     let mut body: Option<Vec<u8>> = None;
+    let mut cookies: Option<String> = None;
     let mut options = Options { keep_alive: true, ..Options::default() };
     let (mut follow, mut raw, mut only_body, mut frames) = (false, false, false, false);
     let mut pretty = std::io::stdout().is_terminal();
@@ -72,6 +77,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         match arg {
             Short('L') | Long("location") => follow = true,
             Short('X') | Long("request") => method = Some(text(&mut parser)?),
+            Short('b') | Long("cookie") => cookies = Some(text(&mut parser)?),
             Short('d') | Long("data") => body = Some(data(&text(&mut parser)?)?),
             Short('I') | Long("head") => head = true,
             Long("raw") => (raw, pretty) = (true, false),
@@ -92,6 +98,11 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     // A name alone means what it means to a browser's address bar, a development server included.
     let url = if url.contains("://") { url } else { format!("http://{url}") };
     let url = url_of(&url)?;
+    let jar = cookies.map(|text| {
+        let mut jar = Jar::default();
+        text.split(';').for_each(|pair| jar.set(&url, &format!("{}; Path=/", pair.trim())));
+        jar
+    });
     let method = method.unwrap_or_else(|| {
         if head {
             "HEAD"
@@ -114,7 +125,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     if options.timeout > Duration::from_hours(1) {
         return Err("--max-time is an hour at most".to_owned());
     }
-    Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output }))
+    Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output, jar }))
 }
 
 fn data(text: &str) -> Result<Vec<u8>, String> {
@@ -147,13 +158,18 @@ async fn go(args: &Args) -> Result<(), String> {
     let seen = Rc::clone(&wire);
     let client = Client::new(&common).watched(Rc::new(move |note| seen.borrow_mut().note(&note)));
     let mut request = args.request.clone();
+    let mut jar = args.jar.clone();
     for _ in 0..=REDIRECTS_MAX {
-        let result = client.exchange(&request).await;
+        let asked = jar.as_ref().map_or_else(|| request.clone(), |jar| request.with_cookies(jar));
+        let result = client.exchange(&asked).await;
         let wire = wire.take();
         let exchange = result.map_err(|failure: Failure| explain(&request, &wire, &failure, args))?;
+        if let Some(jar) = &mut jar {
+            exchange.fill(jar, &request);
+        }
         let next = if args.follow { redirect(&request, &exchange)? } else { None };
         let is_last = next.is_none();
-        write_out(&show::exchange(&request, &exchange, &wire, args, is_last))?;
+        write_out(&show::exchange(&asked, &exchange, &wire, args, is_last))?;
         if is_last {
             return deliver(&exchange, args);
         }

@@ -314,6 +314,7 @@ fn carry_out(options: &Options) -> Result<String, String> {
         request: request.into(),
         block: Box::default(),
         body: Arc::new([]),
+        url: None,
         is_head: options.method == "HEAD",
     };
     let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };

@@ -5,6 +5,7 @@ use super::{advice, har, waterfall};
 use crate::cli::{ClientOption, main_of, url as url_of};
 use crate::client::{Common, Fields, Options, Url, block_on};
 use brisk_load::cli::args::{count, text};
+use brisk_load::system;
 use lexopt::prelude::*;
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -73,6 +74,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
 }
 
 fn carry_out(args: &Args) -> Result<bool, String> {
+    system::catch_interrupts().map_err(|error| error.to_string())?;
     let (url, browser, options) = (args.url.clone(), args.browser.clone(), args.options.clone());
     let page = block_on(async move { Ok::<Page, String>(load(Common::new(options)?, url, browser).await) });
     let page = page.map_err(|error| error.to_string())??;
@@ -108,6 +110,9 @@ fn report(page: &Page) -> String {
     );
     for failure in page.entries.iter().filter_map(|entry| Some((entry, entry.result.as_ref().err()?))) {
         let _ = writeln!(out, "failed: {}: {}", failure.0.request.url, failure.1);
+    }
+    if system::interrupted() {
+        out += "ended early: not everything has come\n";
     }
     if page.left_out > 0 {
         let _ = writeln!(out, "{} more resources were left out", page.left_out);

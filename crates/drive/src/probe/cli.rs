@@ -2,7 +2,9 @@
 
 use super::history::{self, Look};
 use crate::cli::{ClientOption, main_of, url};
-use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode};
+use crate::client::{
+    Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
+};
 use brisk_load::cli::args::{self, text};
 use brisk_load::system;
 use brisk_net::sleep;
@@ -141,7 +143,7 @@ async fn watch(args: &Args) -> Result<bool, String> {
     while round < args.rounds && began.elapsed() < args.length && !system::interrupted() {
         let mut looks = Vec::new();
         for url in &args.urls {
-            let look = look(&common, url, args).await;
+            let Some(look) = unless_interrupted(look(&common, url, args)).await else { break };
             let wrong = wrong.entry(url).or_default();
             let before = *wrong;
             *wrong = if look.wrong.is_some() { before + 1 } else { 0 };

@@ -87,7 +87,12 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
         rng.shuffle(&mut order);
         let mut sides = [None; 2];
         for index in order {
-            sides[index] = Some(measure(&options, &options.targets[index], by)?);
+            let side = measure(&options, &options.targets[index], by);
+            if system::interrupted() {
+                // What was cut short says less than its counterpart.
+                break;
+            }
+            sides[index] = Some(side?);
         }
         let [Some(a), Some(b)] = sides else { break };
         match comparison.add(&a, &b) {
@@ -100,6 +105,9 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
                 (b.cost / a.cost - 1.0) * 100.0
             ),
         }
+    }
+    if system::interrupted() {
+        eprintln!("ended early");
     }
     show(&comparison, by, options.json);
     Ok(0)
