@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod caching;
+mod cli;
 pub mod client;
 mod dates;
 pub mod get;

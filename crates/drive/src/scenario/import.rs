@@ -4,6 +4,7 @@ pub mod har;
 pub mod locust;
 
 use super::replay;
+use brisk_load::cli::args::text;
 use lexopt::prelude::*;
 use std::fmt::Write as _;
 
@@ -63,12 +64,8 @@ fn convert(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
-}
-
 /// A text as TOML writes it.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn toml_text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -103,7 +100,7 @@ fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<Str
         "# {} requests in {:.0} s.\ntarget = {}\n\n[replay]\nlog = {}\nspeed = {speed:?}\n",
         log.entries.len(),
         last.at.as_secs_f64(),
-        quoted(target.unwrap_or("http://127.0.0.1:80")),
-        quoted(&path.to_string_lossy())
+        toml_text(target.unwrap_or("http://127.0.0.1:80")),
+        toml_text(&path.to_string_lossy())
     ))
 }

@@ -1,6 +1,6 @@
 //! HAR files (version 1.2): one user who does what was recorded, with the pauses between.
 
-use super::quoted;
+use super::toml_text;
 use crate::client::Url;
 use crate::dates::parse_rfc3339;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub fn convert(text: &str, target: Option<&str>) -> Result<String, String> {
     let base = Url::parse(first).map_err(|error| error.to_string())?;
     let origin = format!("{}://{}", base.origin.scheme(), base.origin.authority());
     let mut out =
-        format!("target = {}\n\n[[user]]\nname = \"recorded\"\n", quoted(target.unwrap_or(&origin)));
+        format!("target = {}\n\n[[user]]\nname = \"recorded\"\n", toml_text(target.unwrap_or(&origin)));
     let start = |entry: &Value| entry["startedDateTime"].as_str().and_then(parse_rfc3339);
     for (at, entry) in entries.iter().enumerate() {
         let request = &entry["request"];
@@ -44,10 +44,10 @@ pub fn convert(text: &str, target: Option<&str>) -> Result<String, String> {
         let parsed = Url::parse(url).map_err(|error| format!("entry {}: {error}", at + 1))?;
         let place = if parsed.origin == base.origin { parsed.path.clone() } else { parsed.to_string() };
         let method = request["method"].as_str().unwrap_or("GET");
-        let _ = writeln!(out, "\n[[user.step]]\nrequest = {}", quoted(&format!("{method} {place}")));
+        let _ = writeln!(out, "\n[[user.step]]\nrequest = {}", toml_text(&format!("{method} {place}")));
         headers(&mut out, request);
         if let Some(body) = request["postData"]["text"].as_str().filter(|body| !body.is_empty()) {
-            let _ = writeln!(out, "body = {}", quoted(body));
+            let _ = writeln!(out, "body = {}", toml_text(body));
         }
         if let Some(status) = entry["response"]["status"]
             .as_u64()
@@ -76,7 +76,7 @@ fn headers(out: &mut String, request: &Value) {
             continue;
         }
         seen.push(lower);
-        pairs.push(format!("{} = {}", quoted(name), quoted(value)));
+        pairs.push(format!("{} = {}", toml_text(name), toml_text(value)));
     }
     if !pairs.is_empty() {
         let _ = writeln!(out, "headers = {{ {} }}", pairs.join(", "));
