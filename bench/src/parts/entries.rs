@@ -13,6 +13,7 @@ use crate::results::Target;
 use crate::server::Server;
 
 const ENTRIES: u32 = 1_000_000;
+const FILE_BYTES: u64 = 2000;
 const LOAD_MAX: Duration = Duration::from_mins(2);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
@@ -53,20 +54,27 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// Makes files where a cache would have them; their names and sizes are what is learnt of them.
+/// Makes files where a cache would have them; their names and sizes are what is learnt of them, so they hold nothing that
+/// would have to be written.
 fn fill(folder: &Path) -> io::Result<()> {
-    for number in 0..ENTRIES {
-        // Multiplying by an odd number repeats nothing, and scatters.
-        let digest = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        let name = format!("{digest:032x}");
-        let inner = folder.join(&name[31..]).join(&name[29..31]);
-        let path = inner.join(&name);
-        if fs::write(&path, "answer").is_err() {
-            fs::create_dir_all(&inner)?;
-            fs::write(&path, "answer")?;
-        }
+    for (one, two) in (0..16u32).flat_map(|one| (0..256u32).map(move |two| (one, two))) {
+        fs::create_dir_all(folder.join(format!("{one:x}/{two:02x}")))?;
     }
-    Ok(())
+    let part =
+        |numbers: std::ops::Range<u32>| numbers.into_iter().try_for_each(|number| make(folder, number));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| part(0..ENTRIES / 2));
+        let own = part(ENTRIES / 2..ENTRIES);
+        other.join().unwrap_or_else(|_| Err(io::Error::other("a thread failed"))).and(own)
+    })
+}
+
+fn make(folder: &Path, number: u32) -> io::Result<()> {
+    // Multiplying by an odd number repeats nothing, and scatters.
+    let digest = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let name = format!("{digest:032x}");
+    let inner = folder.join(&name[31..]).join(&name[29..31]);
+    fs::File::create(inner.join(&name))?.set_len(FILE_BYTES)
 }
 
 fn await_entries(server: &Server, count: u32) -> io::Result<()> {
