@@ -22,8 +22,8 @@ DESTDIR    ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the program: target/release/brisk (FEATURES=avif: one that also writes AVIF images)
-	cargo build --release --locked -p brisk $(if $(FEATURES),--features $(FEATURES))
+build: ## the program: target/release/brisk (FEATURES=none: one without AVIF images, a minute sooner)
+	cargo build --release --locked -p brisk $(if $(filter none,$(FEATURES)),--no-default-features)
 
 run: build ## builds it and serves the example site, or DIR=folder, or CONF=nginx.conf
 	@BRISK=$(BRISK) DIR="$(DIR)" CONF="$(CONF)" scripts/run.sh
