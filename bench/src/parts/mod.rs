@@ -86,7 +86,7 @@ pub const ALL: &[Definition] = &[
     },
     Definition {
         name: "tls",
-        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+        about: "TLS 1.3 with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
                 for each request of 100 bytes, and a file of 10 MiB.",
         run: tls::run,
     },

@@ -131,6 +131,12 @@ fn siege_prints_what_siege_does() {
     };
     assert_eq!(keys(&ours), keys(&theirs));
     assert_eq!(masked(ours.trim()), masked(theirs.trim()));
+    // Users ask at once, and are delayed from then on.
+    let delayed = ["-R", &rc, "-j", "-c20", "-d100", "-t1s", &url];
+    for said in [both(&run(&[&["siege"][..], &delayed].concat())), real("siege", &delayed)] {
+        let json: Value = serde_json::from_str(&json(&said)).unwrap();
+        assert!((20..24).contains(&json["transactions"].as_u64().unwrap()), "{said}");
+    }
     // Glued values, the page parser, a log.
     let log = path("siege.log");
     let page = format!("http://127.0.0.1:{}/", server.port());

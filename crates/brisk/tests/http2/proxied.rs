@@ -24,6 +24,29 @@ fn header_fields_without_a_value_are_passed_on() {
     assert_eq!((answer.field("x-empty"), answer.field("x-full")), (Some(""), Some("1")));
 }
 
+/// RFC 9113 §8.1: who announces a body of no bytes has still not said that the request is over.
+#[test]
+fn a_length_of_zero_does_not_end_a_request() {
+    let backend = Backend::start(|mut peer| {
+        while let Some(head) = peer.head() {
+            let target = head.split(' ').nth(1).unwrap_or_default().to_string();
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len()));
+        }
+    });
+    let server = server(&backend, "");
+    let mut client = H2Client::connect(server.port());
+    let mut fields = H2Client::get_fields("/first");
+    fields[0].1 = "POST";
+    fields.push(("content-length", "0"));
+    let open = client.begin(&fields, false);
+    for _ in 0..20 {
+        assert_eq!(client.get("/second").text(), "/second");
+    }
+    assert_eq!(client.answers[&open].status, 0, "nothing before its end");
+    client.send(open, b"", true);
+    assert_eq!(client.wait(open).text(), "/first");
+}
+
 /// RFC 8441 §5: what a client asks for by extended CONNECT is an upgrade to the back end.
 #[test]
 fn websockets_reach_a_back_end() {

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::prepared::Unusual;
 use crate::server_name::NameTable;
 use crate::service::Service;
-use crate::tls::Rules;
+use crate::tls::{Allowed, Rules};
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
@@ -155,6 +155,8 @@ pub struct Snapshot {
     pub measures_lag: bool,
     /// Request fields that prepared answers take no account of.
     pub unusual: Unusual,
+    /// Files that are read while connections are served.
+    pub allowed: Arc<Allowed>,
 }
 
 impl Snapshot {
@@ -184,6 +186,7 @@ impl Snapshot {
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
             unusual: Unusual::default(),
+            allowed: Arc::default(),
         }
     }
 

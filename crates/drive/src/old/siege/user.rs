@@ -85,13 +85,14 @@ impl Siege {
         let mut at = 0;
         let mut done = 0;
         while done < rounds && !self.over.get() {
-            if self.options.delay > 0.0 && !self.options.benchmark {
-                sleep(Duration::from_secs_f64(rng.unit() * self.options.delay)).await;
-            }
             let target = if self.options.random { rng.below(self.targets.len()) } else { at };
             at = (at + 1) % self.targets.len();
             self.visit(visitor, &self.targets[target]).await;
             done += 1;
+            // "Before each request", says siege's help, but siege begins with a request.
+            if self.options.delay > 0.0 && !self.options.benchmark && done < rounds {
+                sleep(Duration::from_secs_f64(rng.unit() * self.options.delay)).await;
+            }
         }
     }
 
