@@ -46,6 +46,7 @@ def main():
         run = page.Run(options.number, options.quick, brisk)
         with stage.Stage(brisk) as here:
             made = experiment.run(here, run)
+            run.foreign = here.foreign
     except stage.Refused as refusal:
         sys.exit(f"experiment {options.number}: {refusal}")
     except KeyboardInterrupt:

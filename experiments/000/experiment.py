@@ -25,8 +25,8 @@ APACHE = [*servers.APACHE_BASE, "mpm_event", "ssl", "socache_shmcb", "proxy"]
 BALANCER = ["proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_byrequests"]
 
 INTRO = """
-The article loads a small banking application, with its login in a JSON Web Token, by 10 to 200 users: Apache, then nginx; then
-the database on a machine of its own; then 12 PHP processes in place of 5; then a balancer before two application servers.
+The article loads a small banking application, with its login in a JSON Web Token, by 10 to 200 users: Apache, then nginx;
+then the database on a machine of its own; then 12 PHP processes in place of 5; then a balancer before two servers.
 Here everything shares one machine, so the step to a second machine for the database cannot be taken, and two
 application servers have no more CPUs than one: what can be seen is what each tier costs.
 """
@@ -142,12 +142,12 @@ def settings(bank):
 
 ADVICE = [
     Advice("nginx in place of Apache", "–", "more, and no errors", "apache 5", "nginx 5"),
-    Advice("more PHP processes (nginx)", "`pm.max_children = 12`", "+25 %, with the database elsewhere", "nginx 5", "nginx 12"),
+    Advice("more PHP processes (nginx)", "`pm.max_children = 12`", "+25 %, database elsewhere", "nginx 5", "nginx 12"),
     Advice("more PHP processes (Brisk)", "`pm.max_children = 12`", "–", "brisk 5", "brisk 12"),
     Advice("two application servers", "`upstream hjapp { … }`", "+80 %, on two machines", "nginx 12", "nginx balancer"),
     Advice("Brisk in place of nginx", "the same file", "–", "nginx 5", "brisk 5"),
     Advice("Brisk in place of nginx", "the same file", "–", "nginx 5", "brisk 5", "cpu"),
-    Advice("nginx in place of Apache as a balancer", "`proxy_pass http://hjapp;`", "–", "apache balancer", "nginx balancer", "cpu"),
+    Advice("nginx in place of Apache as a balancer", "`proxy_pass`", "–", "apache balancer", "nginx balancer", "cpu"),
     Advice("Brisk in place of nginx as a balancer", "the same file", "–", "nginx balancer", "brisk balancer", "cpu"),
 ]
 
@@ -178,9 +178,7 @@ def run(stage, about):
         sweeps = {row.label: sweep(stage, row, users, "1s" if quick else "4s") for row in rows}
 
     page = Page("000", "a banking application under more and more users", INTRO)
-    page.heading("Advice, and what came of it")
-    page.text("At 50 users.")
-    page.table(*judged(results, ADVICE))
+    page.verdicts(judged(results, ADVICE), "At 50 users.")
     page.heading("50 users")
     page.text(
         "`brisk bench -c 50` over TLS: the page of the accounts, three queries. The article's figures are those of its "
@@ -189,8 +187,8 @@ def run(stage, about):
     page.table(*measured(results, ["server", "application", "PHP", "database"]))
     page.heading("Over the number of users")
     page.text(
-        "`brisk bench --users`: good responses per second, with the share of errors where there were any. The knee is that of the "
-        "scalability law fitted to them."
+        "`brisk bench --users`: good responses per second, with the share of errors where there were any. The knee is that "
+        "of the scalability law fitted to them."
     )
     table = []
     for label, swept in sweeps.items():

@@ -157,8 +157,7 @@ def run(stage, about):
     commands = printed_commands(stage, next(row for row in rows if row.key == "nginx"), 5 if quick else 60)
 
     page = Page("002", "a slow back end behind a proxy and its cache", INTRO)
-    page.heading("Advice, and what came of it")
-    page.table(*judged(results, advices()))
+    page.verdicts(judged(results, advices()))
     page.heading("50 users who ask again at once")
     page.text("`brisk bench -c 50`; medians of the rounds. The back end's CPU is that of a small program in Python.")
     page.table(*measured(results, ["server", "back end"]))

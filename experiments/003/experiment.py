@@ -12,11 +12,12 @@ HERE = Path(__file__).parent
 WEB = {"nginx": servers.nginx, "Brisk": servers.brisk}
 POOL = php.STATIC.format(5)
 TLS = ["ssl", "socache_shmcb"]
-# What Debian's Apache has switched on, and about twenty more that this site does not need either: the article's "bloat".
-UNUSED = """access_compat alias auth_basic authn_core authn_file authz_host authz_user autoindex deflate env filter negotiation
-    reqtimeout setenvif status actions auth_digest authn_anon authn_dbm authz_dbm authz_groupfile authz_owner cache cgi dav
-    dav_fs dbd dumpio expires ext_filter headers include info proxy proxy_ajp proxy_balancer proxy_connect proxy_ftp proxy_http
-    lbmethod_byrequests rewrite slotmem_shm speling substitute unique_id userdir usertrack vhost_alias""".split()
+# What Debian's Apache has switched on, and CentOS's besides, and this site does not need.
+UNUSED = """access_compat alias auth_basic authn_core authn_file authz_host authz_user autoindex deflate env filter
+    negotiation reqtimeout setenvif status actions auth_digest authn_anon authn_dbm authz_dbm authz_groupfile authz_owner
+    cache cgi dav dav_fs dbd dumpio expires ext_filter headers include info proxy proxy_ajp proxy_balancer proxy_connect
+    proxy_ftp proxy_http lbmethod_byrequests rewrite slotmem_shm speling substitute unique_id userdir usertrack
+    vhost_alias""".split()
 PLAIN = {"opcache": False}
 OPCACHE = {"opcache": True}
 JIT = {"opcache": True, "jit": True}
@@ -29,9 +30,9 @@ CACHE = """fastcgi_cache pages;
             fastcgi_cache_background_update on;"""
 
 INTRO = """
-The article sends `ab -c 5 -n 5000` to the front page of WordPress over https, on a machine with two CPUs, and changes what runs PHP
-and what is before it. PHP 5.4 had no OPcache unless it was added; today's has it, so here it is taken away first. HHVM has given up
-PHP, and OpenLiteSpeed is not in Debian: PHP's own JIT and Brisk's cache of pages, valid for a second, take their places.
+The article sends `ab -c 5 -n 5000` to the front page of WordPress over https, on a machine with two CPUs, and changes what
+runs PHP and what is before it. PHP 5.4 had no OPcache unless it was added; today's has it, so here it is taken away first.
+HHVM has given up PHP, and OpenLiteSpeed is not in Debian: PHP's own JIT and a cache of pages take their places.
 """
 
 
@@ -148,9 +149,9 @@ ADVICE = [
     Advice("OPcache (nginx, PHP-FPM)", "`opcache.enable = 1`", "×2.74", "nginx", "nginx opcache"),
     Advice("OPcache (mod_php)", "`opcache.enable = 1`", "–", "fewer", "module opcache"),
     Advice("OPcache (mod_fcgid)", "`opcache.enable = 1`, in each process", "–", "fcgid", "fcgid opcache"),
-    Advice("a just-in-time compiler (nginx)", "`opcache.jit = tracing`", "×7.29 for HHVM, without OPcache", "nginx opcache", "nginx jit"),
+    Advice("a just-in-time compiler (nginx)", "`opcache.jit = tracing`", "×2.7 (HHVM)", "nginx opcache", "nginx jit"),
     Advice("a just-in-time compiler (Brisk)", "`opcache.jit = tracing`", "–", "brisk opcache", "brisk jit"),
-    Advice("keep whole pages (nginx)", "`fastcgi_cache_valid 200 1s;`", "recommended for static sites", "nginx opcache", "nginx cache"),
+    Advice("keep whole pages (nginx)", "`fastcgi_cache_valid 200 1s;`", "advised", "nginx opcache", "nginx cache"),
     Advice("keep whole pages (Brisk)", "`fastcgi_cache_valid 200 1s;`", "–", "brisk opcache", "brisk cache"),
 ]
 
@@ -174,18 +175,18 @@ def run(stage, about):
         results = load.rounds(stage, rows, count, ["-c", "5", "-w", "500ms" if quick else "1s", "-d", length])
 
     page = Page("003", "WordPress on Apache, nginx and Brisk", INTRO)
-    page.heading("Advice, and what came of it")
-    page.table(*judged(results, ADVICE))
+    page.verdicts(judged(results, ADVICE))
     page.heading("The front page, 5 users over https")
     page.text(
-        f"`brisk bench -c 5 -d {length}` in {count} rounds. With mod_php and mod_fcgid the server's figures hold PHP's processes. "
-        "PHP-FPM and mod_fcgid have five processes."
+        f"`brisk bench -c 5 -d {length}` in {count} rounds. With mod_php and mod_fcgid the server's figures hold PHP's "
+        "processes. PHP-FPM and mod_fcgid have five processes."
     )
     page.table(*measured(results, ["server", "PHP", "database"]))
     page.heading("Memory per process, and requests per day")
     page.text(
-        "The article counts the resident memory of Apache's processes, in which shared pages count once for each; here they are "
-        "divided among those who share them (PSS). Its table of requests per day says 1,152,000 for 10 a second; it is 864,000."
+        "The article counts the resident memory of Apache's processes, in which shared pages count once for each; here they "
+        "are divided among those who share them (PSS). Its table of requests per day says 1,152,000 for 10 a second; it is "
+        "864,000."
     )
     page.table(*per_process(results))
     return page

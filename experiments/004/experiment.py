@@ -10,7 +10,10 @@ from lab.page import Page, measured, number
 
 HERE = Path(__file__).parent
 SERVERS = {"nginx": servers.nginx, "Brisk": servers.brisk}
-OPEN_FILES = "open_file_cache max=1000 inactive=20s; open_file_cache_valid 30s; open_file_cache_min_uses 2; open_file_cache_errors on;"
+OPEN_FILES = (
+    "open_file_cache max=1000 inactive=20s; open_file_cache_valid 30s; open_file_cache_min_uses 2; "
+    "open_file_cache_errors on;"
+)
 CACHE_PATH = "fastcgi_cache_path @DATA@/cache levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;"
 CACHE = """fastcgi_cache microcache;
             fastcgi_cache_bypass $skip_cache $http_pragma;
@@ -82,37 +85,42 @@ def static(name, page, options=(), **values):
     return up
 
 
-def general(stage, name, connections, plan):
-    """One table of general settings, and what each did."""
+def general(stage, connections, plan):
+    """The general settings on both servers, and what each did."""
     options = ["--no-keepalive"] if connections == "new" else []
-    article = {"base": "17,862", "all": "about 20,000"} if (name, connections) == ("nginx", "new") else {}
-    rows = [
-        Setting(key, label, static(name, "style-print.css", options, **values), article.get(key, ""))
-        for key, (label, values) in GENERAL.items()
-        # Over connections that are closed after each request, the number of requests means nothing.
-        if key != "requests" or connections == "kept"
-    ]
-    load.say(f"{name}, connections {connections}")
+    article = {"nginx base": "17,862", "nginx all": "about 20,000"} if connections == "new" else {}
+    # Over connections that are closed after each request, the number of requests means nothing.
+    chosen = {key: value for key, value in GENERAL.items() if key != "requests" or connections == "kept"}
+    rows = []
+    for name in SERVERS:
+        for key, (label, values) in chosen.items():
+            up = static(name, "style-print.css", options, **values)
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, article.get(f"{name} {key}", "")))
+    load.say(f"connections {connections}")
     results = load.rounds(stage, rows, plan["rounds"], ["-c", "100", "-w", "200ms", "-d", plan["run"]])
-    advices = [
-        Advice(f"{what} ({name}, {connections})", GENERAL[key][0], article, "base", key, by)
-        for key, (what, article, by) in ADVICE.items()
-        if key in results.runs
-    ]
+    advices = []
+    for key, (what, told, by) in ADVICE.items():
+        for name in SERVERS if key in chosen else []:
+            said = told if name == "nginx" else "–"
+            title = f"{what} ({name}, {connections})"
+            advices.append(Advice(title, GENERAL[key][0], said, f"{name} base", f"{name} {key}", by))
+    advices.append(Advice(f"Brisk in place of nginx ({connections})", "the same file", "–", "nginx all", "Brisk all", "cpu"))
     return results, judged(results, advices)
 
 
-def compressed(stage, name, plan):
-    rows = [
-        Setting(key, label, static(name, "style.css", ["-H", "Accept-Encoding: gzip"], WORKERS=2, SETTINGS=settings))
-        for key, (label, settings) in GZIP.items()
-    ]
-    load.say(f"{name}, gzip")
+def compressed(stage, plan):
+    rows, advices = [], []
+    for name in SERVERS:
+        for key, (label, settings) in GZIP.items():
+            up = static(name, "style.css", ["-H", "Accept-Encoding: gzip"], WORKERS=2, SETTINGS=settings)
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up))
+    for key in ("gzip", "static", "both"):
+        for name in SERVERS:
+            said = "“so small they are irrelevant”" if name == "nginx" else "–"
+            what, setting = f"{GZIP[key][0]} ({name})", f"`{GZIP[key][1]}`"
+            advices.append(Advice(what, setting, said, f"{name} plain", f"{name} {key}", "cpu"))
+    load.say("gzip")
     results = load.rounds(stage, rows, plan["rounds"], ["-c", "20", "-w", "200ms", "-d", plan["run"]])
-    advices = [
-        Advice(f"{GZIP[key][0]} ({name})", f"`{GZIP[key][1]}`", "“so small they are irrelevant”", "plain", key, "cpu")
-        for key in ("gzip", "static", "both")
-    ]
     return results, judged(results, advices)
 
 
@@ -139,7 +147,12 @@ def php_pages(stage, app, plan):
     socket, fpm = php.fpm(stage, "wordpress", ini, POOL)
     pages = {"/": ("front page", "34.04"), "/author/admin/": ("list of posts", "26.50")}
     rows = [
-        Setting(f"{name} {path}", f"{name}: {what}", wordpress(name, app, socket, fpm, path, False), article if name == "nginx" else "")
+        Setting(
+            f"{name} {path}",
+            f"{name}: {what}",
+            wordpress(name, app, socket, fpm, path, False),
+            article if name == "nginx" else "",
+        )
         for name in SERVERS
         for path, (what, article) in pages.items()
     ]
@@ -150,7 +163,13 @@ def php_pages(stage, app, plan):
     load.say("WordPress")
     results = load.rounds(stage, rows, plan["rounds"], ["-c", "10", "-w", "500ms", "-d", plan["php"]])
     advices = [
-        Advice(f"the FastCGI cache ({name})", "`fastcgi_cache microcache; …`", "“scales as static files”", f"{name} /", f"{name} cached")
+        Advice(
+            f"the FastCGI cache ({name})",
+            "`fastcgi_cache microcache; …`",
+            "“scales as static files”" if name == "nginx" else "–",
+            f"{name} /",
+            f"{name} cached",
+        )
         for name in SERVERS
     ]
     advices.append(Advice("Brisk in place of nginx, cached", "the same file", "–", "nginx cached", "Brisk cached", "cpu"))
@@ -159,15 +178,17 @@ def php_pages(stage, app, plan):
         for what, path, cached in [("PHP", "/", False), ("FastCGI cache", "/", True)]:
             with stage.scope():
                 target = wordpress(name, app, socket, fpm, path, cached)(stage)
-                curves[f"{name}: {what}"] = curve(stage, target, plan, plan["users" if cached else "php_users"])
+                curves[f"{name}: {what}"] = curve(stage, target, *plan["curve" if cached else "PHP curve"])
     return results, judged(results, advices), curves
 
 
-def curve(stage, target, plan, users):
+def curve(stage, target, users, seconds):
     """Rate and median latency by the number of users, from the sweep of `brisk bench`."""
-    run = load.bench(stage, target, "--users", users, "-d", plan["sweep"])
+    run = load.bench(stage, target, "--users", users, "-d", seconds)
     load.say(f"  sweep of {target.url}")
-    return {part["users"]: (load.FIGURES["rate"](part), load.FIGURES["p50"](part)) for part in run["runs"]}
+    figures = {part["users"]: (load.FIGURES["rate"](part), load.FIGURES["p50"](part)) for part in run["runs"]}
+    # Nobody was done within the time.
+    return {users: both for users, both in figures.items() if both[0] > 0}
 
 
 def httperf(stage, plan):
@@ -188,26 +209,28 @@ def httperf(stage, plan):
 
 def run(stage, about):
     quick = about.is_quick
-    plan = (
-        dict(rounds=2, run="400ms", php="2s", users="1,10,100", php_users="1,10", sweep="1s", httperf=2000)
-        if quick
-        else dict(rounds=6, run="1s", php="2s", users="1,10,50,100,250,500,1000", php_users="1,10,50,100", sweep="3s", httperf=40000)
-    )
+    plan = {
+        "rounds": 2 if quick else 6,
+        "run": "400ms" if quick else "1s",
+        "php": "2s",
+        "curve": ("1,10,100", "1s") if quick else ("1,10,50,100,250,500,1000", "2s"),
+        "PHP curve": ("1,10", "2s") if quick else ("1,10,50,100", "8s"),
+        "httperf": 2000 if quick else 40000,
+    }
     about.versions = servers.versions("nginx", "PHP", "MariaDB")
     size, packed = style_sheets(stage)
     tables, judgements = [], []
     for connections in ["new", "kept"]:
-        for name in SERVERS:
-            results, (head, rows) = general(stage, name, connections, plan)
-            tables.append((f"{name}, connections {connections}", measured(results, ["server"])))
-            judgements += rows
-    packing = [(name, *compressed(stage, name, plan)) for name in SERVERS]
-    judgements += [row for _, _, (_, rows) in packing for row in rows]
+        results, (head, rows) = general(stage, connections, plan)
+        tables.append((f"Connections {connections}", measured(results, ["server"])))
+        judgements += rows
+    packing, (_, rows) = compressed(stage, plan)
+    judgements += rows
     curves = {}
     for name in SERVERS:
         with stage.scope():
             target = static(name, "style-print.css", **GENERAL["all"][1])(stage)
-            curves[f"{name}: static"] = curve(stage, target, plan, plan["users"])
+            curves[f"{name}: static"] = curve(stage, target, *plan["curve"])
     with examples.application("wordpress") as app:
         pages, (_, rows), php_curves = php_pages(stage, app, plan)
     judgements += rows
@@ -218,9 +241,10 @@ def run(stage, about):
 
 def written(head, judgements, tables, packing, sizes, pages, curves, commands):
     page = Page("004", "nginx's settings for static files and WordPress", INTRO)
-    page.heading("Advice, and what came of it")
-    page.text("Each setting by itself against one worker with its access log on; gzip against none, with two workers.")
-    page.table(head, judgements)
+    page.verdicts(
+        (head, judgements),
+        "Each setting by itself against one worker with its access log on; gzip against none, with two workers.",
+    )
     page.heading("A style sheet, 100 users")
     page.text(
         "`brisk bench -c 100`, a file of 116 bytes. “New”: a connection for each request, as ab does without `-k`; "
@@ -231,22 +255,26 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
         page.table(columns, rows)
     page.heading("gzip and gzip_static")
     page.text(f"A style sheet of {sizes[0]:,} bytes, {sizes[1]:,} compressed; 20 users who accept gzip, two workers.")
-    for name, results, _ in packing:
-        page.text(f"**{name}**")
-        page.table(*measured(results, ["server"]))
+    page.table(*measured(packing, ["server"]))
     page.heading("WordPress, 10 users")
-    page.text("`brisk bench -c 10`; PHP-FPM with five processes and OPcache. The article's PHP is of 2013, without a cache: 294 and 377 ms.")
+    page.text(
+        "`brisk bench -c 10`; PHP-FPM with five processes and OPcache. The article, with PHP 5 and APC: 294 and 377 ms. Its "
+        "cache is mended: without `fastcgi_no_cache` it shows a commenter's page to everybody."
+    )
     page.table(*measured(pages, ["server", "PHP", "database"]))
     page.heading("Over concurrency")
     page.text("Requests per second, and the median latency in milliseconds, from `brisk bench --users`.")
     page.text("PHP-FPM's five processes make the same number of pages however many wait.")
-    users = list(next(iter(curves.values())))
+    users = sorted({count for points in curves.values() for count in points})
     rows = []
     for name, points in curves.items():
-        cells = [f"{number(points[count][0], 4)} ({number(points[count][1])})" if count in points else "–" for count in users]
-        rows.append([name, *cells])
+        both = [points.get(count) for count in users]
+        rows.append([name, *[f"{number(cell[0], 4)} ({number(cell[1])})" if cell else "–" for cell in both]])
     page.table(["users", *users], rows)
     page.heading("httperf")
-    page.text("`brisk httperf --hog --server S --port P --uri /style-print.css --num-conns N --num-calls 1 --send-buffer 4096 --recv-buffer 16384`")
-    page.table(["server", "connections", "article (30,000)", "requests/s here"], commands)
+    page.text(
+        "`brisk httperf --hog --server S --port P --uri /style-print.css --num-conns N --num-calls 1 --send-buffer 4096 "
+        "--recv-buffer 16384`: the command of the comments, where httperf gave up beyond 30,000 connections."
+    )
+    page.table(["server", "connections", "article (30,000 connections)", "requests/s here"], commands)
     return page

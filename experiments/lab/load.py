@@ -123,10 +123,18 @@ def bench(stage, target, *options):
         statuses = {status: count for part in parts for status, count in part["statuses"].items()}
         # Nobody answered as he should: a figure of that would be a lie.
         if any(part["good_responses_per_second"] > 0 for part in parts):
+            stage.foreign += [of_others(part) for part in parts]
             return run
         if failed or statuses:
             break
     raise Refused(f"{target.url} gave no good response: statuses {statuses}, errors {failed}")
+
+
+def of_others(run):
+    """How many CPUs were used by processes that are no part of the experiment."""
+    ours = run["generator_cpu_share"] + sum(tier["cpus"] or 0 for tier in run.get("tiers", {}).values())
+    machine = run.get("machine") or {}
+    return max(0, machine["busy_share"] * machine["cpus"] - ours) if "cpus" in machine else 0
 
 
 def bench_once(stage, target, options):

@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import statistics
 import subprocess
 
 from . import load
@@ -24,8 +25,19 @@ class Page:
         lines = [head, ["---"] * len(head), *rows]
         self.parts.append("\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines))
 
-    def code(self, text):
-        self.parts.append("```\n" + text.rstrip() + "\n```")
+    def verdicts(self, judged, how=""):
+        """The table of verdicts below what they come to in short."""
+        head, rows = judged
+        self.heading("Advice, and what came of it")
+        lines = []
+        for word in ("gain", "no gain", "loss", "undecided"):
+            found = [row[0] for row in rows if row[-1].word == word]
+            if found:
+                lines.append(f"- {word.capitalize()}: {'; '.join(dict.fromkeys(found))}.")
+        self.parts.append("\n".join(lines))
+        if how:
+            self.text(how)
+        self.table(head, rows)
 
     def markdown(self, run):
         """The whole page; `run` says when, where and how it was made."""
@@ -41,16 +53,21 @@ class Run:
         self.start = datetime.datetime.now(datetime.timezone.utc)
         self.load_before = load.load_average()
         self.versions = []
+        self.foreign = []
         self.brisk = brisk
 
     def seconds(self):
         return (datetime.datetime.now(datetime.timezone.utc) - self.start).total_seconds()
+
+    def others(self):
+        return statistics.median(self.foreign) if self.foreign else 0
 
     def describe(self):
         command = f"make experiment-{self.number}" + (" QUICK=1" if self.is_quick else "")
         lines = [
             f"Made by `{command}` on {self.start:%Y-%m-%d at %H:%M} UTC in {self.seconds() / 60:.1f} minutes",
             f"on {machine()}, whose load average was {self.load_before:.2f} when it began.",
+            f"Others than the experiment used {self.others():.2f} of {os.cpu_count()} CPUs meanwhile (median of the runs).",
             f"Software: {', '.join([*self.versions, f'Brisk {commit()}'])}.",
         ]
         if self.is_quick:

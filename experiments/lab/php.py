@@ -4,7 +4,8 @@ from pathlib import Path
 
 from .stage import installed, php_version
 
-EXTENSIONS = "mysqlnd pdo mysqli pdo_mysql gd dom xml simplexml xmlreader xmlwriter mbstring curl ctype exif fileinfo iconv posix tokenizer"
+EXTENSIONS = """mysqlnd pdo mysqli pdo_mysql gd dom xml simplexml xmlreader xmlwriter mbstring curl ctype exif fileinfo iconv
+    posix tokenizer"""
 OPCACHE = """zend_extension={opcache}
 opcache.enable = 1
 opcache.memory_consumption = 128

@@ -87,6 +87,8 @@ class Stage:
         self.folder = Path(tempfile.mkdtemp(prefix="brisk-experiment-"))
         self.processes = []
         self.ports = set()
+        # CPUs that were busy with something else, per run; see load.of_others.
+        self.foreign = []
         # Whoever runs the servers may have no way into the folder that the program was built in.
         self.brisk = str(self.folder / "brisk")
         shutil.copy(brisk, self.brisk)

@@ -28,9 +28,11 @@ class Verdict:
 
 
 def change(ratio):
-    """1.1 as +10 %, and 12 as ×12: nobody reads +1100 %."""
+    """1.1 as +10 %, 12 as ×12 and 1/12 as ÷12: nobody reads +1100 %, or −91.7 %."""
     if ratio >= 3:
         return f"×{ratio:.3g}"
+    if ratio <= 1 / 3:
+        return f"÷{1 / ratio:.3g}"
     text = f"{(ratio - 1) * 100:+.1f}"
     return (text if text not in ("-0.0", "+0.0") else "0.0").replace("-", "−") + " %"
 
