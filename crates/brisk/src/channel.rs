@@ -34,6 +34,10 @@ pub enum Message {
     Done { generation: u64 },
     /// From the worker: the last order could not be carried out.
     Failed { reason: String },
+    /// To the worker: what is in the file that it has asked for.
+    File { text: Vec<u8> },
+    /// To the worker: why it does not get that file.
+    Refused { errno: i32 },
 }
 
 impl Channel {
@@ -59,6 +63,8 @@ impl Channel {
             Message::Stop => (b's', 0, b"", &[]),
             Message::Done { generation } => (b'd', *generation, b"", &[]),
             Message::Failed { reason } => (b'f', 0, reason.as_bytes(), &[]),
+            Message::File { text } => (b'i', 0, text, &[]),
+            Message::Refused { errno } => (b'n', u64::from(errno.unsigned_abs()), b"", &[]),
         };
         let mut head = vec![kind];
         head.extend_from_slice(&number.to_le_bytes());
@@ -144,6 +150,8 @@ impl Channel {
             b'q' => Message::Quit,
             b's' => Message::Stop,
             b'd' => Message::Done { generation: value },
+            b'i' => Message::File { text: payload },
+            b'n' => Message::Refused { errno: i32::try_from(value).map_err(|_| malformed())? },
             b'f' => Message::Failed { reason: String::from_utf8_lossy(&payload).into_owned() },
             _ => return Err(malformed()),
         }))

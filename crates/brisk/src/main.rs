@@ -11,6 +11,7 @@ mod config;
 mod control;
 mod directives;
 mod host;
+mod keeper;
 mod launch;
 mod local_certificate;
 mod log;

@@ -6,6 +6,7 @@ use crate::certificates::{self, Certificates};
 use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
 use crate::control::{Call, Control, Order};
+use crate::keeper::{self, Keeper};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
@@ -15,6 +16,7 @@ use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::{CoreConf, LogLevel, MainConf};
 use brisk_server::log::{self, Entry, LogFile};
+use brisk_server::tls::Allowed;
 use brisk_server::worker::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -44,6 +46,8 @@ const ORDER_TIMEOUT: Duration = Duration::from_mins(1);
 struct WorkerProcess {
     pid: Pid,
     channel: Channel,
+    /// Reads for it what it may not; until it closes its end.
+    keeper: Option<Keeper>,
     started: Instant,
     draining: bool,
     /// In its order: a worker that drains still has those of its configuration.
@@ -82,6 +86,8 @@ struct Current {
     /// Addresses in the order of the snapshot.
     addresses: Vec<Address>,
     bundle: Bundle,
+    /// What workers may have read for them.
+    allowed: Arc<Allowed>,
 }
 
 struct Master {
@@ -125,6 +131,7 @@ pub fn run(
         logs,
         addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
         bundle,
+        allowed: snap.allowed.clone(),
     };
     let mut master = Master {
         paths: paths.clone(),
@@ -173,16 +180,20 @@ impl Master {
     /// Forks a worker. Without anything fresh it serves what is live, built anew from the last accepted bundle.
     fn start_worker(&mut self, fresh: Option<Fresh>) -> Result<(), String> {
         let (mine, theirs) = Channel::pair().map_err(|e| format!("socketpair() failed ({e})"))?;
+        let allowed = fresh.as_ref().map_or(&self.current.allowed, |fresh| &fresh.snap.allowed).clone();
+        let (keeper, asker) = keeper::pair(allowed).map_err(|e| format!("socketpair() failed ({e})"))?;
         let logs = targets(fresh.as_ref().map_or(&self.current.logs, |fresh| &fresh.logs));
         match sys::fork().map_err(|e| format!("fork() failed ({e})"))? {
             sys::Fork::Parent(pid) => {
                 let pid = Pid::from_raw(pid).ok_or("fork() gave no pid")?;
                 let started = Instant::now();
-                self.workers.push(WorkerProcess { pid, channel: mine, started, draining: false, logs });
+                let (channel, keeper) = (mine, Some(keeper));
+                self.workers.push(WorkerProcess { pid, channel, keeper, started, draining: false, logs });
                 Ok(())
             }
             sys::Fork::Child => {
-                drop(mine);
+                drop((mine, keeper));
+                asker.install();
                 let code = self.child(fresh, &theirs);
                 sys::exit_now(code)
             }
@@ -264,6 +275,8 @@ impl Master {
             waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             waits.len() - 1
         });
+        let keepers = waits.len();
+        waits.extend(self.keepers().map(|keeper| PollFd::from_borrowed_fd(keeper.fd(), PollFlags::IN)));
         let times = self.restart_at.into_iter().chain(self.kill_at).chain(self.certificates.next());
         let timeout = times.min().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
@@ -274,10 +287,25 @@ impl Master {
         }
         let told = |index: usize| !waits[index].revents().is_empty();
         let (signal, control, changed) = (told(0), control.is_some_and(told), changes.is_some_and(told));
+        let is_asked = (keepers..waits.len()).any(told);
         if changed {
             self.certificates.notice();
         }
+        if is_asked {
+            self.serve_files();
+        }
         (signal, control)
+    }
+
+    fn keepers(&self) -> impl Iterator<Item = &Keeper> {
+        self.workers.iter().filter_map(|worker| worker.keeper.as_ref())
+    }
+
+    /// Workers want files that they may not read.
+    fn serve_files(&mut self) {
+        for worker in &mut self.workers {
+            worker.keeper.take_if(|keeper| !keeper.serve());
+        }
     }
 
     /// Certificates may have been replaced on disk: those that have are handed to the workers.
@@ -456,6 +484,7 @@ impl Master {
             logs,
             addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
             bundle,
+            allowed: snap.allowed.clone(),
         };
         let sources = certificates::sources(&snap);
         if same_process(&self.current.main, &next.main) && self.workers.iter().any(|w| !w.draining) {
@@ -490,6 +519,9 @@ impl Master {
         match wait_reply(&worker.channel) {
             Some(Message::Done { .. }) => {
                 worker.logs = targets(&next.logs);
+                if let Some(keeper) = &mut worker.keeper {
+                    keeper.allow(next.allowed.clone());
+                }
                 Ok(())
             }
             Some(Message::Failed { reason }) => Err(reason),

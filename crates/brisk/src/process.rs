@@ -182,7 +182,12 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                 Message::Done { generation: worker.generation() }
             }
             Some(Ok(Some(Message::Stop))) => return stop(&worker),
-            Some(Ok(Some(Message::Done { .. } | Message::Failed { .. }))) => continue,
+            Some(Ok(Some(
+                Message::Done { .. }
+                | Message::Failed { .. }
+                | Message::File { .. }
+                | Message::Refused { .. },
+            ))) => continue,
             // The master is gone: what runs is finished, and whoever supervises the master starts both anew.
             Some(Ok(None) | Err(_)) => {
                 has_master = false;

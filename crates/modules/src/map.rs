@@ -167,6 +167,11 @@ impl Eval for Map {
         true
     }
 
+    fn values(&self) -> Option<Vec<Template>> {
+        // What is not found is empty.
+        Some(self.values.iter().cloned().chain([Template::default()]).collect())
+    }
+
     fn is_pure(&self) -> bool {
         true
     }

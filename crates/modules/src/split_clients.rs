@@ -92,6 +92,11 @@ impl Eval for Split {
         true
     }
 
+    fn values(&self) -> Option<Vec<Template>> {
+        let values = self.parts.iter().map(|part| Template::literal(&part.value));
+        Some(values.chain([Template::default()]).collect())
+    }
+
     fn is_pure(&self) -> bool {
         true
     }

@@ -60,8 +60,8 @@ impl<T> Future for Job1<T> {
     }
 }
 
-/// Runs `job` on the pool. A panic in it resumes in the task that awaits the result.
-pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<Job1<T>, QueueFull> {
+/// The job with a place for its result.
+fn with_result<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> (Job, Job1<T>) {
     let cell = Arc::new(Mutex::new(Cell { value: None, waker: None }));
     let reply = cell.clone();
     let job: Job = Box::new(move || {
@@ -72,6 +72,12 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
             waker.wake();
         }
     });
+    (job, Job1(cell))
+}
+
+/// Runs `job` on the pool. A panic in it resumes in the task that awaits the result.
+pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<Job1<T>, QueueFull> {
+    let (job, result) = with_result(job);
     let mut state = lock(&STATE);
     if state.jobs.len() >= QUEUE_MAX.load(Ordering::Relaxed) {
         return Err(QueueFull);
@@ -90,7 +96,7 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
         drop(state);
         WORK.notify_one();
     }
-    Ok(Job1(cell))
+    Ok(result)
 }
 
 /// Jobs that the pool runs one after another, in the order in which they are given.
@@ -124,6 +130,15 @@ impl Serial {
         line.unfinished += 1;
         UNFINISHED.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// As [`Serial::run`], with a result. A panic resumes in the task that awaits it.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Job1<T>, QueueFull> {
+        let (job, result) = with_result(job);
+        self.run(job).map(|()| result)
     }
 
     /// Jobs that are not finished.

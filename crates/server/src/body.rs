@@ -185,7 +185,7 @@ impl Request {
         match self.framing {
             BodyFraming::None => true,
             // RFC 9113 §8.1: a stream's request is over when the client says so.
-            BodyFraming::Length(0) => self.link.as_ref().is_none_or(|exchange| exchange.ended.get()),
+            BodyFraming::Length(0) => !self.awaits_end,
             BodyFraming::Length(_) | BodyFraming::Chunked => false,
         }
     }

@@ -124,6 +124,8 @@ pub struct Request {
     pub interim: Option<Rc<dyn Interim>>,
     /// Hints were sent, or it was found that there are none.
     pub(crate) hinted: bool,
+    /// Its stream was not over with its head, although no body was announced.
+    pub(crate) awaits_end: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -189,6 +191,7 @@ impl Request {
             resp: Response::default(),
             interim: None,
             hinted: false,
+            awaits_end: false,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
@@ -235,6 +238,7 @@ impl Request {
         self.resp.clear();
         self.interim = None;
         self.hinted = false;
+        self.awaits_end = false;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),

@@ -24,6 +24,29 @@ fn header_fields_without_a_value_are_passed_on() {
     assert_eq!((answer.field("x-empty"), answer.field("x-full")), (Some(""), Some("1")));
 }
 
+/// RFC 9113 §8.1: who announces a body of no bytes has still not said that the request is over.
+#[test]
+fn a_length_of_zero_does_not_end_a_request() {
+    let backend = Backend::start(|mut peer| {
+        while let Some(head) = peer.head() {
+            let target = head.split(' ').nth(1).unwrap_or_default().to_string();
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len()));
+        }
+    });
+    let server = server(&backend, "");
+    let mut client = H2Client::connect(server.port());
+    let mut fields = H2Client::get_fields("/first");
+    fields[0].1 = "POST";
+    fields.push(("content-length", "0"));
+    let open = client.begin(&fields, false);
+    for _ in 0..20 {
+        assert_eq!(client.get("/second").text(), "/second");
+    }
+    assert_eq!(client.answers[&open].status, 0, "nothing before its end");
+    client.send(open, b"", true);
+    assert_eq!(client.wait(open).text(), "/first");
+}
+
 /// RFC 8441 §5: what a client asks for by extended CONNECT is an upgrade to the back end.
 #[test]
 fn websockets_reach_a_back_end() {
@@ -92,6 +115,45 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
     client.until(|client| client.answers[&stream].body == b"hi");
     client.cancel(stream);
     hears.recv_timeout(std::time::Duration::from_secs(20)).expect("the back end's connection is closed");
+}
+
+/// A WebSocket outlives the configuration it came with, and ends when both are silent for `proxy_read_timeout`.
+#[test]
+fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi ");
+        loop {
+            let bytes = peer.some();
+            if bytes.is_empty() {
+                return;
+            }
+            peer.send(bytes.to_ascii_uppercase());
+        }
+    });
+    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    let begin = |client: &mut H2Client| {
+        let mut fields = H2Client::get_fields("/");
+        fields[0].1 = "CONNECT";
+        fields.insert(1, (":protocol", "websocket"));
+        let stream = client.begin(&fields, false);
+        client.until(|client| client.answers[&stream].body == b"hi ");
+        stream
+    };
+    let lasting = server(&backend, upgrade);
+    let mut client = H2Client::connect(lasting.port());
+    let stream = begin(&mut client);
+    lasting.reload();
+    client.send(stream, b"still", false);
+    client.until(|client| client.answers[&stream].text() == "hi STILL");
+
+    let hasty = server(&backend, &format!("{upgrade} proxy_read_timeout 300ms;"));
+    let mut client = H2Client::connect(hasty.port());
+    let stream = begin(&mut client);
+    client.until(|client| client.answers[&stream].ended || client.answers[&stream].reset.is_some());
+    hasty.wait_for_log(
+        "upstream timed out \\(110: Connection timed out\\) while proxying upgraded connection",
+    );
 }
 
 /// RFC 8297: what a back end hints at, and what is hinted at here.

@@ -11,7 +11,7 @@ use brisk_server::conf::Cx;
 use brisk_server::module::{Module, Row, Set};
 use brisk_server::request::Request;
 use brisk_server::row;
-use brisk_server::vars::{Eval, VarId};
+use brisk_server::vars::{Eval, Template, VarId};
 use builder::Builder;
 use intervals::Intervals;
 use std::net::IpAddr;
@@ -112,6 +112,11 @@ impl Eval for Geo {
             out.extend_from_slice(value);
         }
         true
+    }
+
+    fn values(&self) -> Option<Vec<Template>> {
+        let values = self.values.iter().map(|value| Template::literal(value));
+        Some(values.chain([Template::default()]).collect())
     }
 
     fn is_pure(&self) -> bool {

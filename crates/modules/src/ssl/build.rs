@@ -238,6 +238,10 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         let is_stapled = list.iter().any(|source| source.stapler.is_some());
         return Ok(Certs::Fixed(Arc::new(Sources { list, is_stapled })));
     }
+    for (certificate, key) in &pairs {
+        cx.reads_later(certificate);
+        cx.reads_later(key);
+    }
     let cache = conf.certificate_cache.clone();
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
@@ -346,6 +350,10 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
     };
     match name {
         "SessionTicket" => conf.tickets = on,
+        "KTLS" => {
+            let text = "the option KTLS has no effect here: records are not sealed by the kernel";
+            cx.warn(Diag::notice(command.span, text.to_string()));
+        }
         "ServerPreference" => conf.prefer_server = on,
         // What they would do is always so here, or has no counterpart.
         "PrioritizeChaCha"
@@ -362,7 +370,6 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
         | "AntiReplay"
         | "ExtendedMasterSecret"
         | "CANames"
-        | "KTLS"
         | "UnsafeLegacyRenegotiation"
         | "UnsafeLegacyServerConnect"
         | "ClientRenegotiation"

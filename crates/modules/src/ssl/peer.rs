@@ -175,6 +175,8 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
                 let source = source(cx, certificate, key, &conf.passwords)?;
                 Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
             } else {
+                cx.reads_later(&templates.0);
+                cx.reads_later(&templates.1);
                 named = Some(Named {
                     certificate: templates.0,
                     key: templates.1,

@@ -42,7 +42,7 @@ pub static ROWS: &[Row] = &[
         D::Nothing,
         Replace,
         true,
-        "The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only.",
+        "The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only, also with variables in the path.",
         Set::Simple(|cx, d| {
             let first = cx.first;
             push(&mut cx.conf::<Conf>().keys, first, d)

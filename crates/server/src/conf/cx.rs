@@ -10,7 +10,7 @@ use crate::regex::Regex;
 use crate::vars::{Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// What belongs to the whole configuration while it is built.
@@ -29,6 +29,8 @@ pub struct Global<'a> {
     pub logs: Vec<LogTarget>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
+    /// See [`Cx::keeps_temporary`].
+    pub temp_folders: Vec<PathBuf>,
     /// See [`Cx::reads_bodies`].
     pub(super) reads_bodies: bool,
     /// See [`Cx::records_requests`].
@@ -37,6 +39,8 @@ pub struct Global<'a> {
     pub(super) measures_lag: bool,
     /// See [`Cx::is_unusual`].
     pub(super) unusual: Unusual,
+    /// See [`Cx::reads_later`].
+    pub(super) read_later: HashSet<Template>,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
@@ -107,6 +111,11 @@ impl<'a> Cx<'_, 'a> {
         Regex::compile(&mut self.global.vars, text, caseless, token)
     }
 
+    /// Whether a directive has this name, in whatever block.
+    pub fn knows(&self, name: &str) -> bool {
+        self.global.rows.contains_key(name)
+    }
+
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
     }
@@ -115,6 +124,14 @@ impl<'a> Cx<'_, 'a> {
     pub fn writes_into(&mut self, folder: &Path) {
         if !self.global.folders.iter().any(|have| have == folder) {
             self.global.folders.push(folder.to_owned());
+        }
+    }
+
+    /// The same of a folder for temporary files: what a killed process has left there is removed at start.
+    pub fn keeps_temporary(&mut self, folder: &Path) {
+        self.writes_into(folder);
+        if !self.global.temp_folders.iter().any(|have| have == folder) {
+            self.global.temp_folders.push(folder.to_owned());
         }
     }
 
@@ -136,6 +153,12 @@ impl<'a> Cx<'_, 'a> {
     /// Says that answers to requests with this field are others than those without: it gets no prepared one.
     pub fn is_unusual(&mut self, field: &'static str) {
         self.global.unusual.add(field);
+    }
+
+    /// Says that files of this name are read while connections are served: certificates and keys. Where the worker may not
+    /// read them, the master does.
+    pub fn reads_later(&mut self, name: &Template) {
+        self.global.read_later.insert(name.clone());
     }
 
     /// A relative path starts at the prefix.

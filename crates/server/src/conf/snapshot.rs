@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::prepared::Unusual;
 use crate::server_name::NameTable;
 use crate::service::Service;
-use crate::tls::Rules;
+use crate::tls::{Allowed, Rules};
 use crate::vars::Table;
 use crate::zone::Zone;
 use brisk_net::listen::{Address, Options};
@@ -141,6 +141,8 @@ pub struct Snapshot {
     pub logs: Vec<LogTarget>,
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
+    /// Those of them that temporary files are in.
+    pub temp_folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
     /// What goes on while this configuration is live.
     pub services: Vec<Arc<dyn Service>>,
@@ -155,6 +157,8 @@ pub struct Snapshot {
     pub measures_lag: bool,
     /// Request fields that prepared answers take no account of.
     pub unusual: Unusual,
+    /// Files that are read while connections are served.
+    pub allowed: Arc<Allowed>,
 }
 
 impl Snapshot {
@@ -175,6 +179,7 @@ impl Snapshot {
             vars: self.vars.clone(),
             logs: Vec::new(),
             folders: Vec::new(),
+            temp_folders: Vec::new(),
             zones: Vec::new(),
             services: Vec::new(),
             data: Vec::new(),
@@ -184,6 +189,7 @@ impl Snapshot {
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
             unusual: Unusual::default(),
+            allowed: Arc::default(),
         }
     }
 

@@ -331,6 +331,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
             return Err(error.status());
         }
     };
+    r.awaits_end = !end && r.framing == BodyFraming::Length(0);
     if r.method == Method::Trace {
         crate::rlog!(r, Info, "client sent TRACE method");
         return Err(405);

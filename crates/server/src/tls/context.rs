@@ -1,7 +1,9 @@
 //! What a `server` block says about TLS.
 
+use super::allowed::Allowed;
 use super::source::{Pair, Source, Sources};
 use crate::conf::LogTarget;
+use crate::request::Request;
 use crate::thread::Thread;
 use crate::vars::Template;
 use crate::zone::Zone;
@@ -124,14 +126,25 @@ fn key_logger(target: LogTarget) -> KeyLogger {
     })
 }
 
-/// What several paths with variables have come to in one handshake.
+/// What several paths with variables have come to in one handshake. The error is for the log: a client's value would lead
+/// to files that the configuration does not mean.
 pub(super) fn evaluate(
     pairs: &[(Template, Template)],
     prefix: &str,
-    r: &crate::request::Request,
-) -> Vec<Pair> {
-    let pair =
-        |(certificate, key): &(Template, Template)| Pair::named(&certificate.eval(r), &key.eval(r), prefix);
+    r: &Request,
+    allowed: &Allowed,
+) -> Result<Vec<Pair>, String> {
+    let pair = |(certificate, key): &(Template, Template)| {
+        let pair = Pair::named(&certificate.eval(r), &key.eval(r), prefix);
+        for path in [&pair.certificate, &pair.key] {
+            if !path.starts_with("data:") && !allowed.has(path) {
+                return Err(format!(
+                    "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
+                ));
+            }
+        }
+        Ok(pair)
+    };
     pairs.iter().map(pair).collect()
 }
 

@@ -5,12 +5,14 @@
 //! the connection is read as any other; the handshake happens inside of that. What must hold for a request besides is
 //! asked when it has come in ([`facts`]): nginx answers an untrusted client with a page, not with an alert.
 
+mod allowed;
 mod context;
 mod facts;
 mod ocsp;
 mod opening;
 mod source;
 
+pub use allowed::Allowed;
 pub use context::{Certs, Context, Rules, Sessions, SharedSessions, Verify, early_sessions, ticket_keys};
 pub use facts::{Facts, Verdict};
 pub(crate) use facts::{admit, misdirected};
@@ -18,4 +20,4 @@ pub use ocsp::{Answers, Asking, Stapler};
 pub(crate) use ocsp::{ask_about_client, must_ask};
 pub use opening::{Begun, Load};
 pub(crate) use opening::{FAILED, adopted, closed, failed, finish, is_opening, opening, timed_out, wait};
-pub use source::{Cache, Pair, Parsed, Source, Sources};
+pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};

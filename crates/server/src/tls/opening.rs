@@ -196,7 +196,14 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
             start(live, conn, &context, offer, received, None)
         }
         Certs::Named { pairs, prefix, cache, .. } => {
-            let pairs = evaluate(pairs, prefix, r);
+            let pairs = match evaluate(pairs, prefix, r, &live.snap.allowed) {
+                Ok(pairs) => pairs,
+                Err(why) => {
+                    log(live, conn, LogLevel::Error, format_args!("{why}"));
+                    let _ = conn.io.try_write(&INTERNAL_ERROR);
+                    return Begun::Refused;
+                }
+            };
             let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
             match cached {
                 Some(certified) => start(live, conn, &context, offer, received, Some(certified)),

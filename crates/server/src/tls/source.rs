@@ -2,12 +2,13 @@
 //! have changed.
 
 use super::ocsp::Stapler;
-use brisk_net::blocking;
+use brisk_net::blocking::{self, QueueFull, Serial};
 use brisk_tls::{Certificates, Certified, PrivateKey};
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Where a certificate and its key are.
@@ -38,14 +39,46 @@ impl Pair {
         if let Some(known) = cache.and_then(|cache| cache.get(self)) {
             return Ok(known);
         }
-        let (wanted, passwords) = (self.clone(), passwords.clone());
-        let job = blocking::run(move || load(&wanted, &passwords));
-        let loaded = job.map_err(|_| "the queue of the thread pool is full".to_string())?.await?;
+        let (wanted, words) = (self.clone(), passwords.clone());
+        let job = blocking::run(move || load(&wanted, &words, None)).map_err(queue_full)?;
+        let loaded = match (job.await, MASTER.get()) {
+            (Err(Problem::Forbidden(_)), Some(master)) => {
+                let (wanted, words) = (self.clone(), passwords.clone());
+                let job = move || load(&wanted, &words, Some(&**master));
+                MASTERS.ask(job).map_err(queue_full)?.await
+            }
+            (loaded, _) => loaded,
+        };
+        let loaded = loaded.map_err(|(Problem::Forbidden(why) | Problem::Other(why))| why)?;
         if let Some(cache) = cache.filter(|_| !loaded.is_encrypted) {
             cache.put(self, &loaded.certified);
         }
         Ok(loaded.certified)
     }
+}
+
+/// Reads a file that this process may not read.
+pub type Reader = dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync;
+
+static MASTER: OnceLock<Box<Reader>> = OnceLock::new();
+/// One at a time: a master that is busy must not hold up all threads of the pool.
+static MASTERS: LazyLock<Serial> = LazyLock::new(Serial::default);
+
+/// Has `reader` asked for files that this process may not read; for the life of the process. It may block.
+pub fn read_through(reader: Box<Reader>) {
+    // A second one would be the same.
+    let _ = MASTER.set(reader);
+}
+
+/// Why a pair cannot be had: nginx's line.
+enum Problem {
+    /// This process may not read a file of it.
+    Forbidden(String),
+    Other(String),
+}
+
+fn queue_full(_: QueueFull) -> String {
+    "the queue of the thread pool is full".to_string()
 }
 
 /// What was read of a [`Pair`].
@@ -236,24 +269,33 @@ impl Cache {
     }
 }
 
-/// Reads a pair from the disk. `data:` in front of a text is the text itself, as in nginx.
-fn load(pair: &Pair, passwords: &[Vec<u8>]) -> Result<Loaded, String> {
-    let certificate = read("certificate", &pair.certificate)?;
-    let key = read("certificate key", &pair.key)?;
+/// Reads a pair from the disk, through `master` if there is one. `data:` in front of a text is the text itself, as in nginx.
+fn load(pair: &Pair, passwords: &[Vec<u8>], master: Option<&Reader>) -> Result<Loaded, Problem> {
+    let certificate = read("certificate", &pair.certificate, master)?;
+    let key = read("certificate key", &pair.key, master)?;
     let is_encrypted = memchr::memmem::find(&key, b"ENCRYPTED").is_some();
-    let certified = Parsed::new(pair, &certificate, &key, passwords)?.certified(pair, None)?;
+    let parsed = Parsed::new(pair, &certificate, &key, passwords);
+    let certified = parsed.and_then(|parsed| parsed.certified(pair, None)).map_err(Problem::Other)?;
     Ok(Loaded { certified, is_encrypted })
 }
 
-fn read(what: &str, name: &str) -> Result<Vec<u8>, String> {
+fn read(what: &str, name: &str, master: Option<&Reader>) -> Result<Vec<u8>, Problem> {
     if let Some(text) = name.strip_prefix("data:") {
         return Ok(text.as_bytes().to_vec());
     }
     let path = name;
-    std::fs::read(Path::new(path)).map_err(|error| {
+    let text = match master {
+        Some(master) => master(path),
+        None => std::fs::read(Path::new(path)),
+    };
+    text.map_err(|error| {
         let why = brisk_conf::os_text(&error);
-        format!(
+        let why = format!(
             "cannot load {what} \"{path}\": BIO_new_file() failed (SSL: error:80000002:system library::{why})"
-        )
+        );
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Problem::Forbidden(why),
+            _ => Problem::Other(why),
+        }
     })
 }

@@ -18,6 +18,11 @@ pub trait Eval: Send + Sync {
     /// Appends the value to `out`; false means "not found", which templates show as nothing.
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool;
 
+    /// All values that there can be, where the configuration lists them.
+    fn values(&self) -> Option<Vec<Template>> {
+        None
+    }
+
     /// True if the value follows from nothing but other variables, read through [`Request::var`].
     fn is_pure(&self) -> bool {
         false

@@ -5,7 +5,7 @@ use crate::request::Request;
 use brisk_conf::{Diag, Token};
 
 /// A piece of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Text(Box<[u8]>),
     Var(VarId),
@@ -14,7 +14,7 @@ pub enum Part {
 }
 
 /// Text with variables.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     parts: Box<[Part]>,
 }

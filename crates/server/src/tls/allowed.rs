@@ -1,0 +1,224 @@
+//! Which files the configuration allows to be read while connections are served: those that certificates' names with
+//! variables in them can come to.
+//!
+//! Two ask: a worker before it reads, since a variable may hold what a client has sent, and the master before it reads for
+//! a worker that may not. A client's value stands for a part of one file's or folder's name: it never has a slash in it and
+//! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`) may be anything.
+
+use crate::vars::{Kind, Part, Table, Template, VarId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Variables within variables are followed this far; beyond, they count as values of clients.
+const DEPTH_MAX: usize = 8;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Box<[u8]>),
+    /// Any value without a slash.
+    Name,
+    /// What a variable has for values.
+    OneOf(Arc<[Pattern]>),
+}
+
+type Pattern = Box<[Piece]>;
+
+/// The files that may be read.
+#[derive(Debug, Default)]
+pub struct Allowed {
+    /// Where relative names begin.
+    prefix: Box<[u8]>,
+    patterns: Vec<Pattern>,
+}
+
+impl Allowed {
+    /// From names as the configuration has them; relative ones begin at `prefix`.
+    pub fn new(names: &[Template], vars: &Table, prefix: &str) -> Allowed {
+        let mut compiler = Compiler { vars, known: HashMap::new(), depth: 0 };
+        let patterns = names.iter().map(|name| compiler.pattern(name)).collect();
+        Allowed { prefix: prefix.as_bytes().into(), patterns }
+    }
+
+    /// Whether nothing is allowed.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whether one of the names can come to this path.
+    pub fn has(&self, path: &str) -> bool {
+        let path = path.as_bytes();
+        let relative = path.strip_prefix(&*self.prefix).filter(|rest| !rest.starts_with(b"/"));
+        let is_one = |text: &[u8]| self.patterns.iter().any(|pattern| is_match(pattern, text));
+        is_one(path) || relative.is_some_and(is_one)
+    }
+}
+
+struct Compiler<'t> {
+    vars: &'t Table,
+    known: HashMap<VarId, Arc<[Pattern]>>,
+    depth: usize,
+}
+
+impl Compiler<'_> {
+    fn pattern(&mut self, name: &Template) -> Pattern {
+        let mut pieces = Vec::new();
+        for (at, part) in name.parts().iter().enumerate() {
+            pieces.push(match part {
+                // As `Pair::named` takes it.
+                Part::Text(text) if at == 0 => {
+                    Piece::Text(text.strip_prefix(b"store:file:").unwrap_or(text).into())
+                }
+                Part::Text(text) => Piece::Text(text.clone()),
+                Part::Var(id) => self.values(*id).map_or(Piece::Name, Piece::OneOf),
+                Part::Capture(_) => Piece::Name,
+            });
+        }
+        pieces.into()
+    }
+
+    /// What a variable can be, if the configuration says that.
+    fn values(&mut self, id: VarId) -> Option<Arc<[Pattern]>> {
+        if let Some(known) = self.known.get(&id) {
+            return Some(known.clone());
+        }
+        let Kind::Eval { eval, .. } = &self.vars.get(id).kind else { return None };
+        let values = eval.values().filter(|_| self.depth < DEPTH_MAX)?;
+        self.depth += 1;
+        let patterns: Arc<[Pattern]> = values.iter().map(|value| self.pattern(value)).collect();
+        self.depth -= 1;
+        self.known.insert(id, patterns.clone());
+        Some(patterns)
+    }
+}
+
+fn is_match(pattern: &[Piece], text: &[u8]) -> bool {
+    ends(pattern, text, &[0]).last() == Some(&text.len())
+}
+
+/// Where a match of the whole pattern can end that begins at one of `starts`; in order.
+fn ends(pattern: &[Piece], text: &[u8], starts: &[usize]) -> Vec<usize> {
+    let mut places = starts.to_vec();
+    for piece in pattern {
+        let mut next = Vec::new();
+        match piece {
+            Piece::Text(want) => {
+                next.extend(
+                    places.iter().filter(|&&at| text[at..].starts_with(want)).map(|at| at + want.len()),
+                );
+            }
+            Piece::Name => places.iter().for_each(|&at| names(text, at, &mut next)),
+            Piece::OneOf(values) => values.iter().for_each(|value| next.extend(ends(value, text, &places))),
+        }
+        next.sort_unstable();
+        next.dedup();
+        if next.is_empty() {
+            return next;
+        }
+        places = next;
+    }
+    places
+}
+
+/// Where a value that begins at `start` can end: it has something other than dots in it, and no slash.
+fn names(text: &[u8], start: usize, out: &mut Vec<usize>) {
+    let mut has_more_than_dots = false;
+    for (at, byte) in text.iter().enumerate().skip(start) {
+        if matches!(byte, b'/' | 0) {
+            return;
+        }
+        has_more_than_dots |= *byte != b'.';
+        if has_more_than_dots {
+            out.push(at + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+    use crate::vars::Eval;
+    use brisk_conf::{FileId, Span, Token};
+
+    struct Values(Vec<Template>);
+
+    impl Eval for Values {
+        fn eval(&self, _: &Request, _: &mut Vec<u8>) -> bool {
+            false
+        }
+
+        fn values(&self) -> Option<Vec<Template>> {
+            Some(self.0.clone())
+        }
+    }
+
+    fn table() -> Table {
+        let mut vars = Table::default();
+        for (name, values) in
+            [("whole", &["/keys/a.key", "b.key", "/by/$name/c.key", ""][..]), ("cycle", &["x$cycle"])]
+        {
+            let values = values.iter().map(|text| template(&mut vars, text)).collect();
+            vars.define_eval(name, Arc::new(Values(values)), false).unwrap();
+        }
+        vars
+    }
+
+    fn template(vars: &mut Table, text: &str) -> Template {
+        let span = Span { file: FileId(0), start: 0, end: 0 };
+        let token = Token { value: text.as_bytes().into(), span, quoted: false };
+        Template::parse(vars, &token).unwrap()
+    }
+
+    #[track_caller]
+    fn check(name: &str, allowed: &[&str], refused: &[&str]) {
+        let mut vars = table();
+        let names = [template(&mut vars, name)];
+        let rules = Allowed::new(&names, &vars, "/etc/conf/");
+        allowed.iter().for_each(|path| assert!(rules.has(path), "{name}: {path}"));
+        refused.iter().for_each(|path| assert!(!rules.has(path), "{name}: {path}"));
+    }
+
+    #[test]
+    fn a_clients_value_is_a_part_of_one_name() {
+        check(
+            "/keys/$name.key",
+            &["/keys/a.key", "/keys/a.test.key", "/keys/..a.key", "/keys/a..key"],
+            &[
+                "/keys/a/b.key",
+                "/keys/.key",
+                "/keys/../x.key",
+                "/keys/...key",
+                "/keys/a.key/",
+                "/keys/a\0.key",
+                "/keys/a.crt",
+                "keys/a.key",
+                "/etc/conf/keys/a.key",
+                "",
+            ],
+        );
+        check(
+            "$name.key",
+            &["/etc/conf/a.key"],
+            &["/etc/conf//a.key", "/a.key", "/etc/conf/../a.key", "/etc/conf/d/a.key", "a.key/../b"],
+        );
+        check(
+            "/k/$name/key",
+            &["/k/a/key", "/k/a../key"],
+            &["/k/../key", "/k/./key", "/k//key", "/k/a/b/key"],
+        );
+        check("store:file:/k/$1", &["/k/a"], &["/k/", "/k/.."]);
+        check("../k/$name", &["/etc/conf/../k/a"], &["/etc/conf/../k/../a", "/k/a"]);
+        check("/k/$name$other", &["/k/ab"], &["/k/a", "/k/a/b", "/k/a.."]);
+    }
+
+    #[test]
+    fn what_the_configuration_spells_out_may_be_anything() {
+        check(
+            "$whole",
+            &["/keys/a.key", "/etc/conf/b.key", "/by/me/c.key"],
+            &["/keys/b.key", "/by/../c.key", "/etc/passwd", "/b.key"],
+        );
+        check("/x$whole", &["/x/keys/a.key", "/x"], &["/keys/a.key"]);
+        check("/x$cycle", &["/xxxxxxxxxa"], &["/x/a"]);
+    }
+}
