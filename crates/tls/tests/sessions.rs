@@ -87,6 +87,19 @@ fn a_server_without_anything_in_common_says_so() {
     assert!(session.receive(&mut [], &mut |_| (), &mut out).is_err());
 }
 
+/// The client can check nothing that the server could sign. What has been queued before the alert does not hide it.
+#[test]
+fn a_handshake_without_a_common_signature_ends_with_an_alert() {
+    let server = server(|options| options.schemes = Some(vec![0x0807]));
+    let mut client =
+        End::new(ClientContext::new(&ClientOptions::default()).unwrap().session("localhost", true).unwrap());
+    let mut hello = client.take(b"").unwrap();
+    let (mut session, mut out) = (server.session(false).unwrap(), Vec::new());
+    assert!(session.receive(&mut hello, &mut |_| (), &mut out).is_err());
+    let error = client.take(&out).unwrap_err();
+    assert!(error.to_string().contains("alert"), "{error}");
+}
+
 #[test]
 fn garbage_ends_a_session_without_a_panic() {
     let context = server(|_| ());
