@@ -47,6 +47,10 @@ bench-%: ## one of them; `make bench-help` lists the parts
 	@[ "$*" = help ] || scripts/setup.sh bench
 	cargo run --release --locked -q -p brisk-benches -- $(if $(filter help,$*),--help,$*)
 
+experiment-%: build ## one of the articles' experiments, 000 to 004: real software, driven and judged (QUICK=1: a short look)
+	scripts/setup.sh experiments
+	python3 experiments/run.py $* --brisk $(BRISK) $(if $(QUICK),--quick)
+
 conformance: build ## nginx's own tests against Brisk, with what lies in BRISK_SUITES
 	scripts/setup.sh conformance
 	scripts/conformance.sh $(BRISK)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -9,20 +9,27 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
-        nghttp:nghttp2-client go:golang-go openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf"
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
+        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
+experiments)
+    # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
+    tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
+        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl"
+    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl'
+    ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
     packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
-        libscgi-perl libgd-perl libprotocol-websocket-perl'
+        libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
-*) echo "usage: $0 [test|bench|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
 esac
 
 has_package() {

@@ -101,7 +101,10 @@ impl Conf {
         let ssl = if self.tls.is_some() { " ssl" } else { "" };
         let certificates = self.tls.as_ref().map_or_else(String::new, |folder| {
             let folder = folder.display();
-            format!("ssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n")
+            // nginx before 1.23.4 has TLS 1.3 off by default: every server is asked for the same work.
+            format!(
+                "ssl_protocols TLSv1.3;\nssl_certificate {folder}/a.crt;\nssl_certificate_key {folder}/a.key;\n"
+            )
         });
         if self.file_cache {
             text.push_str("open_file_cache max=1000;\n");

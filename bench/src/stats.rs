@@ -1,6 +1,7 @@
 //! Medians with bootstrap confidence intervals, and ratios of paired rounds.
 
 use brisk_load::rng::Rng;
+pub use brisk_load::sample::median;
 
 /// Bootstrap resamples: the interval's own error is then far below that of any benchmark.
 const RESAMPLES: usize = 4000;
@@ -28,17 +29,12 @@ impl Summary {
         let mut medians: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
                 resample.fill_with(|| samples[rng.below(samples.len())]);
-                median(&mut resample)
+                median(&resample)
             })
             .collect();
         medians.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| medians[((RESAMPLES - 1) as f64 * share).round() as usize];
-        Self {
-            median: median(&mut samples.to_vec()),
-            low: at(TAIL),
-            high: at(1.0 - TAIL),
-            count: samples.len(),
-        }
+        Self { median: median(samples), low: at(TAIL), high: at(1.0 - TAIL), count: samples.len() }
     }
 
     /// The ratio of `numerator` to `denominator`, round by round: what disturbs a round disturbs
@@ -51,24 +47,9 @@ impl Summary {
     }
 }
 
-/// The median; sorts its argument.
-pub fn median(values: &mut [f64]) -> f64 {
-    assert!(!values.is_empty(), "no samples, no median");
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        assert!((median(&mut [3.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
-        assert!((median(&mut [4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-12);
-        assert!((median(&mut [7.0]) - 7.0).abs() < 1e-12);
-    }
 
     /// A normal deviate, nearly: the sum of twelve uniform ones.
     fn noise(rng: &mut Rng) -> f64 {

@@ -43,13 +43,13 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
             server: server.name.clone(),
             figure: Summary::of(ms),
             unit: UNIT.to_owned(),
-            rate: Some(median(&mut rates(samples))),
+            rate: Some(median(&rates(samples))),
         });
     }
     findings.checks.push(Check {
         what: "10 MiB: ours / nginx, sendfile on".to_owned(),
-        ours: median(&mut ms[0].clone()),
-        peer: Some(median(&mut ms[2].clone())),
+        ours: median(&ms[0]),
+        peer: Some(median(&ms[2])),
         unit: UNIT.to_owned(),
         figure: Summary::of_ratio(&ms[0], &ms[2]),
         target: Target::AtMost(1.0),

@@ -55,7 +55,7 @@ impl Findings {
     /// Adds one server's samples in one case.
     fn add(&mut self, case: &str, measured: &Measured) {
         let waited = measured.samples.iter().map(|sample| sample.waited_share);
-        self.waited_share = self.waited_share.max(median(&mut waited.collect::<Vec<_>>()));
+        self.waited_share = self.waited_share.max(median(&waited.collect::<Vec<_>>()));
         self.rows.push(measured.row(case));
     }
 }
@@ -86,7 +86,7 @@ pub const ALL: &[Definition] = &[
     },
     Definition {
         name: "tls",
-        about: "TLS with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
+        about: "TLS 1.3 with an ECDSA certificate on P-256: 100 bytes over keep-alive connections, a full and a resumed handshake \
                 for each request of 100 bytes, and a file of 10 MiB.",
         run: tls::run,
     },
@@ -215,7 +215,7 @@ impl Measured {
             server: self.server.clone(),
             figure: Summary::of(&self.cpu()),
             unit: CPU_UNIT.to_owned(),
-            rate: Some(median(&mut rates(&self.samples))),
+            rate: Some(median(&rates(&self.samples))),
         }
     }
 }
@@ -223,7 +223,7 @@ impl Measured {
 /// The cheapest of the servers whose name starts so.
 fn best<'a>(measured: &'a [Measured], prefix: &str) -> Option<&'a Measured> {
     let candidates = measured.iter().filter(|one| one.server.starts_with(prefix));
-    candidates.min_by(|a, b| median(&mut a.cpu()).total_cmp(&median(&mut b.cpu())))
+    candidates.min_by(|a, b| median(&a.cpu()).total_cmp(&median(&b.cpu())))
 }
 
 /// The server of exactly this name.
@@ -244,8 +244,8 @@ fn ours_over_peer(what: String, ours: &Measured, peer: &Measured, at_most: f64) 
 fn ratio_check(what: String, ours: &Measured, peer: &Measured, figure: Summary, target: Target) -> Check {
     Check {
         what,
-        ours: median(&mut ours.cpu()),
-        peer: Some(median(&mut peer.cpu())),
+        ours: median(&ours.cpu()),
+        peer: Some(median(&peer.cpu())),
         unit: CPU_UNIT.to_owned(),
         figure,
         target,
@@ -258,7 +258,7 @@ fn absolute(what: &str, ours: &[f64], peer: &[f64], unit: &str, target: Target) 
     Check {
         what: what.to_owned(),
         ours: figure.median,
-        peer: (!peer.is_empty()).then(|| median(&mut peer.to_vec())),
+        peer: (!peer.is_empty()).then(|| median(peer)),
         unit: unit.to_owned(),
         figure,
         target,

@@ -49,8 +49,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         .collect();
     let mut findings = Findings::default();
     for ((case, server, _), samples) in setups.iter().zip(interleave(lab, &cases)?) {
-        let mut pages = rates(&samples);
-        eprintln!("  {case}, {server}: {:.1} pages/s", median(&mut pages));
+        let pages = rates(&samples);
+        eprintln!("  {case}, {server}: {:.1} pages/s", median(&pages));
         let case = format!("{case}, {USERS} users");
         findings.rows.push(plain_row(&case, server, &rates(&samples), "pages/s"));
     }

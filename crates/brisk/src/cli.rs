@@ -23,7 +23,7 @@ pub fn main(args: &[String]) -> i32 {
     let options = match parse(args) {
         Ok(options) => options,
         Err(message) => {
-            eprintln!("brisk: {message}");
+            eprintln!("brisk: {message}\nbrisk: `brisk -h` lists the options and commands");
             return 1;
         }
     };
@@ -57,18 +57,18 @@ fn inform(options: &Options) {
 const HELP: &str = "\
 Usage: brisk [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
-       brisk serve [DIR] [--listen ADDR]
-       brisk bench [options] URL...
-       brisk bench run|page|import|schema
-       brisk get [options] URL
-       brisk probe [options] URL...
-       brisk ab|wrk|siege|httperf
-       brisk cache list|stats|purge|warm|why
-       brisk directives [NAME]
-       brisk variables [NAME]
-       brisk coverage
-       brisk log
-       brisk upstream list|add|set|drain|remove
+       brisk COMMAND ...       (brisk COMMAND --help says more)
+
+Commands:
+  serve [DIR]                               : serve a folder at once
+  bench URL..., bench run|page|compare|diff : measure a server, a page, which of two is faster
+  get URL, probe URL...                     : one exchange laid bare; pages watched at intervals
+  ab, wrk, siege, httperf                   : the load generators of these names
+  cache list|stats|purge|warm|why           : look into the caches of a running server
+  upstream list|add|set|drain|remove        : see and change its groups of servers
+  log                                       : its error log in memory
+  directives [NAME], variables [NAME]       : what the configuration may hold
+  coverage                                  : what becomes of each of nginx's directives
 
 Options:
   -?,-h         : this help
@@ -89,6 +89,18 @@ fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
+        // What other programs taught everybody.
+        match arg.as_str() {
+            "--help" | "help" => {
+                options.help = true;
+                continue;
+            }
+            "--version" => {
+                options.version = true;
+                continue;
+            }
+            _ => {}
+        }
         let Some(letters) = arg.strip_prefix('-') else {
             return Err(format!("invalid option: \"{arg}\""));
         };
@@ -152,6 +164,12 @@ mod tests {
         assert_eq!(options.conf.as_deref(), Some("/etc/x.conf"));
         assert_eq!(options.prefix.as_deref(), Some("/srv"));
         assert_eq!(options.globals, "daemon;");
+    }
+
+    #[test]
+    fn help_and_version_are_known_by_their_long_names() {
+        assert!(check("--help").unwrap().help && check("help").unwrap().help);
+        assert!(check("--version").unwrap().version);
     }
 
     #[test]

@@ -98,13 +98,33 @@ fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedF
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
                 tries += 1;
                 if tries >= BIND_TRIES {
-                    return Err(failed("bind", address, &error));
+                    return Err(failed("bind", address, &error) + &remedy(address, &error));
                 }
                 eprintln!("brisk: [emerg] {}", failed("bind", address, &error));
                 std::thread::sleep(Duration::from_millis(500));
             }
-            Err(error) => return Err(failed("bind", address, &error)),
+            Err(error) => return Err(failed("bind", address, &error) + &remedy(address, &error)),
         }
+    }
+}
+
+/// What stands in the way of binding, as far as it can be seen from here.
+fn remedy(address: &Address, error: &io::Error) -> String {
+    match (error.raw_os_error(), address) {
+        (Some(libc::EADDRINUSE), Address::Ip(ip)) => {
+            let name = |pid: u32| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                format!("{} (process {pid})", name.trim_end())
+            };
+            // A server's other processes share its socket.
+            let holder = brisk_load::watch::proc::listening_on(ip.port()).first().copied().map(name);
+            holder.map_or_else(String::new, |holder| format!("; {holder} listens there"))
+        }
+        (Some(libc::EACCES), Address::Ip(ip)) if ip.port() < 1024 => {
+            "; ports below 1024 are for root and for programs with the capability CAP_NET_BIND_SERVICE".into()
+        }
+        (Some(libc::EADDRNOTAVAIL), _) => "; no interface of this machine has this address".into(),
+        _ => String::new(),
     }
 }
 
@@ -119,7 +139,7 @@ pub fn try_bind(snap: &Snapshot) -> Result<(), String> {
                 }
             }
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
-            Err(error) => return Err(failed("bind", &want.address, &error)),
+            Err(error) => return Err(failed("bind", &want.address, &error) + &remedy(&want.address, &error)),
         }
     }
     Ok(())

@@ -5,20 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use brisk_testkit::{Builder, Server};
-use brisk_tls::issue::{Issued, Wish};
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 fn server() -> Server {
-    let wish = Wish {
-        common_name: "localhost",
-        names: &["localhost"],
-        authority: false,
-        not_before: 0,
-        not_after: 4_000_000_000,
-    };
-    let issued = Issued::new(&wish, None).unwrap();
     Builder::new(BIN)
         .http(
             r#"
@@ -31,12 +22,13 @@ fn server() -> Server {
                 http2 on;
                 location /limited { limit_req zone=few burst=20 nodelay; try_files /a.txt =404; }
                 location /upload { client_max_body_size 10m; return 200 "$content_length $http_cookie"; }
+                location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 hello; }
+                location /me { if ($http_cookie != "a=1; sid=s1") { return 403; } return 200 hello; }
                 location / { }
             }"#,
         )
         .file("html/a.txt", "a".repeat(100))
-        .file("a.crt", issued.certificate_pem())
-        .file("a.key", issued.key_pem())
+        .certificate("localhost")
         .start()
 }
 
@@ -99,12 +91,35 @@ fn requests_are_what_was_asked_for() {
     check(&["-F", "a=1", "-F", &format!("f=@{}", file.display()), "-b", "x=y"], "POST");
 }
 
-/// The page in a browser: whole, without anything from elsewhere, and no wider than a phone.
+#[test]
+fn cookies_that_answers_set_are_sent_back() {
+    let server = server();
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.port());
+    let secure = |path: &str| format!("https://127.0.0.1:{}{path}", server.port_of(2));
+    let refused = |args: &[&str]| {
+        let all = figures(&[&["-n", "20", "-c", "1", "-b", "a=1"], args].concat());
+        assert_eq!(all["responses"], 20, "{all}");
+        all["non_2xx"].as_u64().unwrap()
+    };
+    let (login, me) = (url("/login"), url("/me"));
+    assert_eq!(refused(&[&login, &me]), 10);
+    assert_eq!(refused(&["--jar", &login, &me]), 0);
+    assert_eq!(refused(&["--jar", "--no-keepalive", &login, &me]), 0, "a user keeps them");
+    assert_eq!(refused(&["--jar", "--http2", &secure("/login"), &secure("/me")]), 0);
+    let file = server.write("up.bin", vec![b'x'; 200_000]);
+    let file = file.to_str().unwrap();
+    let upload = format!("http://127.0.0.1:{}/upload", server.port());
+    assert_eq!(refused(&["--jar", "-T", file, &upload]), 0, "beside a body that is sent in pieces");
+}
+
+/// The page in a browser: whole, without anything from elsewhere, no wider than a phone, and legible without colour.
 fn look(page: &Path, profile: &Path) {
     let text = std::fs::read_to_string(page).unwrap();
     let copy = page.with_extension("copy.html");
     let script = "<script>document.title='wide '+document.documentElement.scrollWidth+' of '+innerWidth+' charts '\
-        +[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().height>100).length</script></body>";
+        +[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().height>100).length+' alike '\
+        +[...document.querySelectorAll('svg')].filter(s=>{const d=new Map([...s.querySelectorAll('.l')].map(l=>\
+        [l.getAttribute('class'),getComputedStyle(l).strokeDasharray]));return new Set(d.values()).size<d.size}).length</script></body>";
     std::fs::write(&copy, text.replace("</body>", script)).unwrap();
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844", "--dump-dom"])
@@ -115,6 +130,8 @@ fn look(page: &Path, profile: &Path) {
     let dom = String::from_utf8_lossy(&output.stdout);
     let title =
         dom.split_once("<title>wide ").and_then(|(_, rest)| rest.split_once("</title>")).expect(&dom).0;
+    let (title, alike) = title.split_once(" alike ").unwrap();
+    assert_eq!(alike, "0", "charts with lines that differ in nothing but their colour");
     let (widths, charts) = title.split_once(" charts ").unwrap();
     let (wide, window) = widths.split_once(" of ").unwrap();
     assert!(wide.parse::<u32>().unwrap() <= window.parse::<u32>().unwrap(), "{title}");
@@ -167,7 +184,27 @@ fn a_sweep_with_all_its_reports() {
         let little = run["little"].as_f64().unwrap();
         assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
     }
-    assert!(server.read("r.csv").lines().count() > 10 && server.read("r.raw").lines().count() > 100);
+    let csv = server.read("r.csv");
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|have| *have == name).expect(name);
+    let (cpus, cost, memory) =
+        (column("server_cpus"), column("server_cpu_us_per_response"), column("server_pss_bytes"));
+    let rows: Vec<_> = rows.collect();
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
+    assert!(rows.len() > 10 && rows.iter().all(|row| row.len() == head.len()), "{csv}");
+    assert!(rows.iter().any(|row| number(row, cpus) > 0.0 && number(row, cost) > 0.0), "{csv}");
+    assert!(rows.iter().all(|row| number(row, memory) > 1e6), "{csv}");
+    for run in all["runs"].as_array().unwrap() {
+        assert!(
+            run["limit"]["headroom"].as_f64() >= Some(1.0) && run["requests_per_day"].as_f64() > Some(0.0)
+        );
+    }
+    let page = server.read("r.html");
+    for part in [" a day, ", "Machine: CPUs", "Context switches", "Somebody waited", "Sockets in trouble"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(server.read("r.raw").lines().count() > 100);
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
     look(&PathBuf::from(&html), &server.dir().join("profile"));
     let diff = bench(&["diff", &json, &json]);

@@ -54,11 +54,11 @@ fn options_are_refused_in_nginx_words() {
 
 #[test]
 fn help_and_versions() {
-    for flag in ["-h", "-?"] {
+    for flag in ["-h", "-?", "--help", "help"] {
         check(
             &brisk(&[flag]),
             0,
-            &["^Usage: brisk ", "-s signal +: send signal", "brisk serve", "brisk directives"],
+            &["^Usage: brisk ", "-s signal +: send signal", "^  serve ", "^  directives "],
         );
     }
     check(

@@ -1,7 +1,6 @@
 //! The tools beside plain load: old names, `get`, scenarios, pages, probes; from their command lines, against servers.
 
 use brisk_testkit::{Builder, Server, TempDir};
-use brisk_tls::issue::{Issued, Wish};
 use regex::Regex;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -9,6 +8,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+#[path = "drive/interrupt.rs"]
+mod interrupt;
 #[path = "drive/old.rs"]
 mod old;
 #[path = "drive/scenario.rs"]
@@ -17,14 +18,6 @@ mod scenario;
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 fn server() -> Server {
-    let wish = Wish {
-        common_name: "localhost",
-        names: &["localhost"],
-        authority: false,
-        not_before: 0,
-        not_after: 4_000_000_000,
-    };
-    let issued = Issued::new(&wish, None).unwrap();
     let page = "<!doctype html><head><link rel=stylesheet href=s.css><script src=a.js></script></head><body><img src=i.png><img src=no.png>";
     Builder::new(BIN)
         .http(
@@ -51,8 +44,7 @@ fn server() -> Server {
         .file("html/a.js", "x = 1;".repeat(300))
         .file("html/i.png", "png".repeat(100))
         .file("html/bg.png", "png")
-        .file("a.crt", issued.certificate_pem())
-        .file("a.key", issued.key_pem())
+        .certificate("localhost")
         .start()
 }
 

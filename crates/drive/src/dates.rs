@@ -1,30 +1,35 @@
 //! Dates for people and programs: UTC, as everything that compares machines.
 
-use brisk_http::date::civil_from_days;
-
-const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// Year, month, day, hour, minute, second, weekday from the epoch's.
-fn parts(unix: i64) -> (i64, u8, u8, i64, i64, i64, usize) {
-    let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    let (year, month, day) = civil_from_days(days);
-    (year, month, day, second / 3600, second / 60 % 60, second % 60, days.rem_euclid(7) as usize)
-}
+use brisk_http::date::{Civil, days_from_civil, parse_http_date};
 
 /// As C's `ctime`, without the line's end: `Sat Nov 21 05:52:57 2026`.
 pub fn ctime(unix: i64) -> String {
-    let (year, month, day, hour, minute, second, weekday) = parts(unix);
-    let month = MONTHS[usize::from(month) - 1];
-    format!("{} {month} {day:02} {hour:02}:{minute:02}:{second:02} {year}", DAYS[weekday])
+    let civil = Civil::from_unix(unix);
+    let (weekday, month) = (civil.weekday_name(), civil.month_name());
+    let Civil { year, day, hour, minute, second, .. } = civil;
+    format!("{weekday} {month} {day:02} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
 /// RFC 3339 with milliseconds: `2026-11-21T05:52:57.000Z`.
 pub fn rfc3339(unix_ms: i64) -> String {
-    let (year, month, day, hour, minute, second, _) = parts(unix_ms.div_euclid(1000));
+    let Civil { year, month, day, hour, minute, second, .. } = Civil::from_unix(unix_ms.div_euclid(1000));
     let ms = unix_ms.rem_euclid(1000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// A date of access logs, as seconds since the epoch: `21/Nov/2026:05:52:57 +0000`.
+pub fn parse_log(text: &str) -> Option<i64> {
+    let (date, zone) = text.split_once(' ')?;
+    let (day, time) = date.split_once(':')?;
+    let at = parse_http_date(format!(", {} {time}", day.replace('/', " ")).as_bytes())?;
+    let east = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let digits = zone.get(1..5).filter(|_| zone.len() == 5)?;
+    let number: i64 = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
+    Some(at - east * (number / 100 * 3600 + number % 100 * 60))
 }
 
 /// Reads RFC 3339 back, as far as logs and HAR files need it: milliseconds since the epoch.
@@ -42,7 +47,7 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let days = brisk_http::date::days_from_civil(year, month as u8, day as u8);
+    let days = days_from_civil(year, month as u8, day as u8);
     let mut ms = (days * 86_400 + hour * 3600 + minute * 60 + second) * 1000;
     let mut rest = text.get(19..)?;
     if let Some(fraction) = rest.strip_prefix('.') {
@@ -78,6 +83,18 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse_rfc3339(text), ms, "{text}");
+        }
+        for (text, seconds) in [
+            ("21/Nov/2026:05:52:57 +0000", Some(1_795_240_377)),
+            ("21/Nov/2026:06:52:57 +0100", Some(1_795_240_377)),
+            ("21/Nov/2026:00:22:57 -0530", Some(1_795_240_377)),
+            ("21/Foo/2026:05:52:57 +0000", None),
+            ("31/Nov/2026:05:52:57 +0000", None),
+            ("21/Nov/2026:05:52:57 0000", None),
+            ("21/Nov/2026:05:52:57 +0é", None),
+            ("21/Nov/2026", None),
+        ] {
+            assert_eq!(parse_log(text), seconds, "{text}");
         }
     }
 }

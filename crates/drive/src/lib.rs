@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 pub mod caching;
+mod cli;
 pub mod client;
 mod dates;
+pub mod fuzz;
 pub mod get;
 pub mod old;
 pub mod page;

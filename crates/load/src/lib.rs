@@ -6,6 +6,7 @@
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
+//! | [`jar`] | cookies that answers have set |
 //! | [`stats`], [`histogram`] | what was seen |
 //! | [`cli`] | `brisk bench` |
 //! | [`report`] | the same for people and programs |
@@ -20,7 +21,9 @@ pub mod chart;
 pub mod cli;
 pub mod compare;
 pub mod engine;
+pub mod fuzz;
 pub mod histogram;
+pub mod jar;
 pub mod live;
 pub mod plan;
 pub mod report;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use brisk_tls::ClientContext;
 
 use crate::arrivals::Rate;
+use crate::jar::Jar;
 pub use crate::request::{RequestOptions, Target};
 use crate::rng::Rng;
 pub use crate::url::{Place, Url, UrlError};
@@ -139,6 +140,9 @@ pub struct Plan {
     pub record: Option<usize>,
     /// The time to the first byte of responses is kept too.
     pub phases: bool,
+    /// Each connection's user sends back the cookies that answers have set, and begins with these; connections that
+    /// follow a closed one are the same user's. `None`: cookies are not looked at.
+    pub jar: Option<Jar>,
     /// The kernel's buffer for what is sent, in bytes.
     pub send_buffer: Option<usize>,
     /// The kernel's buffer for what is received, in bytes.
@@ -169,6 +173,7 @@ impl Plan {
             series: None,
             record: None,
             phases: false,
+            jar: None,
             send_buffer: None,
             recv_buffer: None,
         }
@@ -211,8 +216,9 @@ pub fn sites(urls: &[Url], options: &RequestOptions) -> Result<Vec<Site>, UrlErr
     let mut sites: Vec<Site> = Vec::new();
     for url in urls {
         let endpoint = url.endpoint()?;
-        let options = RequestOptions { secure: url.secure, ..options.clone() };
-        let target = options.target(&url.host, &url.path);
+        let options = RequestOptions { secure: url.origin.secure, ..options.clone() };
+        let mut target = options.target(&url.origin.authority(), &url.path);
+        target.url = Some(url.clone());
         match sites.iter_mut().find(|site| site.endpoint == endpoint) {
             Some(site) => site.targets.push(target),
             None => sites.push(Site { endpoint, targets: vec![target] }),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use brisk_h2::hpack::{write_literal, write_named};
 
+use crate::url::Url;
+
 /// One request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -14,6 +16,8 @@ pub struct Target {
     pub block: Box<[u8]>,
     /// The body, for HTTP/2.
     pub body: Arc<[u8]>,
+    /// What it asks for, where cookies are to be sent back.
+    pub url: Option<Url>,
     /// Whether the method is HEAD, whose response has no body (RFC 9112 §6.3).
     pub is_head: bool,
 }
@@ -102,6 +106,7 @@ impl RequestOptions {
             request: request.into(),
             block: self.block(host, path, length.as_deref()).into(),
             body: Arc::clone(&self.body),
+            url: None,
             is_head: self.method == "HEAD",
         }
     }

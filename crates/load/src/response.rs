@@ -189,6 +189,11 @@ impl ResponseReader {
         Ok(None)
     }
 
+    /// Whether a head has been read, and its body not as a whole.
+    pub fn is_in_body(&self) -> bool {
+        !matches!(self, Self::Head(_))
+    }
+
     /// The connection has ended: the response that this completes, if any.
     pub fn end(self) -> Result<Option<Head>, ResponseError> {
         match self {

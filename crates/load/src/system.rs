@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use brisk_net::sys;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -20,6 +22,12 @@ pub fn raise_open_files(files: u64) -> io::Result<()> {
     raised.map_err(|error| {
         io::Error::other(format!("cannot raise the limit of open files to {files}: {error}"))
     })
+}
+
+/// Raises it as far as anybody may.
+pub fn raise_open_files_to_the_limit() -> io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
 /// Pins the calling thread, and whatever it starts later, to one CPU.
@@ -58,6 +66,22 @@ pub fn catch_interrupts() -> io::Result<()> {
             std::thread::park();
         }
     })?;
+    Ok(())
+}
+
+/// Waits until there is something to read from the standard input, or its end, until the user wants the end, or for
+/// `limit`.
+pub fn wait_for_input(limit: Duration) -> io::Result<()> {
+    let (begun, look) = (Instant::now(), Timespec { tv_sec: 0, tv_nsec: 50_000_000 });
+    let input = io::stdin();
+    while !interrupted() && begun.elapsed() < limit {
+        let mut fds = [PollFd::new(&input, PollFlags::IN)];
+        match poll(&mut fds, Some(&look)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(())
 }
 

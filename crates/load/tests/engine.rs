@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use brisk_load::arrivals::Rate;
 use brisk_load::engine::{self, Outcome};
+use brisk_load::jar::Jar;
 use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
 use brisk_load::stats::ErrorKind;
 
@@ -121,6 +122,43 @@ fn a_closing_server_is_reconnected_to() {
     let pipelined = Plan { pipeline: 4, ..plan(address, &["/last"], 1, Stop::Requests(6)) };
     let outcome = engine::run(pipelined).unwrap();
     assert_eq!((outcome.stats.responses(), outcome.stats.connects), (6, 6), "what was behind is sent again");
+}
+
+/// Tells each connection who it is, and wants to hear it from then on; answers come in two pieces.
+fn knowing() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, mut socket) in listener.incoming().flatten().enumerate() {
+            socket.set_nodelay(true).unwrap();
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                let mut is_told = false;
+                while let Ok(count @ 1..) = socket.read(&mut buffer) {
+                    let request = String::from_utf8_lossy(&buffer[..count]).into_owned();
+                    let knows = request.contains(&format!("\r\nCookie: x=0; id={number}\r\n"));
+                    let status = if knows || !is_told { "200 OK" } else { "403 No" };
+                    let cookie = if is_told { String::new() } else { format!("set-cookie: id={number}\r\n") };
+                    is_told = true;
+                    let head = format!("HTTP/1.1 {status}\r\n{cookie}Content-Length: 5\r\n\r\nhe");
+                    if socket.write_all(head.as_bytes()).is_err() || socket.write_all(b"llo").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn each_user_has_cookies_of_its_own() {
+    let address = knowing();
+    let mut jar = Jar::default();
+    jar.set(&Url::parse(&format!("http://{address}/")).unwrap(), "x=0");
+    let plan = Plan { jar: Some(jar), threads: 2, ..plan(address, &["/a", "/b"], 10, Stop::Requests(300)) };
+    let outcome = engine::run(plan).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.non_2xx(), errors(&outcome)), (300, 0, vec![]));
 }
 
 #[test]

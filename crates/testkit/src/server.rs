@@ -87,6 +87,13 @@ impl Builder {
         self
     }
 
+    /// A certificate of the server's own for `name` in `a.crt`, and its key in `a.key`.
+    #[must_use]
+    pub fn certificate(self, name: &str) -> Builder {
+        let issued = crate::tls::issue(name, false, None);
+        self.file("a.crt", issued.certificate_pem()).file("a.key", issued.key_pem())
+    }
+
     /// One more argument.
     #[must_use]
     pub fn arg(mut self, arg: &str) -> Builder {

@@ -131,6 +131,12 @@ fn siege_prints_what_siege_does() {
     };
     assert_eq!(keys(&ours), keys(&theirs));
     assert_eq!(masked(ours.trim()), masked(theirs.trim()));
+    // Users ask at once, and are delayed from then on.
+    let delayed = ["-R", &rc, "-j", "-c20", "-d100", "-t1s", &url];
+    for said in [both(&run(&[&["siege"][..], &delayed].concat())), real("siege", &delayed)] {
+        let json: Value = serde_json::from_str(&json(&said)).unwrap();
+        assert!((20..24).contains(&json["transactions"].as_u64().unwrap()), "{said}");
+    }
     // Glued values, the page parser, a log.
     let log = path("siege.log");
     let page = format!("http://127.0.0.1:{}/", server.port());
@@ -175,13 +181,12 @@ fn httperf_prints_what_httperf_does_and_takes_forty_thousand() {
         let args = [&common[..], more].concat();
         compare(&ours(&args), &real("httperf", &args));
     }
-    let args = [&common[..], &["--num-conns", "40000", "--num-calls", "1"]].concat();
-    let text = ours(&args);
-    assert!(
-        text.contains("Total: connections 40000 requests 40000 replies 40000 ")
-            && text.contains("Errors: total 0 "),
-        "{text}"
-    );
+    // The second, at a rate: more than a process may have open in many places.
+    for (count, rate) in [("40000", &[][..]), ("21000", &["--rate", "2000"])] {
+        let text = ours(&[&common[..], &["--num-conns", count, "--num-calls", "1"], rate].concat());
+        let total = format!("Total: connections {count} requests {count} replies {count} ");
+        assert!(text.contains(&total) && text.contains("Errors: total 0 "), "{text}");
+    }
     let refused = run(&["httperf", "--wsess=1,1,1"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--wsess"));
 }

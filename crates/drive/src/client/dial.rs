@@ -2,8 +2,8 @@
 
 use super::failure::{Failure, Fault};
 use super::message::Phases;
-use super::url::{Origin, Place};
 use super::{Common, Version};
+use super::{Origin, Place};
 use brisk_net::connect::{self, Destination};
 use brisk_net::{Io, Stream, blocking, timeout};
 use std::future::poll_fn;

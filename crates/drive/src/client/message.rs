@@ -1,7 +1,7 @@
 //! Requests, responses, and the moments between them.
 
+use super::Url;
 use super::dial::TlsFacts;
-use super::url::Url;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 

@@ -3,6 +3,7 @@
 //! It runs as tasks of `brisk-net`'s event loop and speaks HTTP/1.1 ([`h1`]) and HTTP/2 ([`h2`]) with the same code for
 //! framing that the server has. Load of prepared requests is not its business: the engine of `brisk-load` is far cheaper.
 
+mod cookies;
 pub mod decode;
 mod dial;
 mod failure;
@@ -10,13 +11,12 @@ mod h1;
 mod h2;
 mod message;
 mod run;
-pub mod url;
 
+pub use brisk_load::url::{Origin, Place, Url};
 pub use dial::TlsFacts;
 pub use failure::{Failure, Fault};
 pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
-pub use run::block_on;
-pub use url::{Origin, Place, Url};
+pub use run::{block_on, unless_interrupted};
 
 use brisk_net::timeout;
 use brisk_tls::{ClientContext, ClientOptions, Trust};

@@ -1,10 +1,17 @@
 //! Running a client from ordinary code.
 
-use brisk_net::{Driver, Loop, spawn};
+use brisk_load::system;
+use brisk_net::{Driver, Loop, sleep, spawn};
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A loop that has nothing but tasks.
 struct Idle;
@@ -30,4 +37,23 @@ pub fn block_on<T: 'static>(future: impl Future<Output = T> + 'static) -> io::Re
         home.run(&Idle)?;
     }
     result.take().ok_or_else(|| io::Error::other("the loop ended early"))
+}
+
+/// What a future comes to; `None`: the user wants the end, and it was dropped.
+pub async fn unless_interrupted<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut look = pin!(sleep(LOOK));
+    poll_fn(|cx| {
+        if let Poll::Ready(value) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(value));
+        }
+        while look.as_mut().poll(cx).is_ready() {
+            if system::interrupted() {
+                return Poll::Ready(None);
+            }
+            look.set(sleep(LOOK));
+        }
+        Poll::Pending
+    })
+    .await
 }

@@ -1,9 +1,10 @@
 //! The command line of `brisk get`.
 
 use super::show::{self, Wire};
-use crate::client::{
-    Client, Common, Exchange, Failure, Fields, Options, Request, Url, Version, block_on, decode,
-};
+use crate::cli::{ClientOption, main_of, url as url_of};
+use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
+use brisk_load::cli::args::{duration, text};
+use brisk_load::jar::Jar;
 use lexopt::prelude::*;
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,6 +17,7 @@ Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, 
   -L, --location         follow redirects, ten at most
   -X, --request NAME     method
   -H, --header LINE      further header line; \"Name:\" leaves one out that would be sent
+  -b, --cookie TEXT      cookies, e.g. a=1; b=2; with -L those that answers set go along, too
   -d, --data TEXT        body (makes it a POST); @FILE takes it from a file
   -k, --insecure         take any certificate
       --http1.1          HTTP/1.1 alone
@@ -26,7 +28,7 @@ Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, 
       --body             nothing but the body
       --frames           HTTP/2 frames and sizes of chunks (default: a summary)
   -o, --output FILE      the body goes into a file
-  -m, --max-time TIME    limit of the whole [30s]
+  -m, --max-time TIME    limit of the whole [30s]; also --timeout
   -h, --help             this text
 
 Exit code: 0 an answer came, 1 none came, 2 wrong usage.
@@ -45,30 +47,14 @@ pub(super) struct Args {
     pub only_body: bool,
     pub frames: bool,
     pub output: Option<String>,
+    /// Cookies are sent, and kept from one redirect to the next.
+    pub jar: Option<Jar>,
 }
 
 /// Runs `brisk get ARGS`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
-    let args = match parse(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => return 0,
-        Err(error) => {
-            eprintln!("brisk get: {error}");
-            return 2;
-        }
-    };
-    let run = block_on(async move {
-        match go(&args).await {
-            Ok(()) => 0,
-            Err(error) => {
-                eprintln!("brisk get: {error}");
-                1
-            }
-        }
-    });
-    run.unwrap_or_else(|error| {
-        eprintln!("brisk get: {error}");
-        1
+    main_of("brisk get", parse(args), |args| {
+        block_on(async move { go(&args).await }).map_err(|error| error.to_string())?.map(|()| 0)
     })
 }
 
@@ -77,35 +63,29 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let (mut url, mut method, mut head) = (None, None, false);
     let mut fields = Fields::default();
     let mut body: Option<Vec<u8>> = None;
+    let mut cookies: Option<String> = None;
     let mut options = Options { keep_alive: true, ..Options::default() };
     let (mut follow, mut raw, mut only_body, mut frames) = (false, false, false, false);
     let mut pretty = std::io::stdout().is_terminal();
     let mut output = None;
     let wrong = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(wrong)? {
+        if let Some(option) = ClientOption::of(&arg) {
+            option.take(&mut parser, &mut options, &mut fields)?;
+            continue;
+        }
         match arg {
             Short('L') | Long("location") => follow = true,
             Short('X') | Long("request") => method = Some(text(&mut parser)?),
-            Short('H') | Long("header") => {
-                let line = text(&mut parser)?;
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
-                fields.push(name.trim(), value.trim());
-            }
+            Short('b') | Long("cookie") => cookies = Some(text(&mut parser)?),
             Short('d') | Long("data") => body = Some(data(&text(&mut parser)?)?),
-            Short('k') | Long("insecure") => options.insecure = true,
-            Long("http1.1") => options.version = Version::H1,
-            Long("http2") => options.version = Version::H2,
             Short('I') | Long("head") => head = true,
             Long("raw") => (raw, pretty) = (true, false),
             Long("pretty") => pretty = true,
             Long("body") => only_body = true,
             Long("frames") => frames = true,
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
-            Short('m') | Long("max-time") => {
-                options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?;
-            }
+            Short('m') | Long("max-time") => options.timeout = duration(&text(&mut parser)?)?,
             Short('h') | Long("help") => {
                 print!("usage: brisk get [options] URL\n\n{HELP}");
                 return Ok(None);
@@ -117,7 +97,12 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let url = url.ok_or("no URL given; --help shows the usage")?;
     // A name alone means what it means to a browser's address bar, a development server included.
     let url = if url.contains("://") { url } else { format!("http://{url}") };
-    let url = Url::parse(&url).map_err(|error| error.to_string())?;
+    let url = url_of(&url)?;
+    let jar = cookies.map(|text| {
+        let mut jar = Jar::default();
+        text.split(';').for_each(|pair| jar.set(&url, &format!("{}; Path=/", pair.trim())));
+        jar
+    });
     let method = method.unwrap_or_else(|| {
         if head {
             "HEAD"
@@ -140,11 +125,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     if options.timeout > Duration::from_hours(1) {
         return Err("--max-time is an hour at most".to_owned());
     }
-    Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output }))
-}
-
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
+    Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output, jar }))
 }
 
 fn data(text: &str) -> Result<Vec<u8>, String> {
@@ -177,13 +158,18 @@ async fn go(args: &Args) -> Result<(), String> {
     let seen = Rc::clone(&wire);
     let client = Client::new(&common).watched(Rc::new(move |note| seen.borrow_mut().note(&note)));
     let mut request = args.request.clone();
+    let mut jar = args.jar.clone();
     for _ in 0..=REDIRECTS_MAX {
-        let result = client.exchange(&request).await;
+        let asked = jar.as_ref().map_or_else(|| request.clone(), |jar| request.with_cookies(jar));
+        let result = client.exchange(&asked).await;
         let wire = wire.take();
         let exchange = result.map_err(|failure: Failure| explain(&request, &wire, &failure, args))?;
+        if let Some(jar) = &mut jar {
+            exchange.fill(jar, &request);
+        }
         let next = if args.follow { redirect(&request, &exchange)? } else { None };
         let is_last = next.is_none();
-        write_out(&show::exchange(&request, &exchange, &wire, args, is_last))?;
+        write_out(&show::exchange(&asked, &exchange, &wire, args, is_last))?;
         if is_last {
             return deliver(&exchange, args);
         }

@@ -121,6 +121,7 @@ fn plan(options: &Options) -> Result<Plan, String> {
         request: options.request().into(),
         block: Box::default(),
         body: std::sync::Arc::new([]),
+        url: None,
         is_head: options.method == "HEAD",
     };
     let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };

@@ -314,6 +314,7 @@ fn carry_out(options: &Options) -> Result<String, String> {
         request: request.into(),
         block: Box::default(),
         body: Arc::new([]),
+        url: None,
         is_head: options.method == "HEAD",
     };
     let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };
@@ -352,8 +353,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&args).map(|options| options.unwrap())
+        parse(&super::super::words(line)).map(|options| options.unwrap())
     }
 
     /// As it stands on the page, cut short and with dashes, and as it was meant.

@@ -37,6 +37,12 @@ fn number(text: &str, option: &str, least: u64, most: u64) -> Result<u64, String
     }
 }
 
+/// A command line's words, for tests.
+#[cfg(test)]
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

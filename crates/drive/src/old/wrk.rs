@@ -134,8 +134,11 @@ fn time(text: &str, option: &str) -> Result<Duration, String> {
 
 fn carry_out(options: &Options) -> Result<(), String> {
     let url = Url::parse(&options.url).map_err(|error| error.to_string())?;
-    let request =
-        RequestOptions { headers: options.headers.clone(), secure: url.secure, ..RequestOptions::default() };
+    let request = RequestOptions {
+        headers: options.headers.clone(),
+        secure: url.origin.secure,
+        ..RequestOptions::default()
+    };
     request.check().map_err(|error| error.to_string())?;
     let sites = sites(std::slice::from_ref(&url), &request).map_err(|error| error.to_string())?;
     let mut plan = Plan::new(sites, options.connections, Stop::After(options.duration));
@@ -143,15 +146,15 @@ fn carry_out(options: &Options) -> Result<(), String> {
     plan.timeout = options.timeout;
     plan.series = Some(SAMPLE);
     plan.opening_max = options.connections;
-    if url.secure {
-        plan.tls = Some(run::tls(&url.name, Versions::default(), true)?);
+    if url.origin.secure {
+        plan.tls = Some(run::tls(url.origin.host(), Versions::default(), true)?);
     }
     println!("Running {} test @ {}", duration(options.duration), options.url);
     println!("  {} threads and {} connections", options.threads, options.connections);
     let (outcome, _) = run::run(plan, None, |_| true).map_err(|error| error.to_string())?;
     let stats = &outcome.stats;
     if stats.responses() == 0 && stats.errors_of(ErrorKind::Refused) > 0 {
-        return Err(format!("unable to connect to {} Connection refused", url.host));
+        return Err(format!("unable to connect to {} Connection refused", url.origin.authority()));
     }
     print!("{}", report(&outcome, options));
     Ok(())
@@ -275,8 +278,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&args).map(|options| options.unwrap())
+        parse(&super::super::words(line)).map(|options| options.unwrap())
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use super::load::{Browser, Page, load};
 use super::{advice, har, waterfall};
-use crate::client::{Common, Fields, Options, Url, Version, block_on};
+use crate::cli::{ClientOption, main_of, url as url_of};
+use crate::client::{Common, Fields, Options, Url, block_on};
+use brisk_load::cli::args::{count, text};
+use brisk_load::system;
 use lexopt::prelude::*;
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -36,22 +39,7 @@ struct Args {
 
 /// Runs `brisk bench page ARGS`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
-    let args = match parse(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => return 0,
-        Err(error) => {
-            eprintln!("brisk bench page: {error}");
-            return 2;
-        }
-    };
-    match carry_out(&args) {
-        Ok(true) => 0,
-        Ok(false) => 1,
-        Err(error) => {
-            eprintln!("brisk bench page: {error}");
-            1
-        }
-    }
+    main_of("brisk bench page", parse(args), |args| Ok(i32::from(!carry_out(&args)?)))
 }
 
 fn parse(args: &[String]) -> Result<Option<Args>, String> {
@@ -61,24 +49,17 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let (mut url, mut har, mut svg, mut json) = (None, None, None, false);
     let wrong = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(wrong)? {
+        if let Some(option) = ClientOption::of(&arg) {
+            option.take(&mut parser, &mut options, &mut browser.fields)?;
+            continue;
+        }
         match arg {
             Long("har") => har = Some(text(&mut parser)?),
             Long("svg") => svg = Some(text(&mut parser)?),
             Long("json") => json = true,
             Short('c') | Long("connections") => {
-                browser.connections = brisk_load::cli::args::count(&text(&mut parser)?, 256)?;
+                browser.connections = count(&text(&mut parser)?, 256)?;
             }
-            Short('H') | Long("header") => {
-                let line = text(&mut parser)?;
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
-                browser.fields.push(name.trim(), value.trim());
-            }
-            Long("http1.1") => options.version = Version::H1,
-            Long("http2") => options.version = Version::H2,
-            Short('k') | Long("insecure") => options.insecure = true,
-            Long("timeout") => options.timeout = brisk_load::cli::args::duration(&text(&mut parser)?)?,
             Short('h') | Long("help") => {
                 print!("usage: brisk bench page [options] URL\n\n{HELP}");
                 return Ok(None);
@@ -88,15 +69,12 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         }
     }
     let url = url.ok_or("no URL given; --help shows the usage")?;
-    let url = Url::parse(&url).map_err(|error| error.to_string())?;
+    let url = url_of(&url)?;
     Ok(Some(Args { url, options, browser, har, svg, json }))
 }
 
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
-}
-
 fn carry_out(args: &Args) -> Result<bool, String> {
+    system::catch_interrupts().map_err(|error| error.to_string())?;
     let (url, browser, options) = (args.url.clone(), args.browser.clone(), args.options.clone());
     let page = block_on(async move { Ok::<Page, String>(load(Common::new(options)?, url, browser).await) });
     let page = page.map_err(|error| error.to_string())??;
@@ -132,6 +110,9 @@ fn report(page: &Page) -> String {
     );
     for failure in page.entries.iter().filter_map(|entry| Some((entry, entry.result.as_ref().err()?))) {
         let _ = writeln!(out, "failed: {}: {}", failure.0.request.url, failure.1);
+    }
+    if system::interrupted() {
+        out += "ended early: not everything has come\n";
     }
     if page.left_out > 0 {
         let _ = writeln!(out, "{} more resources were left out", page.left_out);

@@ -2,7 +2,10 @@
 
 use super::css;
 use super::html::{self, Kind};
-use crate::client::{Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode};
+use crate::client::{
+    Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode, unless_interrupted,
+};
+use brisk_load::jar::Jar;
 use brisk_net::spawn;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -153,10 +156,11 @@ struct Loader {
     client: Client,
     browser: Browser,
     began: Instant,
+    jar: RefCell<Jar>,
     state: RefCell<State>,
 }
 
-/// Fetches a page with everything that it needs.
+/// Fetches a page with everything that it needs, or what of that comes before the user wants the end.
 pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
     let date = SystemTime::now();
     let first = Wanted {
@@ -181,9 +185,10 @@ pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
         client: Client::new(&common),
         browser,
         began: Instant::now(),
+        jar: RefCell::default(),
         state: RefCell::new(state),
     });
-    poll_fn(|cx| {
+    let all = poll_fn(|cx| {
         loop {
             let mut state = loader.state.borrow_mut();
             let Some(wanted) = state.next(&loader.browser) else {
@@ -199,8 +204,9 @@ pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
             let loader = Rc::clone(&loader);
             spawn(async move { loader.fetch(wanted).await });
         }
-    })
-    .await;
+    });
+    // What has come until then is shown.
+    let _ = unless_interrupted(all).await;
     loader.client.close();
     let mut state = loader.state.borrow_mut();
     let mut entries = std::mem::take(&mut state.entries);
@@ -236,9 +242,13 @@ impl State {
 impl Loader {
     async fn fetch(&self, wanted: Wanted) {
         let request = Request { fields: self.fields(&wanted), ..Request::get(wanted.url.clone()) };
+        let request = request.with_cookies(&self.jar.borrow());
         let begun = self.began.elapsed();
         let result = self.client.exchange(&request).await;
         let done = self.began.elapsed();
+        if let Ok(exchange) = &result {
+            exchange.fill(&mut self.jar.borrow_mut(), &request);
+        }
         let mut entry = Entry {
             request,
             kind: wanted.kind,

@@ -1,6 +1,7 @@
 //! The waterfall: in the terminal, and as SVG. Phases differ in shape and shade, not in colour alone.
 
 use super::load::{Entry, Page};
+use brisk_load::chart::escape;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -76,10 +77,6 @@ pub fn text(page: &Page, width: usize) -> String {
     out
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// A line's height, and where the time begins, in SVG's units.
 const ROW: usize = 18;
 const LEFT: f64 = 300.0;
@@ -135,8 +132,8 @@ fn svg_row(out: &mut String, entry: &Entry, y: usize, x: &dyn Fn(Duration) -> f6
         out,
         "<text x=\"4\" y=\"{}\" fill=\"#111\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#444\">{}</text>",
         y + 13,
-        escaped(&label),
-        escaped(&entry.request.url.to_string()),
+        escape(&label),
+        escape(&entry.request.url.to_string()),
         LEFT - 8.0,
         y + 13,
         size(entry.bytes())

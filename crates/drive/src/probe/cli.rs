@@ -1,8 +1,11 @@
 //! The command line of `brisk probe`.
 
 use super::history::{self, Look};
-use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode};
-use brisk_load::cli::args;
+use crate::cli::{ClientOption, main_of, url};
+use crate::client::{
+    Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
+};
+use brisk_load::cli::args::{self, text};
 use brisk_load::system;
 use brisk_net::sleep;
 use lexopt::prelude::*;
@@ -25,6 +28,8 @@ Looks at pages again and again, keeps what it saw, and tells when something is w
       --show             print the history's chart, and look at nothing
   -H, --header LINE      sent with every request
   -k, --insecure         take any certificate
+      --http1.1          HTTP/1.1 alone
+      --http2            HTTP/2 alone
       --timeout TIME     limit of each look [30s]
   -h, --help             this text
 
@@ -53,22 +58,7 @@ struct Args {
 
 /// Runs `brisk probe ARGS`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
-    let args = match parse(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => return 0,
-        Err(error) => {
-            eprintln!("brisk probe: {error}");
-            return 2;
-        }
-    };
-    match carry_out(&args) {
-        Ok(true) => 0,
-        Ok(false) => 3,
-        Err(error) => {
-            eprintln!("brisk probe: {error}");
-            1
-        }
-    }
+    main_of("brisk probe", parse(args), |args| Ok(if carry_out(&args)? { 0 } else { 3 }))
 }
 
 fn parse(args: &[String]) -> Result<Option<Args>, String> {
@@ -88,8 +78,11 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         options: Options { body_max: 8 << 20, keep_alive: false, ..Options::default() },
         show: false,
     };
-    let url = |text: &str| Url::parse(text).map_err(|error| error.to_string());
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
+        if let Some(option) = ClientOption::of(&arg) {
+            option.take(&mut parser, &mut found.options, &mut found.fields)?;
+            continue;
+        }
         match arg {
             Long("every") => {
                 found.every = args::duration(&text(&mut parser)?)?.max(Duration::from_millis(100));
@@ -103,15 +96,6 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("fails") => found.fails = args::count(&text(&mut parser)?, 1000)? as u32,
             Long("webhook") => found.webhook = Some(url(&text(&mut parser)?)?),
             Long("show") => found.show = true,
-            Short('H') | Long("header") => {
-                let line = text(&mut parser)?;
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
-                found.fields.push(name.trim(), value.trim());
-            }
-            Short('k') | Long("insecure") => found.options.insecure = true,
-            Long("timeout") => found.options.timeout = args::duration(&text(&mut parser)?)?,
             Short('h') | Long("help") => {
                 print!("usage: brisk probe [options] URL...\n\n{HELP}");
                 return Ok(None);
@@ -124,10 +108,6 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         return Err("no URL given; --help shows the usage".to_owned());
     }
     Ok(Some(found))
-}
-
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
 }
 
 fn now_ms() -> i64 {
@@ -163,7 +143,7 @@ async fn watch(args: &Args) -> Result<bool, String> {
     while round < args.rounds && began.elapsed() < args.length && !system::interrupted() {
         let mut looks = Vec::new();
         for url in &args.urls {
-            let look = look(&common, url, args).await;
+            let Some(look) = unless_interrupted(look(&common, url, args)).await else { break };
             let wrong = wrong.entry(url).or_default();
             let before = *wrong;
             *wrong = if look.wrong.is_some() { before + 1 } else { 0 };

@@ -4,7 +4,7 @@ use super::model::Scenario;
 use super::run::Progress;
 use super::{keys, read, replay, run};
 use crate::client::Url;
-use brisk_load::cli::args;
+use brisk_load::cli::args::{self, text};
 use brisk_load::system;
 use lexopt::prelude::*;
 use std::io::{IsTerminal as _, Write as _};
@@ -127,10 +127,6 @@ fn needs_target(scenario: &Scenario) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
 }
 
 fn carry_out(args: Args) -> Result<bool, String> {

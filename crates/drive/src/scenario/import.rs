@@ -3,9 +3,11 @@
 pub mod har;
 pub mod locust;
 
-use super::replay;
+use super::{read, replay};
+use brisk_load::cli::args::text;
 use lexopt::prelude::*;
 use std::fmt::Write as _;
+use std::path::Path;
 
 const HELP: &str = "\
 Makes a scenario of a HAR file, an access log or a locustfile.
@@ -63,12 +65,19 @@ fn convert(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
+/// A scenario that has just been written, if it can be read.
+pub(super) fn sound(written: String) -> Result<String, String> {
+    match read::text(&written, Path::new("")) {
+        Ok(_) => Ok(written),
+        Err(faults) => Err(format!(
+            "this cannot be a scenario:\n{}",
+            read::show("(scenario)", &written, &faults[..faults.len().min(3)])
+        )),
+    }
 }
 
 /// A text as TOML writes it.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn toml_text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -103,7 +112,7 @@ fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<Str
         "# {} requests in {:.0} s.\ntarget = {}\n\n[replay]\nlog = {}\nspeed = {speed:?}\n",
         log.entries.len(),
         last.at.as_secs_f64(),
-        quoted(target.unwrap_or("http://127.0.0.1:80")),
-        quoted(&path.to_string_lossy())
+        toml_text(target.unwrap_or("http://127.0.0.1:80")),
+        toml_text(&path.to_string_lossy())
     ))
 }

@@ -5,7 +5,7 @@
 //! | [`keys`] | every key of a scenario file with its doc: the reader, its remedies and the JSON Schema are made of it |
 //! | [`read`] | TOML to a [`Scenario`](model::Scenario), with file, line and remedy for what is wrong |
 //! | [`model`] | what a scenario is |
-//! | [`template`], [`extract`], [`data`], [`jar`] | values: put in, taken out, from CSV, cookies |
+//! | [`template`], [`extract`], [`data`] | values: put in, taken out, from CSV |
 //! | [`run`], [`replay`] | users at work; a log played again |
 //! | [`tally`], [`threshold`] | what was seen, and whether it is good enough |
 //! | [`import`] | scenarios made of HAR files, access logs and locustfiles |
@@ -14,7 +14,6 @@ pub mod cli;
 pub mod data;
 pub mod extract;
 pub mod import;
-pub mod jar;
 pub mod keys;
 pub mod model;
 pub mod read;

@@ -4,6 +4,7 @@ use super::model::{Replay, Scenario};
 use super::run::Progress;
 use super::tally::Tally;
 use crate::client::{Client, Common, Options, Request, block_on};
+use crate::dates::parse_log;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
@@ -73,7 +74,7 @@ pub fn read(text: &str, lines_max: usize) -> Log {
 fn entry(line: &str) -> Option<(i64, Entry)> {
     let open = line.find('[')?;
     let close = line[open..].find(']')? + open;
-    let at = date(&line[open + 1..close])?;
+    let at = parse_log(&line[open + 1..close])?;
     let mut parts = line[close + 1..].split('"').skip(1);
     let mut request = parts.next()?.split(' ');
     let (method, path) = (request.next()?, request.next()?);
@@ -86,24 +87,6 @@ fn entry(line: &str) -> Option<(i64, Entry)> {
     let agent = given(parts.nth(1));
     let (method, path) = (method.to_owned(), path.to_owned());
     Some((at, Entry { at: Duration::ZERO, method, path, status, referer, agent }))
-}
-
-/// `21/Nov/2026:05:52:57 +0000`.
-fn date(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (day, year) = (number(0..2)?, number(7..11)?);
-    let month = MONTHS.iter().position(|month| text.get(3..6) == Some(month))? as u8 + 1;
-    let (hour, minute, second) = (number(12..14)?, number(15..17)?, number(18..20)?);
-    if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
-        return None;
-    }
-    let zone = text.get(21..26)?;
-    let offset = zone.get(1..3)?.parse::<i64>().ok()? * 3600 + zone.get(3..5)?.parse::<i64>().ok()? * 60;
-    let offset = if zone.starts_with('-') { -offset } else { offset };
-    let days = brisk_http::date::days_from_civil(year, month, day as u8);
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second - offset)
 }
 
 /// Plays a log; gives what was seen and how long it took.
@@ -173,7 +156,8 @@ async fn sleep_precisely(player: &Player, due: Duration) {
     }
 }
 
-fn request(entry: &Entry, url: crate::client::Url) -> Request {
+/// What an entry asks for.
+pub(crate) fn request(entry: &Entry, url: crate::client::Url) -> Request {
     let mut request = Request::get(url);
     request.method.clone_from(&entry.method);
     request.fields.push("User-Agent", entry.agent.as_deref().unwrap_or("brisk"));

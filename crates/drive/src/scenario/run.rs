@@ -1,9 +1,9 @@
 //! Users at work. Each is a task with connections and cookies of its own; threads share nothing but counters.
 
-use super::jar::Jar;
 use super::model::{Check, Escape, Scenario, Step, User};
 use super::tally::Tally;
 use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on, decode};
+use brisk_load::jar::Jar;
 use brisk_load::plan::Think;
 use brisk_load::rng::Rng;
 use brisk_load::system;
@@ -243,17 +243,12 @@ impl Visitor {
             Ok(request) => request,
             Err(why) => return (Err(why), 0, true),
         };
-        let given = request.fields.clone();
         for _ in 0..=REDIRECTS_MAX {
-            request.fields = given.clone();
-            if let Some(cookies) = mind.jar.header(&request.url) {
-                request.fields.push("Cookie", cookies);
-            }
-            let exchange = match mind.client.exchange(&request).await {
+            let exchange = match mind.client.exchange(&request.with_cookies(&mind.jar)).await {
                 Ok(exchange) => exchange,
                 Err(failure) => return (Err(failure.fault.name().to_owned()), 0, true),
             };
-            mind.jar.take(&request.url, &exchange.fields);
+            exchange.fill(&mut mind.jar, &request);
             let next =
                 exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));
             if self.shared.scenario.redirects

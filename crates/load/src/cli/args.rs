@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::arrivals::Rate;
 use crate::plan::Think;
 
+/// An option's value.
+pub fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
+    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
+}
+
 /// A number of any type.
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not a number"))

@@ -9,8 +9,8 @@ use lexopt::prelude::*;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 
-use super::args::{count, duration};
-use super::options::{text, tls};
+use super::args::{count, duration, text};
+use super::options::tls;
 use crate::compare::{Comparison, Side, Stored, Verdict, diff as show_diff};
 use crate::engine;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
@@ -87,7 +87,12 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
         rng.shuffle(&mut order);
         let mut sides = [None; 2];
         for index in order {
-            sides[index] = Some(measure(&options, &options.targets[index], by)?);
+            let side = measure(&options, &options.targets[index], by);
+            if system::interrupted() {
+                // What was cut short says less than its counterpart.
+                break;
+            }
+            sides[index] = Some(side?);
         }
         let [Some(a), Some(b)] = sides else { break };
         match comparison.add(&a, &b) {
@@ -100,6 +105,9 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
                 (b.cost / a.cost - 1.0) * 100.0
             ),
         }
+    }
+    if system::interrupted() {
+        eprintln!("ended early");
     }
     show(&comparison, by, options.json);
     Ok(0)
@@ -154,7 +162,7 @@ impl Target {
 
     /// Who listens where the URL points, if that is this machine.
     fn listener(&self) -> Option<Who> {
-        let Place::Name { port, .. } = self.url.place else { return None };
+        let Place::Name(_, port) = self.url.origin.place else { return None };
         match self.url.endpoint() {
             Ok(Endpoint::Tcp(address)) if address.ip().is_loopback() => Some(Who::Port(port)),
             _ => None,

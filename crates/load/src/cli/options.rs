@@ -8,7 +8,8 @@ use std::time::Duration;
 use brisk_tls::{ClientContext, ClientOptions};
 use lexopt::prelude::*;
 
-use super::args::{count, duration, list, number, rate, size, think};
+use super::args::{count, duration, list, number, rate, size, text, think};
+use crate::jar::Jar;
 use crate::plan::{Order, Plan, RequestOptions, Stop, Tls, Url, Version, sites};
 use crate::request::{FormField, multipart};
 use crate::sweep::slo::Slo;
@@ -18,6 +19,8 @@ use crate::watch::{self, Tier};
 const CONNECTIONS_MAX: usize = 1_000_000;
 /// Files that are sent are kept in memory.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+/// Idle connections are not kept for longer, unless `-d` says so: no run is without an end.
+const IDLE_MAX: Duration = Duration::from_hours(1);
 /// Requests that the raw log keeps: 100 bytes of memory each.
 const RAW_MAX: usize = 50_000_000;
 
@@ -42,6 +45,7 @@ What
   -X, --method NAME      method [GET; POST with a body]
   -H, --header LINE      further header line
   -b, --cookie TEXT      the Cookie header, e.g. a=1; b=2
+      --jar              cookies that answers set are sent back; each connection is a user with cookies of its own
       --body TEXT        request body; @FILE takes it from a file
   -T, --upload FILE      PUT this file
   -F, --form NAME=VALUE  a form field; NAME=@FILE uploads a file
@@ -57,7 +61,7 @@ How
       --no-resumption    no TLS session is resumed
       --cpu N[,N...]     pin threads to these CPUs
       --send-buffer SIZE, --recv-buffer SIZE   of the sockets
-      --idle             ask once per connection, then keep all open until Enter or end of input
+      --idle             ask once per connection, then keep all open until Enter, end of input, or -d [1h]
 
 What comes of it
       --watch WHAT       resources beside the load: server=PID,php=pool:www,db=mariadbd,x=port:443,y=cgroup:/path
@@ -88,8 +92,8 @@ pub enum Command {
 pub enum Mode {
     /// One.
     Single,
-    /// One that keeps connections open.
-    Idle,
+    /// One that keeps connections open, for so long at most.
+    Idle(Duration),
     /// One per number of users.
     Users(Vec<usize>),
     /// A search for the highest rate.
@@ -142,8 +146,12 @@ struct Raw {
     request: RequestOptions,
     method: Option<String>,
     form: Vec<FormField>,
+    cookies: Vec<String>,
+    has_jar: bool,
     urls: Vec<String>,
     mode: Mode,
+    /// What `-d` says.
+    length: Option<Duration>,
     auto_warmup: bool,
     no_keepalive: bool,
     no_resumption: bool,
@@ -159,8 +167,11 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
         request: RequestOptions::default(),
         method: None,
         form: Vec::new(),
+        cookies: Vec::new(),
+        has_jar: false,
         urls: Vec::new(),
         mode: Mode::Single,
+        length: None,
         auto_warmup: false,
         no_keepalive: false,
         no_resumption: false,
@@ -196,11 +207,6 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
     raw.whole().map(|options| Command::Run(Box::new(options)))
 }
 
-/// An option's value.
-pub fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
-}
-
 fn read_file(path: &str) -> Result<Vec<u8>, String> {
     let length = fs::metadata(path).map_err(|error| format!("cannot read {path}: {error}"))?.len();
     if length > BODY_BYTES_MAX {
@@ -226,7 +232,10 @@ impl Raw {
         let plan = &mut self.plan;
         match name {
             "c" | "connections" => plan.connections = count(&text(parser)?, CONNECTIONS_MAX)?,
-            "d" | "duration" => plan.stop = Stop::After(duration(&text(parser)?)?),
+            "d" | "duration" => {
+                let length = duration(&text(parser)?)?;
+                (plan.stop, self.length) = (Stop::After(length), Some(length));
+            }
             "n" | "requests" => plan.stop = Stop::Requests(number(&text(parser)?)?),
             "w" | "warmup" => match text(parser)?.as_str() {
                 "auto" => self.auto_warmup = true,
@@ -254,7 +263,8 @@ impl Raw {
         match name {
             "X" | "method" => self.method = Some(text(parser)?),
             "H" | "header" => self.request.headers.push(text(parser)?),
-            "b" | "cookie" => self.request.headers.push(format!("Cookie: {}", text(parser)?)),
+            "b" | "cookie" => self.cookies.push(text(parser)?),
+            "jar" => self.has_jar = true,
             "body" => {
                 let body = text(parser)?;
                 self.request.body = match body.strip_prefix('@') {
@@ -297,7 +307,7 @@ impl Raw {
             "cpu" => plan.cpus = list(&text(parser)?)?,
             "send-buffer" => plan.send_buffer = Some(size(&text(parser)?)?),
             "recv-buffer" => plan.recv_buffer = Some(size(&text(parser)?)?),
-            "idle" => self.mode = Mode::Idle,
+            "idle" => self.mode = Mode::Idle(IDLE_MAX),
             _ => return Ok(false),
         }
         Ok(true)
@@ -339,6 +349,9 @@ impl Raw {
         if let Some(method) = self.method.take() {
             self.request.method = method;
         }
+        if !self.has_jar && !self.cookies.is_empty() {
+            self.request.headers.push(format!("Cookie: {}", self.cookies.join("; ")));
+        }
         self.request.close = self.no_keepalive;
         self.request.check().map_err(|error| error.to_string())?;
         let mut plan = self.plan;
@@ -353,11 +366,13 @@ impl Raw {
             .map_err(|e| e.to_string())?;
         plan.tls = tls(&urls, plan.version, self.no_resumption)?;
         plan.sites = sites(&urls, &self.request).map_err(|error| error.to_string())?;
+        plan.jar = self.has_jar.then(|| jar(&urls, &self.cookies));
         plan.series = Some(Duration::from_millis(100));
         if self.outputs.raw.is_some() {
             plan.record = Some(RAW_MAX);
         }
-        if self.mode == Mode::Idle {
+        if let Mode::Idle(length) = &mut self.mode {
+            *length = self.length.unwrap_or(*length);
             let base = Plan::idle(Vec::new(), plan.connections);
             plan = Plan { stop: base.stop, hold: base.hold, ..plan };
         }
@@ -399,14 +414,26 @@ impl Raw {
     }
 }
 
+/// What users have before the first answer.
+fn jar(urls: &[Url], cookies: &[String]) -> Jar {
+    let mut jar = Jar::default();
+    for url in urls {
+        for pair in cookies.iter().flat_map(|text| text.split(';')) {
+            jar.set(url, &format!("{}; Path=/", pair.trim()));
+        }
+    }
+    jar
+}
+
 /// What handshakes are made with; `None`: no URL is https.
 pub fn tls(urls: &[Url], version: Version, no_resumption: bool) -> Result<Option<Tls>, String> {
-    let Some(first) = urls.iter().find(|url| url.secure) else { return Ok(None) };
-    if urls.iter().any(|url| !url.secure || url.name != first.name) {
+    let Some(first) = urls.iter().find(|url| url.origin.secure) else { return Ok(None) };
+    let name = first.origin.host();
+    if urls.iter().any(|url| !url.origin.secure || url.origin.host() != name) {
         return Err("with https all URLs of a run must be https, and of one host name".to_owned());
     }
     let alpn = if version == Version::H2 { b"h2".to_vec() } else { b"http/1.1".to_vec() };
     let options = ClientOptions { alpn: vec![alpn], no_resumption, ..ClientOptions::default() };
     let context = ClientContext::new(&options).map_err(|error| format!("TLS: {error}"))?;
-    Ok(Some(Tls { context: Arc::new(context), name: first.name.clone() }))
+    Ok(Some(Tls { context: Arc::new(context), name: name.to_owned() }))
 }

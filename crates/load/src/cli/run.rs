@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::options::{Mode, Options, Outputs};
 use crate::arrivals::Rate;
@@ -12,6 +12,7 @@ use crate::live::{Ended, Live, Web};
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::sweep::{self, Point, Sweep, steady};
+use crate::system;
 use crate::watch::{Tier, Watch};
 
 /// How often tiers are looked at.
@@ -41,13 +42,16 @@ pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, 
         },
     };
     match &options.mode {
-        Mode::Idle => load.idle(options.plan.clone())?,
+        Mode::Idle(length) => load.idle(options.plan.clone(), *length)?,
         Mode::Single => drop(load.one(options.plan.clone(), String::new(), options.auto_warmup)?),
         Mode::Users(users) => load.users(&options.plan, users)?,
         Mode::FindMax => load.find_max(&options)?,
     }
     load.finish(&options)
 }
+
+/// Idle connections are made within this time.
+const SETTLED_MAX: Duration = Duration::from_mins(2);
 
 struct Load {
     live: Live,
@@ -125,6 +129,9 @@ impl Load {
         // A short closed loop says about where to look.
         let first = Plan { stop: Stop::After(Duration::from_secs(2)), think: None, ..options.plan.clone() };
         let goes_on = self.one(first, "closed loop".to_owned(), false)?;
+        if self.report.is_cut_short && system::interrupted() {
+            return Ok(());
+        }
         let start = self.report.runs.pop().map_or(0.0, |run| run.goodput()) / 2.0;
         if !goes_on || start <= 0.0 {
             return Err("no rate to begin with: nothing was answered".to_owned());
@@ -158,18 +165,23 @@ impl Load {
         Ok(())
     }
 
-    fn idle(&mut self, plan: Plan) -> Result<(), String> {
+    fn idle(&mut self, plan: Plan, length: Duration) -> Result<(), String> {
         let connections = plan.connections;
         let threads = plan.threads.min(connections);
         let run = engine::start(plan).map_err(|error| error.to_string())?;
-        let all = run.wait_settled(Duration::from_mins(2));
+        let begun = Instant::now();
+        let mut all = false;
+        while !all && begun.elapsed() < SETTLED_MAX && !run.is_over() && !system::interrupted() {
+            all = run.wait_settled(Duration::from_millis(50));
+        }
         let progress = run.progress();
         eprintln!(
             "{} of {connections} connections {}; press Enter to close them",
             progress.responses,
             if all { "open" } else { "open, others failed" },
         );
-        io::stdin().read_line(&mut String::new()).map_err(|error| error.to_string())?;
+        system::wait_for_input(length).map_err(|error| error.to_string())?;
+        self.report.is_cut_short = system::interrupted();
         run.stop();
         let outcome = run.join().map_err(|error| error.to_string())?;
         let (label, users) = (String::new(), connections);

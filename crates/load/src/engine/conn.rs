@@ -63,7 +63,7 @@ impl Open {
     pub fn new(socket: OwnedFd, site: usize, allowance: u64, made: Made, ctx: &Context<'_>) -> Self {
         Self {
             wire: Wire::new(socket),
-            talk: Talk::H1(H1::default()),
+            talk: Talk::H1(H1::new(made.user)),
             site,
             budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
             made,
@@ -122,12 +122,12 @@ impl Open {
     /// Requests may be sent from here on.
     fn speak(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         if !ctx.is_h2() {
-            self.talk = Talk::H1(H1::default());
+            self.talk = Talk::H1(H1::new(self.made.user));
             return self.fill(now, ctx);
         }
         let mut out = std::mem::take(&mut ctx.batch);
         out.clear();
-        self.talk = Talk::H2(H2::new(&mut out));
+        self.talk = Talk::H2(H2::new(self.made.user, ctx.has_jars(), &mut out));
         let filled = self.fill_h2(now, &mut out, ctx);
         ctx.batch = out;
         filled

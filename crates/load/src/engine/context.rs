@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::worker::Share;
+use crate::jar::Jar;
 use crate::plan::{Order, Plan, Stop, Target, Version};
 use crate::response::HeadCache;
 use crate::rng::Rng;
@@ -46,6 +47,8 @@ impl InFlight {
 pub struct Made {
     /// Its number, over all threads.
     pub number: u32,
+    /// Its number within the thread: whose cookies it has.
+    pub user: u32,
     /// How long the connect took, until a request has used it.
     pub connect_ns: u64,
     /// How long the TLS handshake took, likewise.
@@ -90,6 +93,8 @@ pub struct Context<'a> {
     pub records_dropped: u64,
     /// Draws pauses and targets.
     pub rng: Rng,
+    /// By user; empty if the plan does not look at cookies.
+    jars: Vec<Jar>,
     records_max: usize,
     origin: Instant,
     picks: Vec<Pick>,
@@ -105,6 +110,7 @@ struct Pick {
 impl<'a> Context<'a> {
     /// For one thread. Moments count from `origin`.
     pub fn new(plan: &'a Plan, share: Share, origin: Instant) -> Self {
+        let users = share.part(plan.connections as u64) as usize;
         let mut picks = Vec::new();
         let mut first = 0;
         for site in &plan.sites {
@@ -135,6 +141,7 @@ impl<'a> Context<'a> {
             records: Vec::new(),
             records_dropped: 0,
             rng: Rng::new(Rng::from_clock().next_u64() ^ share.index as u64),
+            jars: plan.jar.iter().flat_map(|jar| vec![jar.clone(); users]).collect(),
             records_max: plan.record.map_or(0, |max| share.part(max as u64) as usize),
             origin,
             picks,
@@ -173,6 +180,25 @@ impl<'a> Context<'a> {
             }
             Order::Random => pick.first + self.rng.below(pick.count),
         }
+    }
+
+    /// Whether cookies are looked at.
+    #[inline]
+    pub fn has_jars(&self) -> bool {
+        !self.jars.is_empty()
+    }
+
+    /// A user's answer of a target has this `Set-Cookie`.
+    pub fn set_cookie(&mut self, user: u32, target: u32, text: &str) {
+        if let (Some(jar), Some(url)) = (self.jars.get_mut(user as usize), &self.targets[target as usize].url)
+        {
+            jar.set(url, text);
+        }
+    }
+
+    /// What a user's `Cookie` for a target is.
+    pub fn cookies(&self, user: u32, target: usize) -> Option<String> {
+        self.jars.get(user as usize)?.header(self.targets[target].url.as_ref()?)
     }
 
     /// Counts a whole response.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use memchr::memmem;
+
 use super::context::{Context, InFlight, Made, Ns};
 use super::wire::{End, Wire};
 use crate::response::{ResponseError, ResponseReader};
@@ -39,6 +41,10 @@ pub struct H1 {
     pub in_flight: VecDeque<InFlight>,
     /// A large request that is not sent yet: its target, and how far it is.
     upload: Option<(usize, usize)>,
+    /// Whose cookies are sent.
+    user: u32,
+    /// Whether those of the present response have been taken.
+    has_cookies: bool,
 }
 
 fn end_of(error: ResponseError) -> End {
@@ -49,6 +55,11 @@ fn end_of(error: ResponseError) -> End {
 }
 
 impl H1 {
+    /// A connection of this user.
+    pub fn new(user: u32) -> Self {
+        Self { user, ..Self::default() }
+    }
+
     /// Takes bytes; true if a response was completed.
     #[inline]
     pub fn receive(
@@ -73,10 +84,12 @@ impl H1 {
             let head = self.reader.read(&mut input, ctx.targets[target].is_head, &mut ctx.caches[target]);
             let head = head.map_err(end_of)?;
             waiting.bytes += (before - input.len()) as u64;
+            if ctx.has_jars() {
+                self.take_cookies(target, head.is_some(), ctx);
+            }
             let Some(head) = head else { break };
-            waiting.head_bytes = head.bytes;
-            let request = *waiting;
-            self.in_flight.pop_front();
+            let Some(mut request) = self.in_flight.pop_front() else { break };
+            request.head_bytes = head.bytes;
             ctx.answered(&request, head.status, now, made);
             answered = true;
             if head.close {
@@ -89,6 +102,39 @@ impl H1 {
             }
         }
         Ok(answered)
+    }
+
+    /// Takes the cookies of a head that has just been read: the target's last, until another connection reads one.
+    #[cold]
+    fn take_cookies(&mut self, target: usize, is_whole: bool, ctx: &mut Context<'_>) {
+        if !self.has_cookies && (is_whole || self.reader.is_in_body()) {
+            self.has_cookies = true;
+            let head = String::from_utf8_lossy(ctx.caches[target].text()).into_owned();
+            for line in head.lines() {
+                if let Some((name, value)) = line.split_once(':')
+                    && name.eq_ignore_ascii_case("set-cookie")
+                {
+                    ctx.set_cookie(self.user, target as u32, value.trim());
+                }
+            }
+        }
+        self.has_cookies &= !is_whole;
+    }
+
+    /// Appends a target's request with the user's cookies; of one that is too large to be sent at once, its head: gives
+    /// where the rest begins.
+    #[cold]
+    fn write_with_cookies(&self, target: usize, out: &mut Vec<u8>, ctx: &Context<'_>) -> usize {
+        let request = &ctx.targets[target].request;
+        // In front of the empty line.
+        let end = memmem::find(request, b"\r\n\r\n").map_or(request.len(), |at| at + 2);
+        out.extend_from_slice(&request[..end]);
+        if let Some(cookies) = ctx.cookies(self.user, target) {
+            out.extend([b"Cookie: ", cookies.as_bytes(), b"\r\n"].concat());
+        }
+        let rest = if request.len() > PIECE_BYTES { (end + 2).min(request.len()) } else { request.len() };
+        out.extend_from_slice(&request[end..rest]);
+        rest
     }
 
     /// The peer has closed: that may end a response, follow one, or break one off.
@@ -140,6 +186,15 @@ impl H1 {
     ) -> Result<(), End> {
         let target = ctx.next_target(site);
         self.in_flight.push_back(InFlight::new(target, due, now));
+        if ctx.has_jars() {
+            let mut batch = std::mem::take(&mut ctx.batch);
+            batch.clear();
+            let at = self.write_with_cookies(target, &mut batch, ctx);
+            let sent = wire.send(&batch, &mut ctx.sealed);
+            ctx.batch = batch;
+            self.upload = (at < ctx.targets[target].request.len()).then_some((target, at));
+            return sent.and_then(|()| self.push(wire, ctx));
+        }
         let request = &ctx.targets[target].request;
         if request.len() > PIECE_BYTES {
             self.upload = Some((target, 0));
@@ -161,7 +216,8 @@ impl H1 {
         for _ in 0..count {
             let target = ctx.next_target(site);
             self.in_flight.push_back(InFlight::new(target, now, now));
-            batch.extend_from_slice(&ctx.targets[target].request);
+            let at = if ctx.has_jars() { self.write_with_cookies(target, &mut batch, ctx) } else { 0 };
+            batch.extend_from_slice(&ctx.targets[target].request[at..]);
         }
         let sent = wire.send(&batch, &mut ctx.sealed);
         ctx.batch = batch;

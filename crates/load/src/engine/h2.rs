@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::flood::{Bucket, FloodLimits};
 use brisk_h2::hpack::table::STATIC;
+use brisk_h2::hpack::write_literal;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Field, FieldSink, Role, Settings};
 
 use super::context::{Context, InFlight, Made, Ns};
@@ -25,10 +26,14 @@ const PIECE_BYTES: usize = 64 * 1024;
 struct Head {
     status: u16,
     length: Option<u64>,
+    /// The values of `Set-Cookie`, if they are looked at.
+    cookies: Vec<String>,
+    wants_cookies: bool,
 }
 
 const TAG_STATUS: u8 = 1;
 const TAG_LENGTH: u8 = 2;
+const TAG_COOKIE: u8 = 3;
 
 fn number(text: &[u8]) -> Option<u64> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
@@ -42,6 +47,7 @@ impl FieldSink for Head {
         match name {
             b":status" => TAG_STATUS,
             b"content-length" => TAG_LENGTH,
+            b"set-cookie" => TAG_COOKIE,
             _ => 0,
         }
     }
@@ -51,6 +57,7 @@ impl FieldSink for Head {
         match index {
             8..=14 => TAG_STATUS,
             28 => TAG_LENGTH,
+            55 => TAG_COOKIE,
             _ => 0,
         }
     }
@@ -60,6 +67,9 @@ impl FieldSink for Head {
         match field.tag {
             TAG_STATUS => self.status = number(field.value).and_then(|s| u16::try_from(s).ok()).unwrap_or(0),
             TAG_LENGTH => self.length = number(field.value),
+            TAG_COOKIE if self.wants_cookies => {
+                self.cookies.push(String::from_utf8_lossy(field.value).into_owned());
+            }
             _ => {}
         }
     }
@@ -68,7 +78,8 @@ impl FieldSink for Head {
 impl HeadSink for Head {
     fn begin(&mut self, _: u32, kind: HeadKind) {
         if kind == HeadKind::Response {
-            *self = Self::default();
+            (self.status, self.length) = (0, None);
+            self.cookies.clear();
         }
     }
 
@@ -101,6 +112,8 @@ pub struct H2 {
     told: bool,
     /// The server takes no new streams.
     leaving: bool,
+    /// Whose cookies are sent.
+    user: u32,
 }
 
 /// A benchmark's server is not an attacker: it may do all it likes, as long as it answers.
@@ -111,8 +124,9 @@ fn no_limits() -> FloodLimits {
 
 impl H2 {
     /// A connection; sends what its client's side begins with (RFC 9113 §3.4) with the first requests.
-    pub fn new(out: &mut Vec<u8>) -> Box<Self> {
+    pub fn new(user: u32, wants_cookies: bool, out: &mut Vec<u8>) -> Box<Self> {
         debug_assert_eq!((STATIC[7].0, STATIC[27].0), (&b":status"[..], &b"content-length"[..]));
+        debug_assert_eq!(STATIC[54].0, &b"set-cookie"[..]);
         let settings = Settings {
             enable_push: false,
             initial_window_size: WINDOW_BYTES,
@@ -123,13 +137,14 @@ impl H2 {
             Config { settings, connection_window: WINDOW_BYTES, flood: no_limits(), ..Config::default() };
         Box::new(Self {
             conn: Connection::new(Role::Client, config, 0, out),
-            head: Head::default(),
+            head: Head { wants_cookies, ..Head::default() },
             in_flight: VecDeque::new(),
             turned_away: Vec::new(),
             uploads: VecDeque::new(),
             left: Vec::new(),
             told: false,
             leaving: false,
+            user,
         })
     }
 
@@ -194,7 +209,7 @@ impl H2 {
             let done = match received.event {
                 None if used == 0 => break,
                 None => continue,
-                Some(Event::Head { stream, end, bytes }) => self.head_of(stream, end, bytes, now),
+                Some(Event::Head { stream, end, bytes }) => self.head_of(stream, end, bytes, now, ctx),
                 Some(Event::Data { stream, data, end }) => {
                     let count = data.len() as u64;
                     self.conn.consume(stream, count as u32, out);
@@ -258,9 +273,18 @@ impl H2 {
     }
 
     /// A response's head has come; gives the stream if that was all.
-    fn head_of(&mut self, stream: u32, end: bool, bytes: usize, now: Ns) -> Option<u32> {
+    fn head_of(
+        &mut self,
+        stream: u32,
+        end: bool,
+        bytes: usize,
+        now: Ns,
+        ctx: &mut Context<'_>,
+    ) -> Option<u32> {
         let (status, length) = (self.head.status, self.head.length);
+        let (user, cookies) = (self.user, std::mem::take(&mut self.head.cookies));
         if let Some((_, request)) = self.find(stream) {
+            cookies.iter().for_each(|text| ctx.set_cookie(user, request.target, text));
             request.status = status;
             request.first_byte = now;
             request.bytes += bytes as u64 + brisk_h2::frame::HEAD_BYTES as u64;
@@ -355,7 +379,14 @@ impl H2 {
         };
         let target = ctx.next_target(site);
         let Target { block, body, .. } = ctx.targets[target];
-        let sent = self.conn.send_head(stream, block, body.is_empty(), out);
+        let sent = match ctx.cookies(self.user, target) {
+            None => self.conn.send_head(stream, block, body.is_empty(), out),
+            Some(cookies) => {
+                let mut block = block.to_vec();
+                write_literal(b"cookie", cookies.as_bytes(), &mut block);
+                self.conn.send_head(stream, &block, body.is_empty(), out)
+            }
+        };
         debug_assert!(sent.is_ok(), "a stream that was just begun is open");
         self.in_flight.push_back((stream, InFlight::new(target, due, now)));
         if !body.is_empty() {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Stop};
 use crate::stats::{Record, Slice, Stats, join_slices};
 use crate::system;
 use worker::{Share, Work, Worker};
@@ -90,7 +90,14 @@ pub fn start(plan: Plan) -> io::Result<Run> {
     if let Some(why) = plan.fault() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    system::raise_open_files(plan.connections as u64 + 256)?;
+    let raised = system::raise_open_files(plan.connections as u64 + 256);
+    // Connections that come one after another and close are not all there at a time.
+    let come_and_go = plan.dial_rate.is_some() && matches!(plan.stop, Stop::RequestsPerConnection(_));
+    if come_and_go && !plan.hold && raised.is_err() {
+        system::raise_open_files_to_the_limit()?;
+    } else {
+        raised?;
+    }
     let threads = plan.threads.min(plan.connections);
     let counters = (0..threads).map(|_| Counters::default()).collect();
     let slices = (0..threads).map(|_| Mutex::default()).collect();

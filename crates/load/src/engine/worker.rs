@@ -468,7 +468,7 @@ impl<'a> Worker<'a> {
         let connect_ns = self.ctx.now() - begun;
         self.ctx.stats.connects += 1;
         self.ctx.stats.connect.record(connect_ns);
-        let made = Made { number: number as u32, connect_ns, tls_ns: 0 };
+        let made = Made { number: number as u32, user: slot as u32, connect_ns, tls_ns: 0 };
         let site = number % self.shared.plan.sites.len();
         let mut open = Open::new(socket, site, allowance, made, &self.ctx);
         let turn = open.begin(self.shared.plan.tls.as_ref(), &mut self.ctx);

@@ -2,11 +2,14 @@
 //! colour.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::{Beside, QUANTILES, Report, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::Sweep;
+use crate::watch::proc::Machine;
+use crate::watch::{Sample, Watched};
 
 /// What a section shows.
 #[derive(Debug, Clone)]
@@ -163,9 +166,17 @@ fn run_sections(run: &RunReport) -> Vec<Section> {
     let mut charts = series_charts(run);
     charts.extend(latency_charts(run));
     all.push(Section { title: title("course and latency"), text: String::new(), body: Body::Charts(charts) });
-    if let Some((tiers, _)) = run.tiers() {
-        let head =
-            ["tier", "CPU µs/response", "CPUs", "busiest thread %", "memory MB", "processes", "MB each"];
+    if let Some((tiers, machine)) = run.tiers() {
+        let head = [
+            "tier",
+            "CPU µs/response",
+            "CPUs",
+            "busiest thread %",
+            "memory MB",
+            "processes",
+            "MB each",
+            "switches/response",
+        ];
         let row = |tier: crate::watch::TierSummary| {
             vec![
                 tier.name.clone(),
@@ -175,24 +186,15 @@ fn run_sections(run: &RunReport) -> Vec<Section> {
                 format!("{:.1}", tier.pss_max as f64 / 1e6),
                 tier.processes.to_string(),
                 format!("{:.1}", tier.pss_per_process() / 1e6),
+                format!("{:.2}", tier.switches_per_response),
             ]
         };
-        let text = match run.limit() {
-            Some(verdict) => verdict.full.map_or_else(
-                || {
-                    format!(
-                        "Nobody was full: {:.0} % of the nearest CPU limit in use.",
-                        verdict.used_share * 100.0
-                    )
-                },
-                |full| format!("The limit was {full}."),
-            ),
-            None => String::new(),
-        };
+        let verdict = run.limit().map_or_else(String::new, |verdict| verdict.to_string());
+        let text = format!("Verdict: {verdict}. Machine: {machine}.");
         let body = Body::Table(head.map(str::to_owned).to_vec(), tiers.into_iter().map(row).collect());
         all.push(Section { title: title("resources"), text, body });
         all.push(Section {
-            title: title("CPU and memory over time"),
+            title: title("resources over time"),
             text: String::new(),
             body: watch_charts(run),
         });
@@ -222,6 +224,14 @@ fn figures(run: &RunReport) -> Body {
             format!("latency, {name}"),
             format!("{:.3} ms", stats.latency.quantile(share) as f64 / 1e6),
         ));
+    }
+    if stats.lateness.count() > 0 {
+        for (name, histogram) in [("service time", &stats.service), ("lateness", &stats.lateness)] {
+            let ms = |share: f64| histogram.quantile(share) as f64 / 1e6;
+            let text = format!("p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms", ms(0.5), ms(0.99), ms(1.0));
+            rows.push((name.to_owned(), text));
+        }
+        rows.push(("could not be sent".to_owned(), stats.unsent.to_string()));
     }
     rows.push(("not 2xx".to_owned(), stats.non_2xx().to_string()));
     rows.push(("errors".to_owned(), stats.errors().to_string()));
@@ -344,29 +354,76 @@ fn sweep_charts(sweep: &Sweep) -> Vec<String> {
     ]
 }
 
+/// What the machine counts.
+type Counter = fn(&Machine) -> u64;
+
+const PRESSURE: [(&str, Counter); 3] =
+    [("CPU", |m| m.pressure_us[0]), ("memory", |m| m.pressure_us[1]), ("disk", |m| m.pressure_us[2])];
+
+const TROUBLES: [(&str, Counter); 4] = [
+    ("listen drops", |m| m.listen_drops),
+    ("sent again", |m| m.retransmits),
+    ("resets", |m| m.resets),
+    ("failed connects", |m| m.failed_connects),
+];
+
 fn watch_charts(run: &RunReport) -> Body {
     let Some(Beside { watched, begun, .. }) = &run.watched else { return Body::Charts(Vec::new()) };
-    let line = |index: usize, name: &str, value: &dyn Fn(&[crate::watch::Sample]) -> f64| Series {
-        name: name.to_owned(),
-        points: watched
-            .samples
-            .windows(2)
-            .map(|pair| (pair[1].at.as_secs_f64() - begun.as_secs_f64(), value(pair)))
-            .collect::<Vec<_>>(),
-        only_marks: index == usize::MAX,
+    let seconds = |pair: &[Sample]| pair[1].at.saturating_sub(pair[0].at).as_secs_f64().max(1e-9);
+    let line = |name: &str, value: &dyn Fn(&[Sample]) -> f64| {
+        let looks = watched.samples.windows(2);
+        let point = |pair: &[Sample]| (pair[1].at.as_secs_f64() - begun.as_secs_f64(), value(pair));
+        Series { name: name.to_owned(), points: looks.map(point).collect(), only_marks: false }
     };
-    let each = |value: fn(&[crate::watch::Sample], usize) -> f64| {
+    let tiers = |value: fn(&[Sample], usize) -> f64| {
         let names = watched.names.iter().enumerate();
-        names.map(|(index, name)| line(index, name, &|pair| value(pair, index))).collect::<Vec<_>>()
+        names.map(|(index, name)| line(name, &|pair| value(pair, index))).collect::<Vec<_>>()
     };
-    let cpu = each(|pair, index| {
+    let cpu = tiers(|pair, index| {
         let ran = pair[1].tiers[index].cpu_ns - pair[0].tiers[index].cpu_ns;
         ran as f64 / pair[1].at.saturating_sub(pair[0].at).as_nanos().max(1) as f64
     });
-    let memory = each(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
+    let memory = tiers(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
+    let machine = |counters: &[(&str, Counter)], unit: f64| {
+        let of = |&(name, value): &(&str, Counter)| {
+            let grown = |pair: &[Sample]| value(&pair[1].machine).saturating_sub(value(&pair[0].machine));
+            line(name, &|pair| grown(pair) as f64 / unit / seconds(pair))
+        };
+        counters.iter().map(of).collect::<Vec<_>>()
+    };
     let chart = |title: &str, y_label: &str, series: Vec<Series>| {
         let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y_label.to_owned());
         Line { title, x_label, y_label, series, ..Line::default() }.svg()
     };
-    Body::Charts(vec![chart("CPUs in use", "CPUs", cpu), chart("Memory (PSS)", "MB", memory)])
+    Body::Charts(vec![
+        chart("CPUs in use", "CPUs", cpu),
+        chart("Memory (PSS)", "MB", memory),
+        chart("Context switches", "per second", switches(watched, *begun)),
+        // Microseconds per second, as percent.
+        chart("Somebody waited (PSI)", "% of the time", machine(&PRESSURE, 1e4)),
+        chart("Sockets in trouble", "per second", machine(&TROUBLES, 1.0)),
+    ])
+}
+
+/// They are looked at less often than the rest: from one look that sees more of them to the next.
+fn switches(watched: &Watched, begun: Duration) -> Vec<Series> {
+    let of = |(index, name): (usize, &String)| {
+        let mut points = Vec::new();
+        let mut before: Option<&Sample> = None;
+        for sample in &watched.samples {
+            let count = |sample: &Sample| sample.tiers[index].switches;
+            match before {
+                Some(last) if count(sample) > count(last) => {
+                    let seconds = sample.at.saturating_sub(last.at).as_secs_f64().max(1e-9);
+                    let rate = (count(sample) - count(last)) as f64 / seconds;
+                    points.push((sample.at.as_secs_f64() - begun.as_secs_f64(), rate));
+                    before = Some(sample);
+                }
+                Some(_) => {}
+                None => before = Some(sample),
+            }
+        }
+        Series { name: name.clone(), points, only_marks: false }
+    };
+    watched.names.iter().enumerate().map(of).collect()
 }

@@ -146,7 +146,9 @@ fn resources(run: &RunReport, all: &mut Value) {
             Value::Array(beside.watched.samples.windows(2).map(|pair| look(beside, pair)).collect());
     }
     if let Some(verdict) = run.limit() {
-        all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share });
+        let headroom = verdict.headroom();
+        all["limit"] =
+            value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": headroom });
     }
 }
 

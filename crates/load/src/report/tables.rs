@@ -4,13 +4,20 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{QUANTILES, Report, RunReport};
-use crate::stats::ErrorKind;
+use crate::stats::{ErrorKind, Slice};
 
-/// The course of all runs: a row per slice.
+/// The course of all runs: a row per slice, with what each tier did then.
 pub fn csv(report: &Report) -> String {
     let mut out = String::from("run,at_s,width_s,responses,rate,failures,bytes,p50_ms,p90_ms,p99_ms,max_ms");
     for kind in ErrorKind::ALL {
         let _ = write!(out, ",{}", kind.name().replace(' ', "_"));
+    }
+    let tiers =
+        report.runs.iter().find_map(|run| run.watched.as_ref()).map(|beside| &beside.watched.names[..]);
+    for name in tiers.unwrap_or_default() {
+        for figure in ["cpus", "cpu_us_per_response", "pss_bytes"] {
+            let _ = write!(out, ",{}", csv_text(&format!("{name}_{figure}")));
+        }
     }
     out.push('\n');
     for run in &report.runs {
@@ -20,7 +27,7 @@ pub fn csv(report: &Report) -> String {
             let _ = write!(
                 out,
                 "{},{:.3},{:.3},{},{:.1},{},{},{:.4},{:.4},{:.4},{:.4}",
-                quoted(&run.label),
+                csv_text(&run.label),
                 slice.at.as_secs_f64(),
                 slice.width.as_secs_f64(),
                 slice.responses(),
@@ -35,14 +42,32 @@ pub fn csv(report: &Report) -> String {
             for kind in ErrorKind::ALL {
                 let _ = write!(out, ",{}", slice.errors.of(kind));
             }
+            for tier in 0..tiers.map_or(0, <[String]>::len) {
+                tier_fields(run, slice, tier, &mut out);
+            }
             out.push('\n');
         }
     }
     out
 }
 
-/// RFC 4180.
-fn quoted(text: &str) -> String {
+/// Empty where nobody looked.
+fn tier_fields(run: &RunReport, slice: &Slice, tier: usize, out: &mut String) {
+    let stretch = run.watched.as_ref().and_then(|beside| {
+        let from = beside.begun + slice.at;
+        beside.watched.stretch(tier, from, from + slice.width)
+    });
+    let _ = match stretch {
+        Some(stretch) => {
+            let each = stretch.cpu_ns / 1e3 / slice.responses().max(1) as f64;
+            write!(out, ",{:.3},{each:.1},{:.0}", stretch.cpus, stretch.pss)
+        }
+        None => write!(out, ",,,"),
+    };
+}
+
+/// A field of CSV (RFC 4180).
+fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -53,6 +53,7 @@ fn run(run: &RunReport, out: &mut String) {
     if stats.lateness.count() > 0 {
         line(out, "service", &stats.service);
         line(out, "lateness", &stats.lateness);
+        let _ = writeln!(out, "could not be sent: {}", stats.unsent);
     }
     for (name, histogram) in
         [("connect", &stats.connect), ("handshake", &stats.handshake), ("1st byte", &stats.first_byte)]
@@ -110,28 +111,9 @@ fn resources(run: &RunReport, out: &mut String) {
             tier.switches_per_response,
         );
     }
-    let _ = writeln!(
-        out,
-        "machine: CPUs {:.0} % busy; waited for CPU {:.0} %, memory {:.0} %, disk {:.0} % of the time; \
-         listen drops {}, sent again {}, resets {}",
-        machine.busy_share * 100.0,
-        machine.pressure[0] * 100.0,
-        machine.pressure[1] * 100.0,
-        machine.pressure[2] * 100.0,
-        machine.listen_drops,
-        machine.retransmits,
-        machine.resets,
-    );
+    let _ = writeln!(out, "machine: {machine}");
     if let Some(verdict) = run.limit() {
-        let _ = match verdict.full {
-            Some(full) => writeln!(out, "the limit was {full}"),
-            None => writeln!(
-                out,
-                "nobody was full: {:.0} % of the nearest CPU limit in use; at most {:.1} times this rate, if it is CPU that counts",
-                verdict.used_share * 100.0,
-                1.0 / verdict.used_share.max(0.01),
-            ),
-        };
+        let _ = writeln!(out, "{verdict}");
     }
 }
 

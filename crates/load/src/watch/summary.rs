@@ -1,5 +1,6 @@
 //! What a watch comes to: figures per request, and who was the limit.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Sample, Watched};
@@ -35,6 +36,17 @@ impl TierSummary {
     }
 }
 
+/// One tier in a stretch of a run, however short.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TierStretch {
+    /// On a CPU, in nanoseconds.
+    pub cpu_ns: f64,
+    /// CPUs in use, in the mean.
+    pub cpus: f64,
+    /// Memory at its end, in bytes (PSS).
+    pub pss: f64,
+}
+
 /// The machine during the counted part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MachineSummary {
@@ -63,6 +75,25 @@ impl Watched {
         let last = self.samples.iter().position(|sample| sample.at >= to);
         let last = last.unwrap_or(self.samples.len().checked_sub(1)?);
         (last > first).then_some((first, last))
+    }
+
+    /// What a tier did between two moments of the watch; between looks it is taken for even. `None`: nobody looked then.
+    pub fn stretch(&self, tier: usize, from: Duration, to: Duration) -> Option<TierStretch> {
+        let seconds = to.checked_sub(from)?.as_secs_f64();
+        let cpu = |usage: &super::Usage| usage.cpu_ns as f64;
+        let cpu_ns = self.value(tier, to, cpu)? - self.value(tier, from, cpu)?;
+        let pss = self.value(tier, to, |usage| usage.pss as f64)?;
+        (seconds > 0.0).then(|| TierStretch { cpu_ns, cpus: cpu_ns / 1e9 / seconds, pss })
+    }
+
+    /// A figure of a tier at a moment.
+    fn value(&self, tier: usize, at: Duration, what: impl Fn(&super::Usage) -> f64) -> Option<f64> {
+        let next = self.samples.partition_point(|sample| sample.at < at);
+        let (before, after) = (self.samples.get(next.saturating_sub(1))?, self.samples.get(next)?);
+        let whole = after.at.saturating_sub(before.at).as_secs_f64();
+        let part = if whole > 0.0 { at.saturating_sub(before.at).as_secs_f64() / whole } else { 1.0 };
+        let (low, high) = (what(before.tiers.get(tier)?), what(after.tiers.get(tier)?));
+        Some(low + (high - low) * part)
     }
 
     /// Figures of the part between two moments of the watch, in which there were so many responses.
@@ -129,6 +160,45 @@ pub struct Verdict {
     pub full: Option<String>,
     /// The share of what the nearest limit allows that was in use.
     pub used_share: f64,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.full {
+            Some(full) => write!(f, "the limit was {full}"),
+            None => write!(
+                f,
+                "nobody was full: {:.0} % of the nearest CPU limit in use; at most {:.1} times this rate, if it is CPU that counts",
+                self.used_share * 100.0,
+                self.headroom()
+            ),
+        }
+    }
+}
+
+impl Verdict {
+    /// How many times the rate there is CPU for; 1 if somebody was full.
+    pub fn headroom(&self) -> f64 {
+        if self.full.is_some() { 1.0 } else { 1.0 / self.used_share.max(0.01) }
+    }
+}
+
+impl fmt::Display for MachineSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CPUs {:.0} % busy; waited for CPU {:.0} %, memory {:.0} %, disk {:.0} % of the time; \
+             listen drops {}, sent again {}, resets {}, failed connects {}",
+            self.busy_share * 100.0,
+            self.pressure[0] * 100.0,
+            self.pressure[1] * 100.0,
+            self.pressure[2] * 100.0,
+            self.listen_drops,
+            self.retransmits,
+            self.resets,
+            self.failed_connects,
+        )
+    }
 }
 
 /// Says who was the limit. `generator`: the share of its time that the generator's busiest thread was on a CPU.
@@ -199,10 +269,26 @@ mod tests {
         assert!((tiers[0].cpu_us_per_response - 50.0).abs() < 1e-6);
     }
 
+    /// Half a CPU all the time: so it is in any stretch, looked at or not.
+    #[test]
+    fn stretches_lie_between_looks() {
+        let (watched, ms) = (watched(), Duration::from_millis);
+        for (from, to) in [(0, 10_000), (2000, 3000), (2100, 2200), (9950, 10_000)] {
+            let found = watched.stretch(0, ms(from), ms(to)).unwrap();
+            assert!((found.cpus - 0.5).abs() < 1e-9 && (found.pss - 1_048_576.0).abs() < 1.0, "{found:?}");
+            assert!((found.cpu_ns - (to - from) as f64 * 5e5).abs() < 1.0, "{found:?}");
+        }
+        assert_eq!(watched.stretch(0, ms(9000), ms(10_001)), None);
+        assert_eq!(watched.stretch(1, ms(1000), ms(2000)), None);
+        assert_eq!(watched.stretch(0, ms(1000), ms(1000)), None);
+    }
+
     #[test]
     fn who_was_full_is_named() {
         let (tiers, machine) = watched().summary(Duration::ZERO, Duration::from_secs(10), 1);
-        assert_eq!(limit(&tiers, &machine, 0.3).full, None);
+        let room = limit(&tiers, &machine, 0.3);
+        assert_eq!((room.full.as_deref(), (room.headroom() * 3.0).round()), (None, 4.0));
+        assert!(room.to_string().contains("at most 1.3 times this rate"), "{room}");
         assert!(limit(&tiers, &machine, 0.99).full.unwrap().contains("load generator"));
         let mut busy = tiers.clone();
         busy[0].busiest_share = 0.97;

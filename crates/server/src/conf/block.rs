@@ -106,6 +106,7 @@ pub fn build(
         listens: Vec::new(),
         logs: Vec::new(),
         folders: Vec::new(),
+        temp_folders: Vec::new(),
         reads_bodies: false,
         records_requests: false,
         measures_lag: false,
@@ -158,6 +159,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     let mut seen: HashSet<&'static str> = HashSet::new();
     let mut blocks = Vec::new();
     for directive in block {
+        missing_semicolon(cx, directive);
         let (module, row) = match find(cx, directive) {
             Ok(found) => found,
             Err(diag) => {
@@ -207,6 +209,23 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         if let Err(diag) = set(cx, directive) {
             cx.global.diags.push(diag);
         }
+    }
+}
+
+/// Warns of a line that was meant as a directive of its own: a `;` that is missing makes it parameters of the one before,
+/// which may well take them (`server_name`, `index`).
+fn missing_semicolon(cx: &mut Cx<'_, '_>, directive: &Directive) {
+    let mut before = &directive.name;
+    for token in &directive.args {
+        let text = &cx.global.sources.file(token.span.file).text;
+        let gap = text.get(before.span.end as usize..token.span.start as usize).unwrap_or_default();
+        if !token.quoted && gap.contains(&b'\n') && cx.knows(token.str()) {
+            let line = cx.global.sources.end_line(before.span);
+            let text = format!("\"{}\" is read as a parameter of \"{}\"", token.text(), directive.name());
+            let help = format!("is the \";\" missing at the end of line {line}?");
+            cx.global.diags.push(Diag::warn(token.span, text).help(help));
+        }
+        before = token;
     }
 }
 
@@ -290,7 +309,9 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
-        global.folders.push(crate::core::TempPath::client_body(&global.env.prefix).path.into());
+        let folder: std::path::PathBuf = crate::core::TempPath::client_body(&global.env.prefix).path.into();
+        global.folders.push(folder.clone());
+        global.temp_folders.push(folder);
     }
     let read_later: Vec<Template> = global.read_later.into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
@@ -307,6 +328,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         vars: Arc::new(global.vars),
         logs: global.logs,
         folders: global.folders,
+        temp_folders: global.temp_folders,
         zones: global.zones,
         services: global.services,
         data: global.data,

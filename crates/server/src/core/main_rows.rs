@@ -276,7 +276,7 @@ pub static ROWS: &[Row] = &[
         D::Nothing,
         Definition,
         true,
-        "Accepted with a notice where the module is built in; an error for any other, because binary modules of nginx cannot be loaded.",
+        "Has no effect: binary modules of nginx cannot be loaded. A notice where the module is built in, else a warning; its directives are refused where they stand.",
         Set::Simple(load_module)
     ),
 ];
@@ -355,16 +355,28 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// Modules that others make for nginx and that are built in here, by the names of their files.
+const BUILT_IN: [&str; 4] = ["brotli_filter", "brotli_static", "zstd_filter", "zstd_static"];
+
 fn load_module(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let path = d.arg(0).text().into_owned();
     let file = path.rsplit('/').next().unwrap_or_default();
-    let name = file.trim_end_matches(".so").trim_start_matches("ngx_http_").trim_end_matches("_module");
-    if cx.global.modules.iter().any(|m| m.name == name) {
+    let module = file.trim_end_matches(".so");
+    let name = module.trim_start_matches("ngx_http_").trim_end_matches("_module");
+    let has_directive_of = |module: &str| {
+        brisk_conf::nginx::directives().any(|known| known.module == module && cx.knows(known.name))
+    };
+    let diag = if BUILT_IN.contains(&name)
+        || cx.global.modules.iter().any(|m| m.name == name)
+        || has_directive_of(module)
+    {
         let text = format!("the \"load_module\" directive has no effect here: \"{name}\" is built in");
-        cx.warn(Diag::notice(d.span, text));
-        return Ok(());
-    }
-    Err(Diag::emerg(d.arg(0).span, format!("module \"{path}\" cannot be loaded")).help(
-        "modules compiled for nginx do not run in Brisk; remove the line and the directives that need it",
-    ))
+        Diag::notice(d.span, text)
+    } else {
+        Diag::warn(d.arg(0).span, format!("module \"{path}\" cannot be loaded")).help(
+            "modules compiled for nginx do not run in Brisk: remove the line; the module's directives are refused",
+        )
+    };
+    cx.warn(diag);
+    Ok(())
 }

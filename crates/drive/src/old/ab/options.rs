@@ -1,6 +1,7 @@
 //! ab's command line and the request that it asks for.
 
 use super::super::{number, value};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use brisk_tls::Versions;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -223,8 +224,8 @@ impl Options {
             'z' => (self.td, self.html) = (text.to_owned(), true),
             'C' => self.cookies.push(sound(text, "-C")?),
             'H' => self.headers.push(header(text)?),
-            'A' => drop(write!(self.auth, "Authorization: Basic {}\r\n", base64(text.as_bytes()))),
-            'P' => drop(write!(self.auth, "Proxy-Authorization: Basic {}\r\n", base64(text.as_bytes()))),
+            'A' => drop(write!(self.auth, "Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
+            'P' => drop(write!(self.auth, "Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
             'X' => {
                 let (host, port) = text.split_once(':').unwrap_or((text, "80"));
                 self.proxy = Some((host.to_owned(), number(port, "-X", 1, 65_535)? as u16));
@@ -378,19 +379,4 @@ fn versions(text: &str) -> Result<Versions, String> {
         "TLS1.3" => Ok(Versions { tls12: false, tls13: true }),
         _ => Err(format!("-f: {text} is not supported: TLS1.2, TLS1.3 or ALL")),
     }
-}
-
-/// RFC 4648 §4.
-pub fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
-        for at in 0..4 {
-            let index = (bits >> (18 - 6 * at)) & 63;
-            out.push(if at <= group.len() { ALPHABET[index as usize] as char } else { '=' });
-        }
-    }
-    out
 }

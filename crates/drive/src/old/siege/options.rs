@@ -32,6 +32,7 @@ pub struct Options {
     pub keep_alive: bool,
     pub parser: bool,
     pub follow: bool,
+    pub cookies: bool,
     pub timeout: Duration,
     /// Failures after which it is given up.
     pub failures_max: u64,
@@ -118,6 +119,7 @@ fn defaults() -> Options {
         keep_alive: false,
         parser: true,
         follow: true,
+        cookies: true,
         timeout: Duration::from_secs(30),
         failures_max: 1024,
     }
@@ -221,7 +223,7 @@ impl Options {
 
     /// Settings that concern siege's looks or what is always so here are read and have no effect; others are refused.
     fn read_file(&mut self, path: &str) -> Result<(), String> {
-        const NO_EFFECT: [&str; 17] = [
+        const NO_EFFECT: [&str; 16] = [
             "color",
             "show-logfile",
             "gmethod",
@@ -236,7 +238,6 @@ impl Options {
             "timestamp",
             "spinner",
             "expire-session",
-            "cookies",
             "nofollow",
             "protocol",
         ];
@@ -267,6 +268,7 @@ impl Options {
                 "benchmark" => self.benchmark = on,
                 "parser" => self.parser = on,
                 "follow-location" => self.follow = on,
+                "cookies" => self.cookies = on,
                 "user-agent" => text.clone_into(&mut self.agent),
                 "accept-encoding" => text.clone_into(&mut self.encoding),
                 "connection" => self.keep_alive = text.eq_ignore_ascii_case("keep-alive"),
@@ -313,8 +315,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&args).map(|parsed| match parsed {
+        parse(&crate::old::words(line)).map(|parsed| match parsed {
             Parsed::Run(options) => *options,
             Parsed::Text(text) => panic!("{text}"),
         })

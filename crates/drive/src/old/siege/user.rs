@@ -2,8 +2,9 @@
 
 use super::options::Options;
 use super::report::Totals;
-use crate::client::{Client, Common, Options as ClientOptions, Request, Version, block_on, decode};
+use crate::client::{Client, Common, Fields, Options as ClientOptions, Request, Version, block_on, decode};
 use crate::page::html;
+use brisk_load::jar::Jar;
 use brisk_load::rng::Rng;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
@@ -16,6 +17,12 @@ const LONGEST: Duration = Duration::from_hours(1);
 const REDIRECTS_MAX: usize = 10;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What a user has of its own.
+struct Visitor {
+    client: Client,
+    jar: RefCell<Jar>,
+}
 
 struct Siege {
     options: Options,
@@ -53,7 +60,7 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         for number in 0..whole.options.users {
             let (siege, client) = (Rc::clone(&whole), Client::new(&common));
             spawn(async move {
-                siege.user(number, &client).await;
+                siege.user(number, &Visitor { client, jar: RefCell::default() }).await;
                 siege.active.set(siege.active.get() - 1);
                 siege.done.set((siege.active.get() == 0).then(Instant::now));
             });
@@ -72,27 +79,28 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
 }
 
 impl Siege {
-    async fn user(&self, number: usize, client: &Client) {
+    async fn user(&self, number: usize, visitor: &Visitor) {
         let mut rng = Rng::new(Rng::from_clock().next_u64() ^ number as u64);
         let rounds = self.options.repetitions.unwrap_or(u64::MAX);
         let mut at = 0;
         let mut done = 0;
         while done < rounds && !self.over.get() {
-            if self.options.delay > 0.0 && !self.options.benchmark {
-                sleep(Duration::from_secs_f64(rng.unit() * self.options.delay)).await;
-            }
             let target = if self.options.random { rng.below(self.targets.len()) } else { at };
             at = (at + 1) % self.targets.len();
-            self.visit(client, &self.targets[target]).await;
+            self.visit(visitor, &self.targets[target]).await;
             done += 1;
+            // "Before each request", says siege's help, but siege begins with a request.
+            if self.options.delay > 0.0 && !self.options.benchmark && done < rounds {
+                sleep(Duration::from_secs_f64(rng.unit() * self.options.delay)).await;
+            }
         }
     }
 
     /// One URL with its redirects and, if it is a page, what that consists of.
-    async fn visit(&self, client: &Client, target: &Request) {
+    async fn visit(&self, visitor: &Visitor, target: &Request) {
         let mut request = target.clone();
         for _ in 0..REDIRECTS_MAX {
-            let Some((status, fields, body)) = self.hit(client, &request).await else { return };
+            let Some((status, fields, body)) = self.hit(visitor, &request).await else { return };
             if self.options.follow
                 && matches!(status, 301 | 302 | 303 | 307 | 308)
                 && let Some(url) = fields.get("location").and_then(|location| request.url.join(location))
@@ -118,16 +126,21 @@ impl Siege {
                         body: Vec::new(),
                         ..request.clone()
                     };
-                    self.hit(client, &part).await;
+                    self.hit(visitor, &part).await;
                 }
             }
             return;
         }
     }
 
-    async fn hit(&self, client: &Client, request: &Request) -> Option<(u16, crate::client::Fields, Vec<u8>)> {
+    async fn hit(&self, visitor: &Visitor, request: &Request) -> Option<(u16, Fields, Vec<u8>)> {
         let began = Instant::now();
-        let result = client.exchange(request).await;
+        let result = if self.options.cookies {
+            let asked = request.with_cookies(&visitor.jar.borrow());
+            visitor.client.exchange(&asked).await
+        } else {
+            visitor.client.exchange(request).await
+        };
         // What ends after the end does not count.
         if self.over.get() {
             return None;
@@ -135,6 +148,7 @@ impl Siege {
         let took = began.elapsed();
         match result {
             Ok(exchange) => {
+                exchange.fill(&mut visitor.jar.borrow_mut(), request);
                 self.totals.borrow_mut().answered(exchange.status, exchange.body_bytes, took);
                 if self.options.verbose {
                     println!(

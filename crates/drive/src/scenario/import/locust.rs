@@ -1,7 +1,7 @@
 //! Locustfiles, as far as they are plain: classes of users, tasks with weights, waits, calls of `self.client`. Everything
 //! else is named and refused: half a conversion would measure something else.
 
-use super::quoted;
+use super::{sound, toml_text};
 use std::fmt::Write as _;
 
 /// A class with what was found in it.
@@ -55,7 +55,7 @@ pub fn convert(source: &str, target: Option<&str>) -> Result<String, String> {
     }
     let host = target.map(str::to_owned).or_else(|| users.iter().find_map(|user| user.host.clone()));
     let mut out = match host {
-        Some(host) => format!("target = {}\n", quoted(host.trim_end_matches('/'))),
+        Some(host) => format!("target = {}\n", toml_text(host.trim_end_matches('/'))),
         None => "# The locustfile names no host: give --target to brisk bench run.\n".to_owned(),
     };
     for user in users {
@@ -67,7 +67,7 @@ pub fn convert(source: &str, target: Option<&str>) -> Result<String, String> {
         };
         write_user(&mut out, user, set)?;
     }
-    Ok(out)
+    sound(out).map_err(|why| format!("1: {why}"))
 }
 
 impl Class {
@@ -99,12 +99,12 @@ impl Class {
 }
 
 fn write_user(out: &mut String, user: &Class, set: &Class) -> Result<(), String> {
-    let _ = write!(out, "\n[[user]]\nname = {}\n", quoted(&user.name));
+    let _ = write!(out, "\n[[user]]\nname = {}\n", toml_text(&user.name));
     if let Some(weight) = user.weight {
         let _ = writeln!(out, "weight = {weight}");
     }
     if let Some(think) = user.pause(set)? {
-        let _ = writeln!(out, "think = {}", quoted(&think));
+        let _ = writeln!(out, "think = {}", toml_text(&think));
     }
     let tasks: Vec<&Task> = set.tasks.iter().filter(|task| !task.is_start).collect();
     if tasks.is_empty() {
@@ -125,8 +125,8 @@ fn write_user(out: &mut String, user: &Class, set: &Class) -> Result<(), String>
         for call in &task.calls {
             let _ = write!(out, "\n[[user.{}]]\n", if task.is_start { "start" } else { "step" });
             let name = call.name.clone().unwrap_or_else(|| task.name.clone());
-            let _ = writeln!(out, "name = {}", quoted(&name));
-            let _ = writeln!(out, "request = {}", quoted(&format!("{} {}", call.method, call.url)));
+            let _ = writeln!(out, "name = {}", toml_text(&name));
+            let _ = writeln!(out, "request = {}", toml_text(&format!("{} {}", call.method, call.url)));
             if is_random && !task.is_start && task.weight != 1 {
                 let _ = writeln!(out, "weight = {}", task.weight);
             }
@@ -319,7 +319,7 @@ fn call(text: &str) -> Option<Call> {
             "headers" => call.headers = Some(dictionary(value)?),
             "json" => call.json = Some(toml_of(value)?),
             "data" if value.trim().starts_with('{') => call.form = Some(dictionary(value)?),
-            "data" => call.body = Some(quoted(&text_of(value)?)),
+            "data" => call.body = Some(toml_text(&text_of(value)?)),
             _ => return None,
         }
     }
@@ -361,9 +361,10 @@ fn toml_of(text: &str) -> Option<String> {
         let pairs: Option<Vec<String>> = split(inner)?
             .iter()
             .map(|pair| {
-                let close = pair[1..].find(pair.chars().next()?)? + 2;
+                let quote = pair.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+                let close = pair[1..].find(quote)? + 2;
                 let (key, value) = (text_of(&pair[..close])?, pair[close..].trim().strip_prefix(':')?);
-                Some(format!("{} = {}", quoted(&key), toml_of(value)?))
+                Some(format!("{} = {}", toml_text(&key), toml_of(value)?))
             })
             .collect();
         return Some(format!("{{ {} }}", pairs?.join(", ")));
@@ -376,7 +377,7 @@ fn toml_of(text: &str) -> Option<String> {
         "True" => Some("true".to_owned()),
         "False" => Some("false".to_owned()),
         _ if text.parse::<f64>().is_ok_and(f64::is_finite) => Some(text.to_owned()),
-        _ => text_of(text).map(|text| quoted(&text)),
+        _ => text_of(text).map(|text| toml_text(&text)),
     }
 }
 

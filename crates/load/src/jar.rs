@@ -1,11 +1,13 @@
 //! A user's cookies (RFC 6265), as far as one user at a few servers needs them.
 
-use crate::client::{Fields, Url};
+use std::time::SystemTime;
+
+use crate::url::Url;
 
 /// Cookies kept at most.
 const COOKIES_MAX: usize = 300;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Cookie {
     host: String,
     /// Hosts below it, too.
@@ -17,16 +19,16 @@ struct Cookie {
 }
 
 /// See the module's head.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jar(Vec<Cookie>);
 
 impl Jar {
-    /// Takes what a response sets.
-    pub fn take(&mut self, url: &Url, fields: &Fields) {
-        fields.all("set-cookie").for_each(|text| self.set(url, text));
-    }
-
-    fn set(&mut self, url: &Url, text: &str) {
+    /// Takes the value of a `Set-Cookie` that came with the answer of this URL.
+    pub fn set(&mut self, url: &Url, text: &str) {
+        // It would break the request apart that it is sent with.
+        if text.chars().any(|c| c.is_control() && c != '\t') {
+            return;
+        }
         let mut parts = text.split(';');
         let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else { return };
         let folder = url
@@ -61,7 +63,7 @@ impl Jar {
                 "max-age" => gone = value.parse::<i64>().is_ok_and(|age| age <= 0),
                 "expires" => {
                     let at = brisk_http::date::parse_http_date(value.replace('-', " ").as_bytes());
-                    gone |= at.is_some_and(|at| at <= 0)
+                    gone |= at.is_some_and(|at| at <= now())
                         || value.starts_with("Thu, 01 Jan 1970")
                         || value.starts_with("Thu, 01-Jan-1970");
                 }
@@ -84,6 +86,11 @@ impl Jar {
             fit.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |time| time.as_secs() as i64)
 }
 
 impl Cookie {
@@ -129,5 +136,8 @@ mod tests {
         jar.set(&login, "a=; Max-Age=0; Path=/");
         jar.set(&login, "e=x; expires=Thu, 01-Jan-1970 00:00:01 GMT; Domain=shop.example; path=/");
         assert_eq!(jar.header(&url("http://shop.example/")), None);
+        jar.set(&login, "g=1; Path=/; Expires=Sun, 06 Nov 1994 08:49:37 GMT");
+        jar.set(&login, "h=2; Path=/; Expires=Sun, 06 Nov 2094 08:49:37 GMT");
+        assert_eq!(jar.header(&url("http://shop.example/")).as_deref(), Some("h=2"));
     }
 }
