@@ -26,7 +26,7 @@ experiments)
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
     packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
-        libscgi-perl libgd-perl libprotocol-websocket-perl'
+        libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
 *) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;

@@ -323,6 +323,11 @@ impl Session {
         self.progress.failed
     }
 
+    /// Whether this side is the server. Of interest until the session is handed over to own code, which only servers do.
+    pub fn is_server(&self) -> bool {
+        !matches!(self.side, Side::Client(_))
+    }
+
     pub fn is_resumed(&self) -> bool {
         self.agreed().map_or_else(
             || self.common().is_some_and(|c| c.handshake_kind() == Some(HandshakeKind::Resumed)),
