@@ -9,8 +9,9 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
-        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf"
-    packages='libc6-dev tzdata php-fpm'
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
+        python3:python3"
+    packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
 bench)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"

@@ -1,10 +1,11 @@
 //! `brisk bench` from its command line, against a server.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, wait};
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -22,12 +23,14 @@ fn server() -> Server {
                 http2 on;
                 location /limited { limit_req zone=few burst=20 nodelay; try_files /a.txt =404; }
                 location /upload { client_max_body_size 10m; return 200 "$content_length $http_cookie"; }
+                location /slow { limit_rate 100; try_files /k.txt =404; }
                 location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 hello; }
                 location /me { if ($http_cookie != "a=1; sid=s1") { return 403; } return 200 hello; }
                 location / { }
             }"#,
         )
         .file("html/a.txt", "a".repeat(100))
+        .file("html/k.txt", "k".repeat(300))
         .certificate("localhost")
         .start()
 }
@@ -209,6 +212,81 @@ fn a_sweep_with_all_its_reports() {
     look(&PathBuf::from(&html), &server.dir().join("profile"));
     let diff = bench(&["diff", &json, &json]);
     assert!(String::from_utf8_lossy(&diff.stdout).contains("proves little"), "{diff:?}");
+}
+
+/// The page is there while the run lasts, and shows how it goes.
+#[test]
+fn a_run_is_seen_in_a_browser() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let raw = server.dir().join("raw");
+    let mut child = Command::new(BIN)
+        .args(["bench", "--web=127.0.0.1:0", "--json", "--rate", "100", "-d", "3s", "--raw"])
+        .args([raw.to_str().unwrap(), &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.next().unwrap();
+    let address =
+        said.strip_prefix("watch it at http://").and_then(|rest| rest.strip_suffix('/')).expect(&said);
+    let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        brisk_testkit::Client::connect(port).request(request).text()
+    };
+    assert!(get("/").contains("<script>"));
+    wait::holds("the run's course", || get("/live").contains("<svg"));
+    let output = child.wait_with_output().unwrap();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // A line for each response.
+    let log = std::fs::read_to_string(raw).unwrap();
+    assert_eq!(log.lines().count() as u64 - 1, all["responses"].as_u64().unwrap());
+    assert!(all["responses"].as_u64().unwrap() + all["unsent"].as_u64().unwrap() >= 295, "{all}");
+}
+
+/// Answers that are none, from the command line: by kind, and the exit code says that nothing was measured.
+#[test]
+fn what_is_no_answer_is_no_success() {
+    for (answer, kind) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"[..], "truncated"),
+        (b"nonsense\r\n\r\n", "protocol"),
+        (b"", "closed"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(answer);
+            }
+        });
+        let output = bench(&["-q", "--json", "-n", "10", "-c", "2", &url]);
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (output.status.code(), &all["responses"], &all["errors"][kind]),
+            (Some(2), &0.into(), &10.into())
+        );
+    }
+    let output = bench(&["-n", "1", "http://nobody.invalid/"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("no address for nobody.invalid"), "{text}");
+}
+
+/// Whoever asks for more than its connections can carry is told that this is not the server's latency.
+#[test]
+fn a_generator_that_cannot_keep_up_says_so() {
+    let server = server();
+    let slow = format!("http://127.0.0.1:{}/slow", server.port());
+    let output =
+        bench(&["-q", "--json", "--rate", "500", "-c", "1", "-d", "500ms", "--timeout", "1s", &slow]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{all}");
+    assert!(all["unsent"].as_u64() > Some(0) && all["invalid"].as_str().is_some(), "{all}");
+    let text = bench(&["-q", "--rate", "500", "-c", "1", "-d", "500ms", "--timeout", "1s", &slow]).stdout;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("INVALID: ") && !text.contains("could not be sent: 0"), "{text}");
 }
 
 /// The server lets 200 requests per second through.

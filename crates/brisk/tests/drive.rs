@@ -8,6 +8,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+#[path = "drive/agree.rs"]
+mod agree;
+#[path = "drive/formats.rs"]
+mod formats;
 #[path = "drive/interrupt.rs"]
 mod interrupt;
 #[path = "drive/old.rs"]
@@ -29,6 +33,8 @@ fn server() -> Server {
                 listen 127.0.0.1:{{PORT2}} ssl;
                 http2 on;
                 types { text/html html; text/css css; text/javascript js; image/png png; text/plain txt; }
+                location = /enter { add_header Set-Cookie "sid=s1; Path=/" always; return 302 /a.txt; }
+                location = /login.json { default_type application/json; return 200 '{"token":"t0k","ok":true}'; }
                 location = /old { return 301 /a.txt; }
                 location = /zip.txt { gzip on; gzip_types text/plain; gzip_min_length 1; alias {{DIR}}/html/a.txt; }
                 location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 '{"token":"t0k","ok":true}'; }
@@ -123,6 +129,23 @@ fn get_lays_an_exchange_bare() {
         printed(&["get", "--body", "-d", "x=1", &plain("/login")], 0),
         "{\"token\":\"t0k\",\"ok\":true}"
     );
+    let pretty = printed(&["get", "--pretty", &plain("/login.json")], 0);
+    assert!(pretty.contains("\"token\": \"t0k\"") && pretty.lines().count() >= 4, "{pretty}");
+    let raw = run(&["get", "--body", "--raw", &plain("/zip.txt")]).stdout;
+    assert!(raw.starts_with(&[0x1f, 0x8b]) && raw.len() < 100, "{raw:?}");
+    let file = server.dir().join("body");
+    let text = printed(&["get", "-o", file.to_str().unwrap(), &plain("/zip.txt")], 0);
+    assert!(!text.contains("aaaa") && std::fs::read(&file).unwrap() == "a".repeat(100).as_bytes(), "{text}");
+    let text = printed(&["get", "-I", &plain("/a.txt")], 0);
+    assert!(text.contains("> HEAD /a.txt") && !text.contains("aaaa"), "{text}");
+    // Cookies go along redirects once there are any, and not without being asked to.
+    let enter = plain("/enter");
+    assert!(printed(&["get", "-L", "-b", "a=1", &enter], 0).contains("> Cookie: a=1; sid=s1"));
+    assert!(!printed(&["get", "-L", &enter], 0).contains("> Cookie"));
+    // What a server says cannot drive the terminal.
+    let hostile = b"HTTP/1.1 200 OK\r\nX: \x1b[2J\r\nContent-Length: 4\r\n\r\n\x1b[2J";
+    let text = printed(&["get", "--pretty", &format!("http://127.0.0.1:{}/", broken_server(hostile))], 0);
+    assert!(!text.contains('\x1b'), "{text:?}");
 }
 
 /// Unreachable, malformed, half: named, and none of it counts as an answer.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SHOP: &str = r#"
+pub const SHOP: &str = r#"
 users = 6
 ramp = "100ms"
 duration = "2s"
@@ -36,7 +36,7 @@ group = "shop"
 request = "GET /old"
 "#;
 
-fn write(dir: &Path, name: &str, text: &str) -> String {
+pub fn write(dir: &Path, name: &str, text: &str) -> String {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
