@@ -34,10 +34,11 @@ fn server() -> Server {
                 http2 on;
                 types { text/html html; text/css css; text/javascript js; image/png png; text/plain txt; }
                 location = /enter { add_header Set-Cookie "sid=s1; Path=/" always; return 302 /a.txt; }
+                location = /need { add_header Set-Cookie "sid=s1; Path=/" always; return 302 /me; }
                 location = /login.json { default_type application/json; return 200 '{"token":"t0k","ok":true}'; }
                 location = /old { return 301 /a.txt; }
                 location = /zip.txt { gzip on; gzip_types text/plain; gzip_min_length 1; alias {{DIR}}/html/a.txt; }
-                location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 '{"token":"t0k","ok":true}'; }
+                location /login { add_header Set-Cookie "sid=s1; Path=/"; add_header X-Id 42; return 200 '{"token":"t0k","ok":true}'; }
                 location /me { if ($http_authorization != "Bearer t0k") { return 401; } if ($cookie_sid != s1) { return 403; } return 200 "hello $arg_who"; }
                 location /down { return 503; }
                 location / { }
@@ -230,6 +231,9 @@ fn a_page_is_fetched_as_a_browser_does() {
         "one connection for all: {json}"
     );
     printed(&["bench", "page", &format!("{url}down")], 1);
+    // Cookies of the page go with what it refers to.
+    let bearer = "Authorization: Bearer t0k";
+    assert!(printed(&["bench", "page", "-H", bearer, &format!("{url}need")], 0).contains("!200 me "));
 }
 
 #[test]

@@ -137,6 +137,15 @@ fn siege_prints_what_siege_does() {
         let json: Value = serde_json::from_str(&json(&said)).unwrap();
         assert!((20..24).contains(&json["transactions"].as_u64().unwrap()), "{said}");
     }
+    // Cookies that answers set are sent back, unless that is turned off.
+    let (enter, agent) = (format!("http://127.0.0.1:{}/need", server.port()), "Authorization: Bearer t0k");
+    for (cookies, wanted) in [("true", 1), ("false", 0)] {
+        let rc = path("cookies");
+        std::fs::write(&rc, format!("cookies = {cookies}\nverbose = false\nparser = false\n")).unwrap();
+        let json = printed(&["siege", "-R", &rc, "-j", "-b", "-c1", "-r1", "-H", agent, &enter], 0);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["successful_transactions"], 1 + wanted, "{cookies}: {json}");
+    }
     // Glued values, the page parser, a log.
     let log = path("siege.log");
     let page = format!("http://127.0.0.1:{}/", server.port());

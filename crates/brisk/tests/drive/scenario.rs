@@ -77,6 +77,51 @@ fn users_log_in_remember_and_are_checked() {
     assert!(text.contains("DOES NOT HOLD: me: count > 30") && text.contains("holds: errors"), "{text}");
 }
 
+/// Values from every place that an answer has, used in every place that a request has; stages that ramp.
+#[test]
+fn values_are_taken_and_used_everywhere() {
+    let server = server();
+    let dir = TempDir::new();
+    let text = format!(
+        r#"
+target = "http://127.0.0.1:{}"
+iterations = 2
+thresholds = ["errors < 1%", "count > 7"]
+[variables]
+lang = "de"
+[[stage]]
+users = 2
+over = "200ms"
+hold = "20s"
+[[user]]
+think = "exp:2ms"
+[[user.step]]
+name = "login"
+request = "POST /login"
+form = {{ user = "a b" }}
+save = {{ j = "json:$.token", r = 'regex:"token":"(.)', h = "header:X-Id", c = "cookie:sid", s = "status" }}
+[[user.step]]
+name = "used"
+request = "GET /a.txt?{{{{j}}}}-{{{{r}}}}-{{{{h}}}}-{{{{c}}}}-{{{{s}}}}-{{{{lang}}}}-{{{{user.round}}}}"
+headers = {{ User-Agent = "agent {{{{user.number}}}} {{{{h}}}}" }}
+check = {{ matches = "^a+$" }}
+think = "1ms..3ms"
+"#,
+        server.port()
+    );
+    let file = write(dir.path(), "v.toml", &text);
+    let json: Value = serde_json::from_str(&printed(&["bench", "run", "--json", &file], 0)).unwrap();
+    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&8.into(), &0.into()), "{json}");
+    let log = server.access_lines(8).join("\n");
+    for round in 0..2 {
+        for user in 0..2 {
+            let line = Regex::new(&format!(r#"GET /a.txt\?t0k-t-42-s1-200-de-{round} .*"agent {user} 42""#))
+                .unwrap();
+            assert!(line.is_match(&log), "{line}: {log}");
+        }
+    }
+}
+
 /// What fails is counted by kind and is never a success.
 #[test]
 fn failures_are_counted_by_kind() {
