@@ -150,6 +150,20 @@ fn look(page: &Path, profile: &Path) {
     assert!(charts.parse::<u32>().unwrap() >= 5, "{title}");
 }
 
+/// The course with what the tier `server` did.
+fn look_at_rows(csv: &str) {
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|have| *have == name).expect(name);
+    let (cpus, cost, memory) =
+        (column("server_cpus"), column("server_cpu_us_per_response"), column("server_pss_bytes"));
+    let rows: Vec<_> = rows.collect();
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
+    assert!(rows.len() > 10 && rows.iter().all(|row| row.len() == head.len()), "{csv}");
+    assert!(rows.iter().any(|row| number(row, cpus) > 0.0 && number(row, cost) > 0.0), "{csv}");
+    assert!(rows.iter().all(|row| number(row, memory) > 1e6), "{csv}");
+}
+
 #[test]
 fn a_sweep_with_all_its_reports() {
     let server = server();
@@ -196,17 +210,7 @@ fn a_sweep_with_all_its_reports() {
         let little = run["little"].as_f64().unwrap();
         assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
     }
-    let csv = server.read("r.csv");
-    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let head = rows.next().unwrap();
-    let column = |name: &str| head.iter().position(|have| *have == name).expect(name);
-    let (cpus, cost, memory) =
-        (column("server_cpus"), column("server_cpu_us_per_response"), column("server_pss_bytes"));
-    let rows: Vec<_> = rows.collect();
-    let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
-    assert!(rows.len() > 10 && rows.iter().all(|row| row.len() == head.len()), "{csv}");
-    assert!(rows.iter().any(|row| number(row, cpus) > 0.0 && number(row, cost) > 0.0), "{csv}");
-    assert!(rows.iter().all(|row| number(row, memory) > 1e6), "{csv}");
+    look_at_rows(&server.read("r.csv"));
     for run in all["runs"].as_array().unwrap() {
         assert!(
             run["limit"]["headroom"].as_f64() >= Some(1.0) && run["requests_per_day"].as_f64() > Some(0.0)
