@@ -10,7 +10,7 @@ case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
-        python3:python3"
+        python3:python3 script:bsdutils"
     packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
 bench | load)

@@ -362,6 +362,19 @@ fn the_highest_rate_is_found() {
     assert_eq!(broken.status.code(), Some(2), "{broken:?}");
 }
 
+/// On a terminal the run is drawn: a bar with the time left, the rate with its course, percentiles, errors.
+#[test]
+fn a_terminal_shows_the_run() {
+    let server = server();
+    let line = format!("{BIN} bench -d 1s http://127.0.0.1:{}/a.txt", server.port());
+    let output = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("script, of bsdutils: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in ["\x1b[", "s left", "%", "/s  ", "latency  p50", "errors   none", "responses in"] {
+        assert!(text.contains(part), "{part:?}: {text}");
+    }
+}
+
 #[test]
 fn ctrl_c_ends_it_with_the_report_so_far() {
     let server = server();
@@ -396,7 +409,18 @@ fn which_of_two_is_faster() {
     let verdict = all["verdict"].as_str().unwrap();
     assert!(["faster", "slower", "equal", "undecided"].contains(&verdict), "{all}");
     assert!(all["pairs"].as_u64().unwrap() + all["spoilt_pairs"].as_u64().unwrap() >= 6, "{all}");
-    // A command that brings its server up: it is ended behind each run.
+    // Commands that bring their servers up: another one for each run, ended behind it.
+    let port = brisk_testkit::ports::claim();
+    let python = format!("exec python3 -m http.server --bind 127.0.0.1 {} 2>/dev/null", port.number);
+    let url = format!("http://127.0.0.1:{}/", port.number);
+    let args = ["compare", "--json", "--pairs", "6", "-c", "2", "-d", "150ms", "-w", "50ms", "--url", &url];
+    let output = bench(&[&args[..], &[&python, &python]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["by"], "server CPU per response");
+    assert!(all["pairs"].as_u64().unwrap() + all["spoilt_pairs"].as_u64().unwrap() >= 6, "{all}");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port.number)).is_err(), "nothing is left");
+    // One that does not stay.
     let command = format!("exec {BIN} -p {} -c none.conf", server.dir().display());
     let output = bench(&["compare", "--url", "http://127.0.0.1:1/", &command, &command]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -260,3 +260,46 @@ fn probes_remember_and_tell() {
     );
     printed(&["probe", "--store", "-", "--slower", "1ms", "--contains", "nowhere", &well], 3);
 }
+
+/// An alert has a beginning and an end, and both are told.
+#[test]
+fn a_webhook_hears_when_it_is_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut looks = 0;
+        for mut stream in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                request.extend_from_slice(&buffer[..count]);
+                // A post is whole when its JSON is.
+                if request.starts_with(b"GET") || request.ends_with(b"}") {
+                    break;
+                }
+            }
+            let text = String::from_utf8_lossy(&request).into_owned();
+            looks += usize::from(text.starts_with("GET"));
+            let is_down = text.starts_with("GET") && looks <= 2;
+            let status = if is_down { "503 Down" } else { "200 OK" };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            if text.starts_with("POST") {
+                let _ = told.send(text);
+            }
+        }
+    });
+    let args = ["probe", "--store", "-", "--every", "100ms", "--count", "4", "--webhook", &url, &url];
+    printed(&args, 3);
+    let posts: Vec<Value> = heard
+        .try_iter()
+        .map(|post| serde_json::from_str(post.split_once("\r\n\r\n").unwrap().1).unwrap())
+        .collect();
+    let states: Vec<_> = posts.iter().map(|post| post["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["wrong", "well"], "{posts:?}");
+    assert!(
+        posts[0]["text"].as_str().unwrap().contains("503") && posts[0]["url"] == url.as_str(),
+        "{posts:?}"
+    );
+}
