@@ -44,7 +44,7 @@ lint: ## formatting, clippy, and the repository's own rules (licences, crate dir
 bench: bench-all ## all comparisons with other servers (half an hour, on a quiet machine)
 
 bench-%: ## one of them; `make bench-help` lists the parts
-	@[ "$*" = help ] || scripts/setup.sh bench
+	@[ "$*" = help ] || scripts/setup.sh $(if $(filter load all,$*),load,bench)
 	cargo run --release --locked -q -p brisk-benches -- $(if $(filter help,$*),--help,$*)
 
 experiments: $(addprefix experiment-,000 001 002 003 004) ## all of the articles' experiments (an hour at most, on a quiet machine)
