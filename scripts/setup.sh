@@ -10,7 +10,7 @@ case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
-        python3:python3 nginx:nginx-light apache2:apache2-bin"
+        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm'
     ;;
 bench)
@@ -39,7 +39,7 @@ has_package() {
 missing=
 for tool in $tools; do
     # nginx and logrotate are in sbin, which ordinary users do not search.
-    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+    PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
 done
 if command -v dpkg-query >/dev/null; then
     for package in $packages; do
@@ -66,6 +66,17 @@ if [ -n "$missing" ]; then
     $as_root apt-get update -qq
     # RUNLEVEL: nginx and h2o are wanted as programs, not as services of this machine.
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
+fi
+
+# Go's packages are built, not packaged. The tests look here, and then in PATH.
+if [ "$task" = test ] && ! command -v h2spec >/dev/null; then
+    tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
+    mkdir -p "$tools"
+    tools=$(cd "$tools" && pwd)
+    if [ ! -x "$tools/h2spec" ]; then
+        echo "building: h2spec"
+        PATH=$PATH:/usr/local/go/bin GOBIN=$tools go install github.com/summerwind/h2spec/cmd/h2spec@latest
+    fi
 fi
 
 if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
