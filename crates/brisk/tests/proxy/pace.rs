@@ -1,6 +1,6 @@
 //! The pace of both sides: slow back ends, limits of rate, sides that end before the other.
 
-use crate::{BIN, PASS_UPGRADE, UPGRADE, proxy};
+use crate::{BIN, PASS_UPGRADE, UPGRADE, builder, firehose, is_cut, proxy};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, wait};
 use std::sync::{Mutex, mpsc};
@@ -70,6 +70,20 @@ fn the_back_end_may_ask_for_a_charset_and_for_no_buffering() {
     );
     go.send(()).unwrap();
     assert_eq!(client.response().text(), "firstlast");
+}
+
+/// An answer that waits for its client in a file, and a disk without room for it: what comes is no whole answer.
+#[test]
+fn an_answer_for_which_there_is_no_room_is_cut_short() {
+    const TOTAL: usize = 40 << 20;
+    let (backend, _) = firehose(TOTAL);
+    let builder = builder(backend.port(), "", "proxy_temp_path {{DIR}}/spool;").main("env BRISK_FAULTS;");
+    let faults = format!("full={}", builder.dir().join("spool").display());
+    let server = builder.env("BRISK_FAULTS", &faults).start();
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.wait_for_log("\\[crit\\] .*pwrite\\(\\) .* failed \\(28: No space left on device\\)");
+    assert!(is_cut(client.try_response("GET")));
 }
 
 #[test]
