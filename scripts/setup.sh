@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|load|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -10,10 +11,13 @@ case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
-        python3:python3 nginx:nginx-light apache2:apache2-bin"
+        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm'
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
+        python3:python3 script:bsdutils"
+    packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
-bench)
+bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
@@ -30,6 +34,7 @@ conformance)
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
 *) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|load|conformance|corpus]" >&2; exit 2 ;;
 esac
 
 has_package() {
@@ -39,7 +44,7 @@ has_package() {
 missing=
 for tool in $tools; do
     # nginx and logrotate are in sbin, which ordinary users do not search.
-    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+    PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
 done
 if command -v dpkg-query >/dev/null; then
     for package in $packages; do
@@ -68,6 +73,17 @@ if [ -n "$missing" ]; then
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
 fi
 
+# Go's packages are built, not packaged. The tests look here, and then in PATH.
+if [ "$task" = test ] && ! command -v h2spec >/dev/null; then
+    tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
+    mkdir -p "$tools"
+    tools=$(cd "$tools" && pwd)
+    if [ ! -x "$tools/h2spec" ]; then
+        echo "building: h2spec"
+        PATH=$PATH:/usr/local/go/bin GOBIN=$tools go install github.com/summerwind/h2spec/cmd/h2spec@latest
+    fi
+fi
+
 if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
     echo "$0: some tests change users and namespaces: run them as root, or with sudo installed" >&2
     exit 1
@@ -84,3 +100,17 @@ for component in rustfmt clippy; do
         exit 1
     fi
 done
+
+# Load generators that Debian does not have, for `make bench-load`.
+if [ "$task" = load ]; then
+    tools=$(pwd)/target/tools
+    PATH=$PATH:$tools/bin
+    command -v oha >/dev/null || cargo install --quiet --locked --root "$tools" oha
+    if ! command -v k6 >/dev/null; then
+        if ! command -v go >/dev/null; then
+            echo "$0: k6 is built with Go (https://go.dev/dl), which this machine lacks" >&2
+            exit 1
+        fi
+        GOBIN=$tools/bin go install go.k6.io/k6@latest
+    fi
+fi

@@ -14,7 +14,7 @@ mod source;
 
 pub use allowed::Allowed;
 pub use context::{Certs, Context, Rules, Sessions, SharedSessions, Verify, early_sessions, ticket_keys};
-pub use facts::{Facts, Verdict};
+pub use facts::{Facts, Verdict, is_early};
 pub(crate) use facts::{admit, misdirected};
 pub use ocsp::{Answers, Asking, Stapler};
 pub(crate) use ocsp::{ask_about_client, must_ask};
