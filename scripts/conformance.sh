@@ -12,7 +12,9 @@ here=$(dirname "$(readlink -f "$0")")
 binary=$(readlink -f "${1:-$here/../target/release/brisk}")
 suite=${BRISK_NGINX_TESTS_SUITE:-${BRISK_SUITES:-}/suite}
 runner=${BRISK_NGINX_TESTS_RUNNER:-${BRISK_SUITES:-}/nginx-tests}
-areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo}
+areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-auth-limit gzip-gunzip image-filter \
+    log-syslog-debug ssi sub-addition-charset ssl h2 proxy proxy-cache proxy-ssl proxy-h2-backend grpc fastcgi scgi uwsgi \
+    upstream-lb upstream-resolve upstream-sticky http-resolver realip-proxyprotocol}
 
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
@@ -33,10 +35,6 @@ install -m 755 "$binary" "$work/brisk"
 # shellcheck disable=SC2086
 TEST_NGINX_VERBOSE=1 "$runner/run.sh" --suite "$suite" -f -j 2 -t 60 --retry 2 -l "$work/logs" -o "$work/results.tsv" \
     "$work/brisk" $areas
-# HTTP/2 as an independent client sees it, where there is one.
-if [ -n "${H2SPEC:-$(command -v h2spec || true)}" ]; then
-    "$here/h2spec.sh" "$binary"
-fi
 python3 "$here/conformance.py" nginx-tests "$work/results.tsv" "$work/logs" "$runner/baseline-mainline.tsv"
 
 # The cache tests: a back end in Node, Brisk before it, a client in Node.

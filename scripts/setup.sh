@@ -1,4 +1,5 @@
 #!/bin/sh
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
 # Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|load|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
@@ -9,6 +10,9 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
+        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
+    packages='libc6-dev tzdata php-fpm'
         nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
         python3:python3 script:bsdutils"
     packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
@@ -17,12 +21,19 @@ bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
+experiments)
+    # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
+    tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
+        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl"
+    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl'
+    ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
     packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
-        libscgi-perl libgd-perl libprotocol-websocket-perl'
+        libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
+*) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
 *) echo "usage: $0 [test|bench|load|conformance|corpus]" >&2; exit 2 ;;
 esac
 
@@ -33,7 +44,7 @@ has_package() {
 missing=
 for tool in $tools; do
     # nginx and logrotate are in sbin, which ordinary users do not search.
-    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+    PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
 done
 if command -v dpkg-query >/dev/null; then
     for package in $packages; do
@@ -60,6 +71,17 @@ if [ -n "$missing" ]; then
     $as_root apt-get update -qq
     # RUNLEVEL: nginx and h2o are wanted as programs, not as services of this machine.
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
+fi
+
+# Go's packages are built, not packaged. The tests look here, and then in PATH.
+if [ "$task" = test ] && ! command -v h2spec >/dev/null; then
+    tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
+    mkdir -p "$tools"
+    tools=$(cd "$tools" && pwd)
+    if [ ! -x "$tools/h2spec" ]; then
+        echo "building: h2spec"
+        PATH=$PATH:/usr/local/go/bin GOBIN=$tools go install github.com/summerwind/h2spec/cmd/h2spec@latest
+    fi
 fi
 
 if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then

@@ -3,6 +3,8 @@
 use crate::group::Group;
 use crate::least;
 use crate::peer::{Clock, Peer, PeerInfo, Stats};
+use std::any::Any;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A place at a peer: counts as one of its connections until it is given back or dropped.
@@ -12,6 +14,7 @@ pub struct Lease {
     /// Counted among the requests that wait for this peer's answer (`least_time … inflight`).
     pub(crate) inflight: bool,
     is_open: bool,
+    rider: OnceCell<Box<dyn Any + Send>>,
 }
 
 /// How an attempt ended.
@@ -34,7 +37,13 @@ pub struct Times {
 
 impl Lease {
     pub(crate) fn new(peer: Arc<PeerInfo>, group: Arc<Group>, inflight: bool) -> Lease {
-        Lease { peer, group, inflight, is_open: true }
+        Lease { peer, group, inflight, is_open: true, rider: OnceCell::new() }
+    }
+
+    /// Keeps a thing that is to be dropped when the attempt ends: before the client has the whole answer. Only the first
+    /// one is kept so; others are dropped at once.
+    pub fn carry(&self, rider: Box<dyn Any + Send>) {
+        let _ = self.rider.set(rider);
     }
 
     pub fn group(&self) -> &Arc<Group> {

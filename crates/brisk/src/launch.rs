@@ -79,6 +79,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
         );
     }
     host::make_folders(&snap)?;
+    snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
     let logs = logs_of(&snap)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();

@@ -1,5 +1,10 @@
 //! What is stored, what is not, and what the disk, the back end or an operator can do to it.
 
+#[path = "cache/rfc.rs"]
+mod rfc;
+#[path = "cache/rules.rs"]
+mod rules;
+
 use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, Server, process, wait};
 use rustix::process::Signal;
@@ -17,10 +22,10 @@ fn conf(port: u16, path: &str, directives: &str) -> String {
         server {{
             listen 127.0.0.1:{{{{PORT}}}};
             error_log {{{{DIR}}}}/error.log info;
+            proxy_cache_key $uri$is_args$args;
             location / {{
                 proxy_pass http://127.0.0.1:{port};
                 proxy_cache one;
-                proxy_cache_key $uri$is_args$args;
                 add_header X-Status $upstream_cache_status;
                 {directives}
             }}

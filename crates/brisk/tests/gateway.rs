@@ -4,6 +4,8 @@
 mod directives;
 #[path = "gateway/kept.rs"]
 mod kept;
+#[path = "gateway/stored.rs"]
+mod stored;
 
 use brisk_testkit::application::{Asked, Exchange, Speaks};
 use brisk_testkit::{Application, Builder, Server};

@@ -1,7 +1,8 @@
 //! Request bodies that are read: in memory and in files, slow, broken, too large, abandoned.
 
 use brisk_testkit::client::{Ending, Failure};
-use brisk_testkit::{Builder, Client, Server, scenario, wait};
+use brisk_testkit::{Builder, Client, Server, process, scenario, wait};
+use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -187,6 +188,39 @@ fn files_of_abandoned_requests_are_removed() {
     drop(client);
     wait::holds("no file", || files(&server).is_empty());
     server.wait_for_log("client prematurely closed connection, client: 127.0.0.1");
+}
+
+/// A server that is killed leaves a file behind. The next one removes it, but neither what was to stay nor what is in use.
+#[test]
+fn files_of_a_killed_server_are_removed_at_start() {
+    let mut killed = server();
+    let mut client = Client::connect(killed.port_of(2));
+    let kept = client.request(early("/", &digits(50))).text();
+    let kept = PathBuf::from(kept.strip_prefix("[]").expect("not in memory"));
+    let begin = |server: &Server| {
+        let mut client = Client::connect(server.port_of(3));
+        client.send(&early("/", &digits(50_000))[..40_000]);
+        client
+    };
+    let _half = begin(&killed);
+    wait::holds("a file", || files(&killed).len() == 2);
+    let worker = killed.worker();
+    process::signal(killed.child_pid(), Signal::KILL);
+    process::signal(worker, Signal::KILL);
+    killed.wait();
+    process::wait_gone(worker);
+    assert_eq!(files(&killed).len(), 2);
+
+    let folder = killed.dir().join("spool").display().to_string();
+    let conf = CONF.replace("{{DIR}}/spool", &folder);
+    let start = || Builder::new(BIN).http(&conf).start();
+    let next = start();
+    assert_eq!(files(&killed), [kept.as_path()]);
+    let _half = begin(&next);
+    wait::holds("a file", || files(&killed).len() == 2);
+    let _beside = start();
+    assert_eq!(files(&killed).len(), 2, "what is in use stays");
+    assert!(kept.exists());
 }
 
 #[test]

@@ -4,8 +4,12 @@
 mod api;
 #[path = "upstream/balance.rs"]
 mod balance;
+#[path = "upstream/exact.rs"]
+mod exact;
 #[path = "upstream/health.rs"]
 mod health;
+#[path = "upstream/kept.rs"]
+mod kept;
 #[path = "upstream/names.rs"]
 mod names;
 

@@ -48,8 +48,8 @@ pub struct Settings {
 /// What is known of an entry at once.
 pub enum Found {
     Object(Arc<Object>),
-    /// It may be on disk: [`Cache::load`].
-    Load,
+    /// It may be on disk: [`Cache::load`]; how often it was asked for, as far as that is counted.
+    Load(u16),
     /// This status was stored without a body.
     Error(u16),
     /// It is not there; how often it was asked for, this time included.
@@ -182,16 +182,16 @@ impl Cache {
         }
     }
 
-    /// Looks an entry up at `now` (seconds since 1970) and counts the use. With `count_misses` uses of what is not there
+    /// Looks an entry up at `now` (seconds since 1970) and counts the use. With `counts` uses of what is not there
     /// are counted too.
     ///
     /// Once per second the file is looked at, without waiting for the disk: if somebody has removed it, the entry is gone.
-    pub fn find(&self, digest: Digest, now: i64, count_misses: bool) -> Found {
-        match self.index.look(digest, now, count_misses) {
+    pub fn find(&self, digest: Digest, now: i64, counts: bool) -> Found {
+        match self.index.look(digest, now, counts) {
             Look::Object(object) => self.confirm(object, now),
-            Look::File => Found::Load,
+            Look::File => Found::Load(1),
             Look::Error(status) => Found::Error(status),
-            Look::Nothing(_) if self.cold.load(Ordering::Acquire) => Found::Load,
+            Look::Nothing(uses) if self.cold.load(Ordering::Acquire) => Found::Load(uses),
             Look::Nothing(uses) => Found::Nothing(uses),
         }
     }
@@ -211,7 +211,7 @@ impl Cache {
             // Another process has written it anew, or it cannot be told without waiting.
             _ => {
                 self.index.forget_object(object.digest);
-                Found::Load
+                Found::Load(1)
             }
         }
     }

@@ -86,8 +86,8 @@ impl Index {
         self.hold_at((digest.number() >> 60) as usize % SHARDS)
     }
 
-    /// Looks an entry up and counts the use; with `count_misses` also of one that is not there.
-    pub fn look(&self, digest: Digest, now: i64, count_misses: bool) -> Look {
+    /// Looks an entry up; with `counts` the use is counted, also of one that is not there.
+    pub fn look(&self, digest: Digest, now: i64, counts: bool) -> Look {
         let mut held = self.hold(digest);
         let shard = &mut held.shard;
         if !shard.errors.is_empty() {
@@ -99,12 +99,12 @@ impl Index {
                 None => {}
             }
         }
-        match shard.touch(digest, now as u32) {
+        match shard.touch(digest, now as u32, counts) {
             Some((_, Some(object), _)) => Look::Object(object),
             Some((true, None, _)) => Look::File,
             Some((false, None, uses)) => Look::Nothing(uses),
             None => {
-                if count_misses {
+                if counts {
                     shard.insert(digest, 0, now as u32, None);
                 }
                 Look::Nothing(1)
@@ -391,6 +391,8 @@ mod tests {
         let gone = index.expire(10, 1000);
         assert_eq!((gone.len(), index.count()), (10, 90));
         assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(1)));
+        // Who only looks does not count: a request may look more than once.
+        assert!(matches!(index.look(digest(3), 200, false), Look::Nothing(1)));
         assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(2)));
         assert!(matches!(index.look(digest(50), 200, true), Look::File));
     }

@@ -111,13 +111,18 @@ impl Shard {
         self.slot(digest).map(|slot| self.entries.get(slot))
     }
 
-    /// Counts a use. Gives whether there is a file, the object if it is in memory, and the number of uses.
-    pub fn touch(&mut self, digest: Digest, now: u32) -> Option<(bool, Option<Arc<Object>>, u16)> {
+    /// Notes a use, and `counts` it. Gives whether there is a file, the object if it is in memory, and the number of uses.
+    pub fn touch(
+        &mut self,
+        digest: Digest,
+        now: u32,
+        counts: bool,
+    ) -> Option<(bool, Option<Arc<Object>>, u16)> {
         let slot = self.slot(digest)?;
         self.list.touch(&mut self.entries, slot);
         let entry = self.entries.get_mut(slot);
         entry.used = now;
-        entry.uses = entry.uses.saturating_add(1);
+        entry.uses = entry.uses.saturating_add(u16::from(counts));
         let (exists, memory, uses) = (entry.blocks > 0, entry.memory, entry.uses);
         let object = (memory != NONE).then(|| self.memory.get(memory).clone());
         Some((exists, object, uses))
@@ -283,12 +288,12 @@ mod tests {
         shard.insert(digest(1), 3, 6, Some(two.clone()));
         assert!(!one.flag.is_up() && two.flag.is_up());
         assert_eq!((shard.blocks, shard.memory.bytes), (3, two.memory_bytes()));
-        let (exists, found, uses) = shard.touch(digest(1), 7).unwrap();
+        let (exists, found, uses) = shard.touch(digest(1), 7, true).unwrap();
         assert!(exists && Arc::ptr_eq(&found.unwrap(), &two) && uses == 2);
         assert_eq!(shard.remove(digest(1)), Some(3));
         assert!(!two.flag.is_up());
         assert_eq!((shard.blocks, shard.memory.bytes, shard.count), (0, 0, 0));
-        assert!(shard.touch(digest(1), 8).is_none());
+        assert!(shard.touch(digest(1), 8, true).is_none());
     }
 
     #[test]
@@ -297,7 +302,7 @@ mod tests {
         for number in 0..3 {
             shard.insert(digest(number), 1, 5, Some(object(number, 10)));
         }
-        shard.touch(digest(0), 6);
+        shard.touch(digest(0), 6, true);
         assert!(shard.shrink_memory());
         let in_memory: Vec<bool> = (0..3).map(|n| shard.object(digest(n)).is_some()).collect();
         assert_eq!(in_memory, [true, false, true]);

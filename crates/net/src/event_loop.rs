@@ -153,7 +153,7 @@ impl Loop {
         if let Some(source) = source {
             self.free.borrow_mut().push(index);
             // Closing the only descriptor of a socket ends its registration: a call less for each connection.
-            if source.shared {
+            if source.shared.get() {
                 let _ = epoll::delete(&self.epoll, source_fd(&source));
             }
         }

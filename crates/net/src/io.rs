@@ -34,7 +34,7 @@ pub(crate) struct Wakers {
 pub(crate) struct Source {
     fd: OwnedFd,
     /// Other descriptors refer to the same socket: closing this one does not take it out of the loop's set.
-    pub(crate) shared: bool,
+    pub(crate) shared: Cell<bool>,
     ready: Cell<u8>,
     /// `Some`: hot, events go to the driver under this key.
     pub(crate) key: Cell<Option<u64>>,
@@ -88,7 +88,7 @@ impl Io {
     fn register(fd: OwnedFd, flags: EventFlags, shared: bool) -> io::Result<Io> {
         let source = Rc::new(Source {
             fd,
-            shared,
+            shared: Cell::new(shared),
             ready: Cell::new(0),
             key: Cell::new(None),
             wakers: RefCell::default(),
@@ -114,6 +114,13 @@ impl Io {
     /// From now on events wake the task that waits.
     pub fn set_task(&self) {
         self.source.key.set(None);
+    }
+
+    /// The socket, for another thread's loop. This one leaves its own when it is dropped.
+    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+        let fd = self.source.fd.try_clone()?;
+        self.source.shared.set(true);
+        Ok(fd)
     }
 
     /// No event is reported from now on. What has arrived can still be taken, and other loops that watch the same

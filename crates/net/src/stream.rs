@@ -12,7 +12,7 @@ use crate::tls::{Tls, TlsError};
 use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
 /// See the module's head.
@@ -228,6 +228,14 @@ impl Stream {
             tls.close(&self.io);
         }
         Ok(rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Write)?)
+    }
+
+    /// The socket of a plain stream, for another thread's loop: the stream that is dropped then says nothing to its peer.
+    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+        if self.tls().is_some() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.io.hand_over()
     }
 
     /// The stream ends in the middle of something: the peer must not take it for a proper end.

@@ -4,7 +4,7 @@
 use crate::core::TempPath;
 use brisk_conf::os_text;
 use brisk_net::{blocking, file};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
@@ -18,6 +18,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Names that are tried before giving up: each is one that somebody else has made.
 const NAMES_MAX: u32 = 10_000;
 
+/// Levels of folders, at most.
+const LEVELS_MAX: usize = 3;
+
+/// The sticky bit means nothing on files. It marks those that are not for others: unlike what is kept they may go when the
+/// process that made them is gone.
+const PASSING: Mode = Mode::SVTX;
+
 /// What becomes of a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -29,7 +36,7 @@ pub enum Fate {
     Kept,
 }
 
-/// A file of our own, rights 0600.
+/// A file of our own that only its user may read.
 pub struct TempFile {
     /// `None` only while it is dropped.
     fd: Option<Arc<OwnedFd>>,
@@ -163,10 +170,11 @@ async fn on_pool<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) ->
 
 fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mode = Mode::RUSR | Mode::WUSR | if fate == Fate::Kept { Mode::empty() } else { PASSING };
     let mut tries = 0;
     loop {
         let path = file_path(place, next_number());
-        let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        let open = || rustix::fs::open(&path, flags, mode);
         let opened = match open() {
             // Folders of levels are made when they are first needed.
             Err(Errno::NOENT) => {
@@ -180,8 +188,11 @@ fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError>
         tries += 1;
         match opened {
             Ok(fd) => {
-                if fate == Fate::Unlinked {
-                    let _ = std::fs::remove_file(&path);
+                match fate {
+                    Fate::Unlinked => drop(std::fs::remove_file(&path)),
+                    // Held as long as the file is open: see `remove_stale`.
+                    Fate::Removed => drop(rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared)),
+                    Fate::Kept => {}
                 }
                 return Ok((fd, path));
             }
@@ -189,6 +200,34 @@ fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError>
             Err(error) => return Err(TempError::new("open", &path, &error.into())),
         }
     }
+}
+
+/// Removes what a killed process has left in a folder for temporary files: files of our kind that nobody holds.
+pub fn remove_stale(folder: &Path) {
+    remove_stale_below(folder, LEVELS_MAX);
+}
+
+fn remove_stale_below(folder: &Path, levels: usize) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_number = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        match (entry.file_type(), name.len()) {
+            (Ok(kind), 1..=3) if kind.is_dir() && is_number && levels > 0 => {
+                remove_stale_below(&entry.path(), levels - 1);
+            }
+            (Ok(kind), 10) if kind.is_file() && is_number && is_stale(&entry.path()) => {
+                let _ = std::fs::remove_file(entry.path());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_stale(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
+    rustix::fs::fstat(&fd).is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode).contains(PASSING))
+        && rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 /// As nginx: ten digits, the last ones of which name the folders of the levels.

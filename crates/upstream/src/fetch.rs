@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
 use crate::heading::Heading;
+use crate::lend;
 use crate::link::Link;
 use crate::occupancy::{Occupancy, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
@@ -358,6 +359,9 @@ impl<P: Protocol> Journey<P> {
         if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
             return Ok(link);
         }
+        if let Some(link) = lend::take(&key, &turn.group, &turn.keepalive).await {
+            return Ok(link);
+        }
         let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
         let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
         let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
@@ -536,7 +540,9 @@ impl<P: Protocol> Journey<P> {
     ) -> Result<(Box<Exchange>, Box<Turn>), Box<Selection>> {
         let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
         let tries = turn.selection.as_ref().map_or(0, Selection::tries);
-        if tries <= 1 || !self.may_retry(r, bit, true) {
+        let within_budget =
+            |turn: &Turn| turn.selection.as_ref().is_some_and(|one| one.group().may_retry(clock::mono_ms()));
+        if tries <= 1 || !self.may_retry(r, bit, true) || !within_budget(&turn) {
             return Ok((exchange, turn));
         }
         let outcome = if matches!(head.status, 403 | 404) { Outcome::Next } else { Outcome::Failed };

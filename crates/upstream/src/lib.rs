@@ -19,6 +19,7 @@ pub mod head;
 mod heading;
 pub mod http1;
 pub mod http2;
+mod lend;
 mod link;
 mod occupancy;
 pub mod origin;

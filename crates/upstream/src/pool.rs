@@ -1,11 +1,13 @@
-//! Idle connections to back ends. Each thread keeps its own; how many there are is counted over all threads.
+//! Idle connections to back ends. Each thread keeps its own; how many there are is counted over all threads. Who has none
+//! takes another thread's ([`lend`](crate::lend)).
 
 use crate::backend::{Backend, Keepalive};
+use crate::lend::Lender;
 use crate::link::Link;
 use crate::occupancy::Stay;
 use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -85,6 +87,8 @@ struct Pool {
     keeper: RefCell<Option<Waker>>,
     /// When the keeper wakes by itself.
     wakes_ms: Cell<u64>,
+    /// What others know of it; made with the first connection that is kept.
+    lender: OnceCell<Arc<Lender>>,
 }
 
 thread_local! {
@@ -92,13 +96,14 @@ thread_local! {
 }
 
 /// Takes the connection that was used last, if there is one that is still open.
-fn take(key: &Key) -> Option<Box<Link>> {
+pub(crate) fn take(key: &Key) -> Option<Box<Link>> {
     POOL.with(|pool| {
         loop {
             let mut idle = pool.idle.borrow_mut();
             let fits = |have: &Idle| have.link.as_ref().is_some_and(|link| link.key == *key);
             let at = idle.iter().rposition(fits)?;
             let mut found = idle.remove(at);
+            pool.tell(idle.len());
             drop(idle);
             if let Some(mut link) = found.link.take()
                 && link.is_quiet()
@@ -154,12 +159,19 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
         // Somebody may have begun to wait meanwhile, and seen no idle connection.
         if idle.stay.as_ref().is_none_or(|stay| stay.may_stay(now)) {
-            pool.idle.borrow_mut().push(idle);
+            let mut all = pool.idle.borrow_mut();
+            all.push(idle);
+            pool.tell(all.len());
         }
     });
 }
 
 impl Pool {
+    /// Tells other threads how many idle connections there are.
+    fn tell(&self, count: usize) {
+        self.lender.get_or_init(Lender::register).idle.store(count, Ordering::Relaxed);
+    }
+
     /// The task that closes what has ended or has been idle for too long; it is told of a new end.
     fn keeper(&self, until_ms: u64) -> Waker {
         if self.keeper.borrow().is_none() {
@@ -186,6 +198,7 @@ impl Pool {
                 at += 1;
             }
         }
+        self.tell(idle.len());
         idle.iter().map(|one| one.until_ms).min().unwrap_or(u64::MAX)
     }
 }

@@ -117,6 +117,45 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
     hears.recv_timeout(std::time::Duration::from_secs(20)).expect("the back end's connection is closed");
 }
 
+/// A WebSocket outlives the configuration it came with, and ends when both are silent for `proxy_read_timeout`.
+#[test]
+fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi ");
+        loop {
+            let bytes = peer.some();
+            if bytes.is_empty() {
+                return;
+            }
+            peer.send(bytes.to_ascii_uppercase());
+        }
+    });
+    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    let begin = |client: &mut H2Client| {
+        let mut fields = H2Client::get_fields("/");
+        fields[0].1 = "CONNECT";
+        fields.insert(1, (":protocol", "websocket"));
+        let stream = client.begin(&fields, false);
+        client.until(|client| client.answers[&stream].body == b"hi ");
+        stream
+    };
+    let lasting = server(&backend, upgrade);
+    let mut client = H2Client::connect(lasting.port());
+    let stream = begin(&mut client);
+    lasting.reload();
+    client.send(stream, b"still", false);
+    client.until(|client| client.answers[&stream].text() == "hi STILL");
+
+    let hasty = server(&backend, &format!("{upgrade} proxy_read_timeout 300ms;"));
+    let mut client = H2Client::connect(hasty.port());
+    let stream = begin(&mut client);
+    client.until(|client| client.answers[&stream].ended || client.answers[&stream].reset.is_some());
+    hasty.wait_for_log(
+        "upstream timed out \\(110: Connection timed out\\) while proxying upgraded connection",
+    );
+}
+
 /// RFC 8297: what a back end hints at, and what is hinted at here.
 #[test]
 fn early_hints_come_before_the_answer() {

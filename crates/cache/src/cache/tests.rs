@@ -124,7 +124,7 @@ fn what_is_stored_is_found_in_memory_and_by_the_next_process() {
         assert!(matches!(second.find(digest, now(), false), Found::Nothing(_)));
         let _held = second.clone();
         second.learn();
-        assert!(matches!(second.find(digest, now(), false), Found::Load));
+        assert!(matches!(second.find(digest, now(), false), Found::Load(_)));
         let object = wait(second.load(digest)).unwrap().unwrap();
         assert!(body_of(&object) == body, "{key}");
         assert!(matches!(second.find(digest, now(), false), Found::Object(_)));
@@ -238,7 +238,7 @@ fn a_folder_that_is_gone_is_made_anew() {
         store(&cache, "a", &text(size)).unwrap();
         std::fs::remove_dir_all(&folder.0).unwrap();
         let digest = Digest::of(b"a");
-        assert!(matches!(cache.find(digest, now() + 3, false), Found::Nothing(_) | Found::Load));
+        assert!(matches!(cache.find(digest, now() + 3, false), Found::Nothing(_) | Found::Load(_)));
         assert!(wait(cache.load(digest)).unwrap().is_none());
         store(&cache, "a", &text(size)).unwrap();
         assert!(cache.path(digest).exists());
@@ -253,7 +253,7 @@ fn purges_hide_at_once() {
         let digest = Digest::of(key.as_bytes());
         match cache.find(digest, now(), false) {
             Found::Object(_) => true,
-            Found::Load => wait(cache.load(digest)).unwrap().is_some(),
+            Found::Load(_) => wait(cache.load(digest)).unwrap().is_some(),
             _ => false,
         }
     };

@@ -110,10 +110,10 @@ impl Lookup {
                 *uses = count;
                 return Ok(None);
             }
-            Found::Load => match self.cache.load(digest).await {
+            Found::Load(count) => match self.cache.load(digest).await {
                 Ok(Some(object)) => object,
                 Ok(None) => {
-                    *uses = 1;
+                    *uses = count;
                     return Ok(None);
                 }
                 Err(error) => {

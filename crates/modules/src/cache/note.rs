@@ -28,7 +28,8 @@ impl Status {
             Status::Updating => b"UPDATING",
             Status::Revalidated => b"REVALIDATED",
             Status::Hit => b"HIT",
-            Status::Scarce => b"SCARCE",
+            // As in nginx, which has no word for it.
+            Status::Scarce => b"MISS",
         }
     }
 }

@@ -43,6 +43,6 @@ pub static VARIABLES: &[Variable] = &[
     fixed(
         "upstream_cache_status",
         |r, out| some(Note::of(r).status.get().map(super::note::Status::text), out),
-        "MISS, BYPASS, EXPIRED, STALE, UPDATING, REVALIDATED, HIT or SCARCE (min_uses not reached).",
+        "MISS, BYPASS, EXPIRED, STALE, UPDATING, REVALIDATED or HIT.",
     ),
 ];

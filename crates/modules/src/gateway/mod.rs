@@ -143,7 +143,7 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if passes {
         let prefix = cx.global.env.prefix.clone();
         let folder = conf.settings.temp_path(&prefix);
-        cx.writes_into(folder.path.as_ref());
+        cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }
     cache::check(cx, O::PREFIX, passes);

@@ -124,7 +124,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if passes {
         let prefix = cx.global.env.prefix.clone();
         let folder = cx.conf_of::<Conf>().settings.temp_path(&prefix);
-        cx.writes_into(folder.path.as_ref());
+        cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }
     cache::check(cx, "proxy", passes);

@@ -235,8 +235,8 @@ impl Sticky {
         r.resp.add("Set-Cookie", Text::Owned(text));
     }
 
-    /// A back end has answered: what it calls the session is remembered, when the request is over or at once.
-    pub fn answered(&self, zone: Option<&Arc<Zone>>, r: &mut Request, lease: &Lease) {
+    /// A back end has answered: what it calls the session is remembered, when its answer is over or at once.
+    pub fn answered(&self, zone: Option<&Arc<Zone>>, r: &Request, lease: &Lease) {
         let (Kind::Learn(learn), Some(zone)) = (&self.kind, zone) else { return };
         let (session, create) = match first(&learn.create, r) {
             Some(session) => (session, true),
@@ -253,12 +253,12 @@ impl Sticky {
             timeout_ms: learn.timeout_ms,
         };
         if !learn.after_header {
-            r.slot::<Option<Learned>>().replace(learned);
+            lease.carry(Box::new(learned));
         }
     }
 }
 
-/// What is remembered of a session when this is dropped: with the request, or at once.
+/// What is remembered of a session when this is dropped: with the attempt, or at once.
 struct Learned {
     zone: Arc<Zone>,
     session: Vec<u8>,

@@ -106,6 +106,7 @@ pub fn build(
         listens: Vec::new(),
         logs: Vec::new(),
         folders: Vec::new(),
+        temp_folders: Vec::new(),
         reads_bodies: false,
         records_requests: false,
         measures_lag: false,
@@ -308,7 +309,9 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
-        global.folders.push(crate::core::TempPath::client_body(&global.env.prefix).path.into());
+        let folder: std::path::PathBuf = crate::core::TempPath::client_body(&global.env.prefix).path.into();
+        global.folders.push(folder.clone());
+        global.temp_folders.push(folder);
     }
     let read_later: Vec<Template> = global.read_later.into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
@@ -325,6 +328,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         vars: Arc::new(global.vars),
         logs: global.logs,
         folders: global.folders,
+        temp_folders: global.temp_folders,
         zones: global.zones,
         services: global.services,
         data: global.data,

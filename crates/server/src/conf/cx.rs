@@ -29,6 +29,8 @@ pub struct Global<'a> {
     pub logs: Vec<LogTarget>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
+    /// See [`Cx::keeps_temporary`].
+    pub temp_folders: Vec<PathBuf>,
     /// See [`Cx::reads_bodies`].
     pub(super) reads_bodies: bool,
     /// See [`Cx::records_requests`].
@@ -125,6 +127,14 @@ impl<'a> Cx<'_, 'a> {
         }
     }
 
+    /// The same of a folder for temporary files: what a killed process has left there is removed at start.
+    pub fn keeps_temporary(&mut self, folder: &Path) {
+        self.writes_into(folder);
+        if !self.global.temp_folders.iter().any(|have| have == folder) {
+            self.global.temp_folders.push(folder.to_owned());
+        }
+    }
+
     /// Says that request bodies are read, which may need the folder of `client_body_temp_path`.
     pub fn reads_bodies(&mut self) {
         self.global.reads_bodies = true;
@@ -158,13 +168,20 @@ impl<'a> Cx<'_, 'a> {
 
     /// Reads a file that a directive names (keys, tables), relative to the main file's folder.
     pub fn read_file(&mut self, token: &Token) -> Result<std::sync::Arc<[u8]>, Diag> {
+        self.try_file(token).map_err(|error| self.unreadable(token, &error))
+    }
+
+    /// As [`Cx::read_file`], for what need not be there.
+    pub fn try_file(&mut self, token: &Token) -> std::io::Result<std::sync::Arc<[u8]>> {
         let path = self.global.loader.resolve(token.str());
-        self.global.loader.read(&path).map_err(|error| {
-            Diag::emerg(
-                token.span,
-                format!("open() \"{}\" failed ({})", Path::new(&path).display(), brisk_conf::os_text(&error)),
-            )
-        })
+        self.global.loader.read(&path)
+    }
+
+    /// The error for a file that cannot be read, in nginx's words.
+    pub fn unreadable(&self, token: &Token, error: &std::io::Error) -> Diag {
+        let path = self.global.loader.resolve(token.str());
+        let (path, why) = (Path::new(&path).display(), brisk_conf::os_text(error));
+        Diag::emerg(token.span, format!("open() \"{path}\" failed ({why})"))
     }
 
     /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).

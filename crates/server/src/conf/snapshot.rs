@@ -141,6 +141,8 @@ pub struct Snapshot {
     pub logs: Vec<LogTarget>,
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
+    /// Those of them that temporary files are in.
+    pub temp_folders: Vec<PathBuf>,
     pub zones: Vec<Arc<Zone>>,
     /// What goes on while this configuration is live.
     pub services: Vec<Arc<dyn Service>>,
@@ -177,6 +179,7 @@ impl Snapshot {
             vars: self.vars.clone(),
             logs: Vec::new(),
             folders: Vec::new(),
+            temp_folders: Vec::new(),
             zones: Vec::new(),
             services: Vec::new(),
             data: Vec::new(),

@@ -316,7 +316,7 @@ pub fn temp_path<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         }
     }
     let path = cx.full_path(d.arg(0).str());
-    cx.writes_into(path.as_ref());
+    cx.keeps_temporary(path.as_ref());
     cx.conf::<C>().settings().temp_path = Some(Arc::new(TempPath { path, levels }));
     Ok(())
 }

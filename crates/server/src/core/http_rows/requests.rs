@@ -161,7 +161,7 @@ fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag>
         }
     }
     let path = cx.full_path(d.arg(0).str());
-    cx.writes_into(path.as_ref());
+    cx.keeps_temporary(path.as_ref());
     cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
     Ok(())
 }

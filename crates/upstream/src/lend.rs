@@ -1,0 +1,119 @@
+//! Idle connections of other threads. Each thread uses its own; only who has none asks another one, which passes a
+//! descriptor on: cheaper for the back end than one connection more. Nobody waits for long: after [`PATIENCE`] a new
+//! connection is made.
+//!
+//! TLS sessions and HTTP/2 connections stay where they are: more than a descriptor belongs to them.
+
+use crate::backend::{Backend, Keepalive};
+use crate::link::{Link, Stream};
+use crate::occupancy::Occupancy;
+use crate::pool::{self, Key};
+use brisk_net::{Io, Loop, Mailbox, timeout};
+use std::future::poll_fn;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// How long a thread may take to answer: it may be busy.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Threads that are asked for one request.
+const ASKED_MAX: usize = 2;
+
+/// A thread that may have idle connections.
+pub(crate) struct Lender {
+    mailbox: Arc<Mailbox>,
+    /// Its idle connections, to whatever server.
+    pub idle: AtomicUsize,
+}
+
+static LENDERS: RwLock<Vec<Weak<Lender>>> = RwLock::new(Vec::new());
+
+impl Lender {
+    /// This thread, from now on known to the others.
+    pub fn register() -> Arc<Lender> {
+        let this = Arc::new(Lender { mailbox: Loop::current().mailbox().clone(), idle: AtomicUsize::new(0) });
+        let mut all = LENDERS.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|have| have.strong_count() > 0);
+        all.push(Arc::downgrade(&this));
+        this
+    }
+}
+
+/// What passes from thread to thread.
+struct Passed {
+    fd: OwnedFd,
+    requests: u64,
+    started_ms: u64,
+    occupancy: Option<Arc<Occupancy>>,
+}
+
+/// One question and its answer.
+enum Asked {
+    Waiting(Waker),
+    Passed(Passed),
+    /// There is none; or there was, and it was taken.
+    Nothing,
+}
+
+/// Takes a connection of another thread, if one has any that fits.
+pub(crate) async fn take(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> Option<Box<Link>> {
+    let stays = key.tls != 0 || key.dialect == crate::http2::DIALECT;
+    if keepalive.idle_max == 0 || stays || group.idle().load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    for lender in others() {
+        if let Some(passed) = ask(&lender, key).await {
+            let Ok(io) = Io::new(passed.fd) else { continue };
+            let mut link = Box::new(Link::new(Stream::from(io), key.clone()));
+            (link.requests, link.started_ms) = (passed.requests, passed.started_ms);
+            (link.occupancy, link.is_reused) = (passed.occupancy, true);
+            return Some(link);
+        }
+    }
+    None
+}
+
+/// Who may be asked.
+fn others() -> Vec<Arc<Lender>> {
+    let own = Loop::current().mailbox().clone();
+    let all = LENDERS.read().unwrap_or_else(PoisonError::into_inner);
+    let may_have =
+        |one: &Arc<Lender>| one.idle.load(Ordering::Relaxed) > 0 && !Arc::ptr_eq(&one.mailbox, &own);
+    all.iter().filter_map(Weak::upgrade).filter(may_have).take(ASKED_MAX).collect()
+}
+
+async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
+    let asked = Arc::new(Mutex::new(Asked::Waiting(Waker::noop().clone())));
+    let (to, key) = (asked.clone(), key.clone());
+    lender.mailbox.call(move || {
+        // Who asked may be gone: then nothing is taken away here.
+        let passed = if Arc::strong_count(&to) > 1 { pass(&key) } else { None };
+        let answer = passed.map_or(Asked::Nothing, Asked::Passed);
+        let before = std::mem::replace(&mut *to.lock().unwrap_or_else(PoisonError::into_inner), answer);
+        if let Asked::Waiting(waker) = before {
+            waker.wake();
+        }
+    });
+    let answered = poll_fn(move |cx| {
+        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *asked, Asked::Nothing) {
+            Asked::Passed(passed) => Poll::Ready(Some(passed)),
+            Asked::Nothing => Poll::Ready(None),
+            Asked::Waiting(_) => {
+                *asked = Asked::Waiting(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    });
+    timeout(PATIENCE, answered).await.ok().flatten()
+}
+
+/// On the thread that was asked.
+fn pass(key: &Key) -> Option<Passed> {
+    let link = pool::take(key)?;
+    let fd = link.stream.hand_over().ok()?;
+    Some(Passed { fd, requests: link.requests, started_ms: link.started_ms, occupancy: link.occupancy })
+}
