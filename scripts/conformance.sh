@@ -35,10 +35,6 @@ install -m 755 "$binary" "$work/brisk"
 # shellcheck disable=SC2086
 TEST_NGINX_VERBOSE=1 "$runner/run.sh" --suite "$suite" -f -j 2 -t 60 --retry 2 -l "$work/logs" -o "$work/results.tsv" \
     "$work/brisk" $areas
-# HTTP/2 as an independent client sees it, where there is one.
-if [ -n "${H2SPEC:-$(command -v h2spec || true)}" ]; then
-    "$here/h2spec.sh" "$binary"
-fi
 python3 "$here/conformance.py" nginx-tests "$work/results.tsv" "$work/logs" "$runner/baseline-mainline.tsv"
 
 # The cache tests: a back end in Node, Brisk before it, a client in Node.

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|load|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -9,12 +10,22 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
-        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf"
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
+        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm'
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
+        python3:python3 script:bsdutils"
+    packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
-bench)
+bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
+    ;;
+experiments)
+    # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
+    tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
+        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl"
+    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl'
     ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
@@ -22,7 +33,8 @@ conformance)
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
-*) echo "usage: $0 [test|bench|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|load|conformance|corpus]" >&2; exit 2 ;;
 esac
 
 has_package() {
@@ -32,7 +44,7 @@ has_package() {
 missing=
 for tool in $tools; do
     # nginx and logrotate are in sbin, which ordinary users do not search.
-    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+    PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
 done
 if command -v dpkg-query >/dev/null; then
     for package in $packages; do
@@ -61,6 +73,17 @@ if [ -n "$missing" ]; then
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
 fi
 
+# Go's packages are built, not packaged. The tests look here, and then in PATH.
+if [ "$task" = test ] && ! command -v h2spec >/dev/null; then
+    tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
+    mkdir -p "$tools"
+    tools=$(cd "$tools" && pwd)
+    if [ ! -x "$tools/h2spec" ]; then
+        echo "building: h2spec"
+        PATH=$PATH:/usr/local/go/bin GOBIN=$tools go install github.com/summerwind/h2spec/cmd/h2spec@latest
+    fi
+fi
+
 if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
     echo "$0: some tests change users and namespaces: run them as root, or with sudo installed" >&2
     exit 1
@@ -77,3 +100,17 @@ for component in rustfmt clippy; do
         exit 1
     fi
 done
+
+# Load generators that Debian does not have, for `make bench-load`.
+if [ "$task" = load ]; then
+    tools=$(pwd)/target/tools
+    PATH=$PATH:$tools/bin
+    command -v oha >/dev/null || cargo install --quiet --locked --root "$tools" oha
+    if ! command -v k6 >/dev/null; then
+        if ! command -v go >/dev/null; then
+            echo "$0: k6 is built with Go (https://go.dev/dl), which this machine lacks" >&2
+            exit 1
+        fi
+        GOBIN=$tools/bin go install go.k6.io/k6@latest
+    fi
+fi

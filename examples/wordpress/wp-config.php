@@ -1,6 +1,6 @@
 define('DB_NAME', 'wordpress');
 define('DB_USER', 'wordpress');
-define('DB_PASSWORD', 'wordpress');
+define('DB_PASSWORD', '@PASSWORD@');
 // A path is a socket: the database listens nowhere else.
 define('DB_HOST', 'localhost:@DIR@/mysql.sock');
 define('DB_CHARSET', 'utf8mb4');

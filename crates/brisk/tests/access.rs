@@ -125,6 +125,126 @@ fn passwords_of_every_kind() {
 }
 
 #[test]
+fn a_broken_password_file_leaves_the_old_one_in_force() {
+    const SECRET: &str = "cGxhaW46c2VjcmV0";
+    let conf = "server { listen 127.0.0.1:{{PORT}};
+         location /basic { auth_basic x; auth_basic_user_file {{DIR}}/users; }
+         location /named { auth_basic x; auth_basic_user_file {{DIR}}/$arg_file; } }";
+    let server = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http(conf)
+        .file("users", "plain:{PLAIN}secret\n")
+        .file("html/basic", "ok")
+        .file("html/named", "ok")
+        .allow_alerts("Is a directory")
+        .start();
+    assert_eq!(basic(&server, "/basic", SECRET), 200);
+    // Half of a page that somebody has put there instead.
+    server.write("users", "<html>\nplain:{PLAIN}other\n");
+    let complaints = || server.error_log().matches("what was read before stays in force").count();
+    for _ in 0..3 {
+        assert_eq!(basic(&server, "/basic", SECRET), 200);
+    }
+    server.wait_for_log(
+        "\\[crit\\].*users\" cannot be used \\(line 1 is not \"name:password\"\\), what was read",
+    );
+    assert_eq!(complaints(), 1);
+    let users = server.dir().join("users");
+    std::fs::remove_file(&users).unwrap();
+    std::fs::create_dir(&users).unwrap();
+    assert_eq!(basic(&server, "/basic", SECRET), 200);
+    wait::holds("that is another complaint", || complaints() == 2);
+    // A reload that would take it over is refused, and changes nothing.
+    assert!(!server.run(&["-s", "reload"]).status.success());
+    assert_eq!(basic(&server, "/basic", SECRET), 200);
+    std::fs::remove_dir(&users).unwrap();
+    server.write("users", "plain:{PLAIN}other\n");
+    assert_eq!(basic(&server, "/basic", SECRET), 401, "what is right again counts at once");
+    // Of what a client may choose nothing is kept: there lines that are none are passed over, as by nginx.
+    server.write("chosen", "plain:{PLAIN}secret\n");
+    assert_eq!(basic(&server, "/named?file=chosen", SECRET), 200);
+    server.write("chosen", "<html>\nplain:{PLAIN}other\n");
+    assert_eq!(basic(&server, "/named?file=chosen", SECRET), 401);
+}
+
+#[test]
+fn password_files_are_looked_at_before_the_server_starts() {
+    let check = |content: Option<&str>, succeeds: bool, want: &str| {
+        let mut builder = Builder::new(BIN)
+            .http("server { listen 127.0.0.1:{{PORT}}; auth_basic x; auth_basic_user_file {{DIR}}/users; }");
+        if let Some(content) = content {
+            builder = builder.file("users", content);
+        }
+        let output = builder.prepare().run(&["-t"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() == succeeds && text.contains(want), "{content:?}: {text}");
+    };
+    check(Some("# nobody yet\n"), true, "test is successful");
+    check(Some("a:b\nnonsense\n"), false, "users\": line 2 is not \"name:password\"");
+    // As with nginx, it may come later.
+    check(None, true, "[warn] open() ");
+}
+
+#[test]
+fn a_slow_hash_keeps_nobody_else_waiting() {
+    // It takes as long as a hundred other requests, however fast the machine.
+    let users = "slow:$2y$09$abcdefghijklmnopqrstuuWG29KuyeAicPCJODk1zjyGvyQUU2awu\n";
+    let server = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http(
+            "server { listen 127.0.0.1:{{PORT}}; location /open { return 204; }
+             location /slow { auth_basic x; auth_basic_user_file {{DIR}}/users; } }",
+        )
+        .file("users", users)
+        .start();
+    let mut slow = server.client();
+    slow.send("GET /slow HTTP/1.0\r\nAuthorization: Basic c2xvdzpwYXNzd29yZA==\r\n\r\n");
+    let mut other = server.client();
+    for _ in 0..5 {
+        assert_eq!(other.get("/open").status, 204);
+    }
+    let early = slow.read_some(&mut [0; 1], std::time::Duration::from_millis(1));
+    assert!(early.is_err(), "the hash is still being computed: {early:?}");
+    assert_eq!(slow.response().status, 401);
+}
+
+#[test]
+fn who_guesses_passwords_is_slowed_down() {
+    let server = Builder::new(BIN)
+        .http(
+            "server { listen 127.0.0.1:{{PORT}}; auth_basic x; auth_basic_user_file {{DIR}}/users; auth_delay 300ms; }",
+        )
+        .file("users", "plain:{PLAIN}secret\n")
+        .file("html/a", "ok")
+        .start();
+    let started = std::time::Instant::now();
+    assert_eq!(basic(&server, "/a", "cGxhaW46d3Jvbmc="), 401);
+    assert!(started.elapsed().as_millis() >= 290, "{:?}", started.elapsed());
+    assert_eq!(basic(&server, "/a", "cGxhaW46c2VjcmV0"), 200);
+}
+
+#[test]
+fn limits_are_logged_as_loudly_as_is_said() {
+    let server = Builder::new(BIN)
+        .http(
+            "limit_req_zone $uri zone=r:32k rate=1r/m; limit_conn_zone $uri zone=c:32k;
+             server { listen 127.0.0.1:{{PORT}};
+                location /req { limit_req zone=r; limit_req_log_level warn; }
+                location /conn { limit_conn c 1; limit_conn_status 429; limit_conn_log_level notice; limit_rate 1k; } }",
+        )
+        .file("html/req", "ok")
+        .file("html/conn", vec![b'x'; 50_000])
+        .start();
+    assert_eq!([0; 2].map(|_| server.get("/req").status), [200, 503]);
+    server.wait_for_log("\\[warn\\].* limiting requests, excess: .* by zone \"r\"");
+    let mut client = server.client();
+    client.send("GET /conn HTTP/1.0\r\n\r\n");
+    assert!(!client.some(100).unwrap().is_empty());
+    assert_eq!(server.get("/conn").status, 429);
+    server.wait_for_log("\\[notice\\].* limiting connections by zone \"c\"");
+}
+
+#[test]
 fn one_of_several_conditions_is_enough() {
     let server = server();
     assert_eq!(server.get("/either/a.txt").status, 401);

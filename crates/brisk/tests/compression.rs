@@ -343,3 +343,30 @@ fn a_cache_folder_that_cannot_be_written_harms_nothing() {
     }
     server.wait_for_log("compress_static in .* failed");
 }
+
+#[test]
+fn what_takes_long_keeps_nobody_waiting() {
+    for coding in ["br", "gzip", "zstd"] {
+        let server = Builder::new(BIN)
+            .main("worker_processes 1;")
+            .http(
+                "types { text/html html; }
+                 server { listen 127.0.0.1:{{PORT}}; location /metrics { metrics; }
+                    brotli on; brotli_comp_level 11; gzip on; gzip_comp_level 9; zstd on; zstd_comp_level 19; }",
+            )
+            .file("html/large.html", page(8_000_000))
+            .start();
+        let busy = || {
+            let text = server.get("/metrics").text();
+            text.lines().any(|line| {
+                // One of them is at work on these numbers.
+                line.strip_prefix("brisk_pool_threads{state=\"busy\"} ").is_some_and(|count| count != "1")
+            })
+        };
+        assert!(!busy());
+        let mut client = server.client();
+        client.send(format!("GET /large.html HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n"));
+        wait::holds("the pool compresses while the only event loop answers", busy);
+        client.reset();
+    }
+}

@@ -1,6 +1,7 @@
 //! `metrics` and `status`: the numbers are right, in both forms, over reloads.
 
-use brisk_testkit::{Builder, Server, wait};
+use brisk_testkit::tls::{issue, returning};
+use brisk_testkit::{Builder, Server, TlsClient, wait};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -126,5 +127,59 @@ fn a_reload_in_a_browser_gets_a_prepared_answer_unless_a_cache_has_a_say() {
         (0..5).for_each(|_| assert_eq!(client.request(RELOAD).status, 200));
         let answers = value(&server, "brisk_prepared_answers_total").unwrap();
         assert_eq!(answers > 0.0, some, "{answers}");
+    }
+}
+
+#[test]
+fn every_area_has_its_numbers_in_both_forms() {
+    let certificate = issue("one.example", false, None);
+    let server = Builder::new(BIN)
+        .file("a.crt", certificate.certificate_pem())
+        .file("a.key", certificate.key_pem())
+        .http(
+            "limit_req_zone $arg_k zone=req:32k rate=1r/m; limit_conn_zone $arg_k zone=conn:32k;
+             proxy_cache_path {{DIR}}/cache keys_zone=pages:1m; auth_jwt_leeway 1s;
+             server { listen 127.0.0.1:{{PORT}}; location = /metrics { metrics; } location = /status { status; }
+                 location / { limit_req zone=req; limit_conn conn 10; overload_target 1s; } }
+             server { listen 127.0.0.1:{{PORT2}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key;
+                 location / { proxy_pass https://127.0.0.1:{{PORT2}}/end; proxy_cache pages; }
+                 location /end { return 200 $ssl_protocol; } }",
+        )
+        .start();
+    let context = returning();
+    for _ in 0..2 {
+        let answer = TlsClient::get(server.port_of(2), &context, "one.example", "/end").unwrap();
+        assert!(answer.ends_with("TLSv1.3"), "{answer}");
+    }
+    let mut stranger = brisk_testkit::Client::connect(server.port_of(2));
+    stranger.send([22, 3, 1, 0, 4, 9, 0, 0, 0]);
+    // An alert, and the end.
+    let _ = stranger.rest();
+    is(&server, "brisk_tls_handshakes_total{outcome=\"full\"}", 1.0);
+    is(&server, "brisk_tls_handshakes_total{outcome=\"resumed\"}", 1.0);
+    is(&server, "brisk_tls_handshakes_total{outcome=\"failed\"}", 1.0);
+    // The server asks itself, as any client does.
+    TlsClient::get(server.port_of(2), &context, "one.example", "/").unwrap();
+    is(&server, "brisk_upstream_tls_handshakes_total{outcome=\"full\"}", 1.0);
+    is(&server, "brisk_tls_handshakes_total{outcome=\"full\"}", 2.0);
+    is(&server, "brisk_cache_misses_total{zone=\"pages\"}", 1.0);
+    let (text, json) = (server.get("/metrics").text(), server.get("/status").text());
+    for name in [
+        "brisk_http_request_duration_seconds",
+        "brisk_connections",
+        "brisk_http_requests_total",
+        "brisk_http_response_bytes_total",
+        "brisk_http_request_bytes_total",
+        "brisk_cache_entries",
+        "brisk_limit_req_requests_total",
+        "brisk_limit_conn_requests_total",
+        "brisk_overload_refused_total",
+        "brisk_tls_handshakes_total",
+        "brisk_file_cache_lookups_total",
+        "brisk_thread_skew",
+        "brisk_configuration_generation",
+    ] {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not in the text");
+        assert!(json.contains(&format!("\"{name}\":{{")), "{name} is not in the JSON");
     }
 }

@@ -236,3 +236,24 @@ fn fields() {
     assert_eq!(response.header("X-Alpn"), Some("/"));
     server.wait_for_log("broken PROXY protocol TLV");
 }
+
+#[test]
+fn only_trusted_proxies_are_believed() {
+    let conf = |trusted: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}} proxy_protocol; real_ip_header proxy_protocol;
+                set_real_ip_from {trusted};
+                location / {{ allow 192.0.2.7; deny all; try_files /none @ok; }}
+                location @ok {{ return 200 $remote_addr:$remote_port; }} }}"
+        )
+    };
+    let ask = |trusted: &str| {
+        let server = Builder::new(BIN).http(&conf(trusted)).start();
+        let mut client = server.client();
+        client.send("PROXY TCP4 192.0.2.7 127.0.0.1 4711 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let response = client.response();
+        (response.status, response.text())
+    };
+    assert_eq!(ask("127.0.0.0/8"), (200, "192.0.2.7:4711".to_string()));
+    assert_eq!(ask("198.51.100.0/24").0, 403, "others may say what they like");
+}

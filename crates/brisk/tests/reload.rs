@@ -161,3 +161,36 @@ fn old_configurations_do_not_pile_up() {
         assert!(client.rest().unwrap().len() > (4 << 20) - 100);
     }
 }
+
+#[test]
+fn broken_tables_leave_the_old_ones_in_force() {
+    let server = Builder::new(BIN)
+        .http(
+            "map $arg_a $mapped { default no; include map.txt; }
+             geo $arg_a $placed { default no; include geo.txt; }
+             server { listen 127.0.0.1:{{PORT}}; location / { return 200 \"$mapped $placed\"; } }",
+        )
+        .file("map.txt", "one first;\n")
+        .file("geo.txt", "192.0.2.0/24 here;\n")
+        .allow_alerts("emerg")
+        .start();
+    let ask = |a: &str| server.get(&format!("/?a={a}")).text();
+    assert_eq!((ask("one"), ask("192.0.2.1")), ("first no".to_string(), "no here".to_string()));
+    let broken = [
+        ("map.txt", "one second;\ntwo\n", "map.txt:"),
+        ("geo.txt", "192.0.2.0/24 there;\n300.1.1.1/8 nowhere;\n", "geo.txt:2"),
+    ];
+    for (name, text, place) in broken {
+        let good = server.read(name);
+        server.write(name, text);
+        let test = server.run(&["-t"]);
+        let said = String::from_utf8_lossy(&test.stderr).into_owned();
+        assert!(!test.status.success() && said.contains(place), "{said}");
+        assert!(!server.run(&["-s", "reload"]).status.success());
+        assert_eq!((ask("one"), ask("192.0.2.1")), ("first no".to_string(), "no here".to_string()));
+        server.write(name, good);
+    }
+    server.write("map.txt", "one third;\n");
+    server.reload();
+    assert_eq!(ask("one"), "third no");
+}

@@ -6,12 +6,16 @@ use brisk_testkit::{Builder, Server, TlsClient, wait};
 use brisk_tls::issue::Issued;
 use brisk_tls::{Certified, ClientContext, ClientOptions, PrivateKey, Versions};
 use rustix::process::Signal;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
+#[path = "tls/early.rs"]
+mod early;
+#[path = "tls/hostile.rs"]
+mod hostile;
+#[path = "tls/many.rs"]
+mod many;
 #[path = "tls/named.rs"]
 mod named;
 #[path = "tls/revocation.rs"]
@@ -69,6 +73,7 @@ const SITE: &str = r#"
         server_name b.test *.b.test ~^c\d\.test$;
         ssl_certificate b.crt;
         ssl_certificate_key b.key;
+        error_page 497 https://$host/secure;
         location /who { return 200 "b $ssl_server_name"; }
     }
     server { listen 127.0.0.1:{{PORT2}}; location / { return 200 "[$https$ssl_protocol$ssl_cipher$ssl_client_verify]"; } }
@@ -133,6 +138,7 @@ fn plain_http_on_a_tls_port_is_told_so() {
     assert_eq!(response.status, 400);
     assert!(response.text().contains("The plain HTTP request was sent to HTTPS port"));
     server.wait_for_log("client sent plain HTTP request to HTTPS port");
+    assert_eq!(server.request("GET /who HTTP/1.1\r\nHost: b.test\r\n\r\n").status, 302, "error_page 497");
     // Also where the same answer has been given over TLS before, and is kept.
     let context = stranger();
     for _ in 0..3 {
@@ -317,26 +323,6 @@ fn sessions_are_resumed_on_any_thread_and_after_a_reload() {
 }
 
 #[test]
-fn early_data_is_answered_and_marked() {
-    let conf = "server { listen 127.0.0.1:{{PORT}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; ssl_early_data on;
-        location / { return 200 \"early=$ssl_early_data reused=$ssl_session_reused\\n\"; } }";
-    let server = with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None)).start();
-    let connect = format!("127.0.0.1:{}", server.port());
-    let session = server.dir().join("session.pem").display().to_string();
-    let request = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
-    let early = server.write("early.txt", request).display().to_string();
-    let first =
-        tool("openssl", &["s_client", "-connect", &connect, "-sess_out", &session, "-ign_eof"], request);
-    assert!(first.contains("early= reused=."), "{first}");
-    let args = ["s_client", "-connect", &connect, "-sess_in", &session, "-early_data", &early, "-ign_eof"];
-    let second = tool("openssl", &args, "");
-    assert!(second.contains("Early data was accepted") && second.contains("early=1 reused=r"), "{second}");
-    // The same flight once more is no second request.
-    let third = tool("openssl", &args, request);
-    assert!(third.contains("Early data was rejected") && third.contains("early= reused=."), "{third}");
-}
-
-#[test]
 fn certificates_are_replaced_under_load_without_a_reload() {
     let conf = "server { listen 127.0.0.1:{{PORT}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; location / { return 200 ok; } }";
     let old = issue("old.test", false, None);
@@ -427,22 +413,6 @@ fn certificates_whose_paths_have_variables() {
     }
 }
 
-#[test]
-fn a_handshake_has_its_time() {
-    let conf = "server { listen 127.0.0.1:{{PORT}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; ssl_handshake_timeout 300ms; location / { return 200 ok; } }";
-    let server = with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None)).start();
-    let hello = hello();
-    for part in [&b""[..], &[22], &[22, 3, 1, 2, 0], &hello[..hello.len() - 1], &hello] {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(part).unwrap();
-        let mut got = Vec::new();
-        let _ = stream.read_to_end(&mut got);
-    }
-    server.wait_for_log("client timed out .* while SSL handshaking");
-    assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/").unwrap().ends_with("ok"));
-}
-
 fn hello() -> Vec<u8> {
     hello_of("a.test")
 }
@@ -457,79 +427,6 @@ fn hello_of(name: &str) -> Vec<u8> {
     let at = hello.windows(sent.len()).position(|part| part == sent).expect("the name is sent");
     hello[at..at + sent.len()].copy_from_slice(&framed(name));
     hello
-}
-
-#[test]
-fn garbage_ends_its_own_connection_with_an_alert() {
-    let server = site();
-    let hello = hello();
-    let mut cases: Vec<Vec<u8>> = vec![
-        vec![22, 3, 1, 0, 0],
-        vec![22, 3, 1, 0xff, 0xff, 1],
-        vec![22, 3, 1, 0, 4, 2, 0, 0, 0],
-        vec![0x80, 0x2e, 1, 0, 2],
-        [&[22, 3, 1, 0, 9, 1, 0, 0, 5][..], &[0; 5]].concat(),
-        vec![0xff; 3000],
-    ];
-    for at in (0..hello.len()).step_by(7) {
-        let mut bytes = hello.clone();
-        bytes[at] ^= 0x41;
-        cases.push(bytes);
-    }
-    for bytes in cases {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(&bytes).unwrap();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
-        let mut got = Vec::new();
-        let _ = stream.read_to_end(&mut got);
-    }
-    // After the handshake: a record that is too large, and one that nobody has sealed.
-    for bytes in [
-        &[23, 3, 3, 0x50, 0][..],
-        &[23, 3, 3, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20],
-    ] {
-        let mut client = TlsClient::connect(server.port(), &stranger(), "a.test").unwrap();
-        client.send_raw(bytes);
-        let end = client.rest().unwrap_err();
-        assert!(end.contains("alert"), "{end}");
-    }
-    assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/who").unwrap().contains("200 OK"));
-}
-
-#[test]
-fn renegotiation_is_refused() {
-    let server = site();
-    let connect = format!("127.0.0.1:{}", server.port());
-    let shown =
-        tool("openssl", &["s_client", "-connect", &connect, "-tls1_2", "-servername", "a.test"], "R\nR\nR\n");
-    assert!(shown.contains("no renegotiation") || shown.contains("RENEGOTIATING"), "{shown}");
-    assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/who").unwrap().contains("200 OK"));
-}
-
-/// Thousands of names that nobody has, and handshakes that are given up: memory stays where it is.
-#[test]
-fn floods_of_names_leave_nothing_behind() {
-    let server = site();
-    let context = stranger();
-    let flood = |rounds: usize| {
-        for round in 0..rounds {
-            let name = format!("{}{round}.flood.test", "x".repeat(round % 50));
-            let mut hello = Vec::new();
-            context.session(&name, true).unwrap().receive(&mut [], &mut |_| (), &mut hello).unwrap();
-            let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-            stream.write_all(&hello).unwrap();
-            if round % 2 == 0 {
-                let _ = stream.read(&mut [0; 4096]);
-            }
-        }
-    };
-    flood(300);
-    let before = brisk_testkit::process::rss_kib(server.worker());
-    flood(1500);
-    let after = brisk_testkit::process::rss_kib(server.worker());
-    assert!(after < before + 16 * 1024, "{before} KiB became {after} KiB");
-    assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/who").unwrap().contains("200 OK"));
 }
 
 #[test]

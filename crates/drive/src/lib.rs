@@ -15,6 +15,7 @@ pub mod caching;
 mod cli;
 pub mod client;
 mod dates;
+pub mod fuzz;
 pub mod get;
 pub mod old;
 pub mod page;

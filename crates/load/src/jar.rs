@@ -25,6 +25,10 @@ pub struct Jar(Vec<Cookie>);
 impl Jar {
     /// Takes the value of a `Set-Cookie` that came with the answer of this URL.
     pub fn set(&mut self, url: &Url, text: &str) {
+        // It would break the request apart that it is sent with.
+        if text.chars().any(|c| c.is_control() && c != '\t') {
+            return;
+        }
         let mut parts = text.split(';');
         let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else { return };
         let folder = url

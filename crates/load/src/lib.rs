@@ -21,6 +21,7 @@ pub mod chart;
 pub mod cli;
 pub mod compare;
 pub mod engine;
+pub mod fuzz;
 pub mod histogram;
 pub mod jar;
 pub mod live;

@@ -1,7 +1,7 @@
 //! URLs: of what a client asks for, and references that pages and redirects hold (RFC 3986 §5).
 
 use std::fmt;
-use std::net::ToSocketAddrs as _;
+use std::net::{Ipv6Addr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use crate::plan::Endpoint;
@@ -190,6 +190,12 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
         Some(rest) => rest.split_once(']').ok_or("the address lacks its \"]\"")?,
         None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
+    if authority.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
+        return Err("what stands in brackets is no IPv6 address");
+    }
+    if host.contains(['[', ']', '"', '<', '>', '\\', '^', '`', '{', '|', '}']) {
+        return Err("the host holds characters that no name has");
+    }
     let Some(port) = rest.strip_prefix(':') else {
         return if rest.is_empty() { Ok((host, None)) } else { Err("the port is not one") };
     };
@@ -297,6 +303,9 @@ mod tests {
             "http://a:x/",
             "http://[::1/",
             "http://[::1]x/",
+            "http://[[1]:80/",
+            "http://[h]/",
+            "http://a\"b/",
             "http://::1/",
             "http://:80/",
             "http://unix:",

@@ -8,6 +8,7 @@ use brisk_tls::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes taken from the socket at a time.
 const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
@@ -20,9 +21,38 @@ thread_local! {
     static SEALED: RefCell<Outgoing> = const { RefCell::new(Outgoing::new()) };
 }
 
+/// Handshakes of this process that came to their end: of clients that came to it, and with those that it went to.
+static OF_CLIENTS: Ended = Ended { full: AtomicU64::new(0), resumed: AtomicU64::new(0) };
+static WITH_SERVERS: Ended = Ended { full: AtomicU64::new(0), resumed: AtomicU64::new(0) };
+
+struct Ended {
+    full: AtomicU64,
+    resumed: AtomicU64,
+}
+
+/// How many handshakes came to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Those that agreed on new keys by a certificate or a key known to both.
+    pub full: u64,
+    /// Those that went on with an earlier session.
+    pub resumed: u64,
+}
+
+/// Handshakes in which this process was the server, and those in which it was the client.
+pub fn handshakes() -> (Handshakes, Handshakes) {
+    let read = |ended: &Ended| Handshakes {
+        full: ended.full.load(Ordering::Relaxed),
+        resumed: ended.resumed.load(Ordering::Relaxed),
+    };
+    (read(&OF_CLIENTS), read(&WITH_SERVERS))
+}
+
 /// See the module's head.
 pub struct Tls {
     session: RefCell<Session>,
+    /// The handshake has been counted.
+    is_counted: Cell<bool>,
     rest: RefCell<Rest>,
     /// Close without a word: the connection has failed, or what was sent is not whole.
     aborted: Cell<bool>,
@@ -157,6 +187,7 @@ impl Tls {
     pub(crate) fn new(session: Session, received: Vec<u8>) -> Tls {
         Tls {
             session: RefCell::new(session),
+            is_counted: Cell::new(false),
             rest: RefCell::new(Rest { received: Some(received), ..Rest::default() }),
             aborted: Cell::new(false),
             closed: Cell::new(false),
@@ -193,6 +224,17 @@ impl Tls {
         }
     }
 
+    /// To be called with whatever a session has received.
+    fn count(&self, session: &Session) {
+        if self.is_counted.get() || !session.is_established() {
+            return;
+        }
+        self.is_counted.set(true);
+        let side = if session.is_server() { &OF_CLIENTS } else { &WITH_SERVERS };
+        let count = if session.is_resumed() { &side.resumed } else { &side.full };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Goes on with a handshake as far as that can be done now. `WouldBlock`: the peer's turn. The end is
     /// `UnexpectedEof`; plaintext is kept.
     pub(crate) fn advance(&self, io: &Io) -> io::Result<()> {
@@ -204,6 +246,7 @@ impl Tls {
             let (plaintext, mut out) = (&mut rest.plaintext, Vec::new());
             let mut take = |text: &[u8]| plaintext.extend_from_slice(text);
             let received = session.receive(&mut room[..count], &mut take, &mut out).map_err(failed);
+            self.count(&session);
             rest.outgoing.push(&out);
             received
         });
@@ -236,6 +279,7 @@ impl Tls {
                     plaintext.extend_from_slice(&text[fits..]);
                 };
                 let received = session.receive(&mut room[..count], &mut take, &mut out).map_err(failed);
+                self.count(&session);
                 if !out.is_empty() {
                     rest.outgoing.push(&out);
                 }

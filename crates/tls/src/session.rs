@@ -19,6 +19,8 @@ pub const RECORD_PLAIN_MAX: usize = 16_384;
 pub const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAIN_MAX + 2048;
 /// Input that is kept because it is not whole, at most: a handshake message may span records, but not without end.
 const LEFT_BYTES_MAX: usize = 96 * 1024;
+/// What the library has not given out yet when a handshake fails is asked for so often, at most.
+const QUEUED_MAX: usize = 8;
 /// Who sends more than this at a time has its records sealed without the library, which costs a change of hands once.
 const OWN_RECORDS_BYTES_MIN: usize = 8192;
 /// Room for what the library may have to say before data.
@@ -188,8 +190,13 @@ impl Session {
                 Ok(false) => return (used, Ok(())),
                 Err(error) => {
                     self.progress.failed = true;
-                    // What is queued now is the alert that says why.
-                    let _ = self.turn(&mut input[used..], plain, out);
+                    // What is queued now ends with the alert that says why.
+                    // Asked for more than that the library would fail once more, over the same input.
+                    let mut turns = 0;
+                    while turns < QUEUED_MAX && self.common().is_some_and(CommonState::wants_write) {
+                        turns += 1;
+                        let _ = self.turn(&mut input[used..], plain, out);
+                    }
                     return (used, Err(error));
                 }
             }
@@ -321,6 +328,11 @@ impl Session {
     /// There was an error.
     pub fn is_failed(&self) -> bool {
         self.progress.failed
+    }
+
+    /// Whether this side is the server. Of interest until the session is handed over to own code, which only servers do.
+    pub fn is_server(&self) -> bool {
+        !matches!(self.side, Side::Client(_))
     }
 
     pub fn is_resumed(&self) -> bool {

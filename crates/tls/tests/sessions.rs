@@ -87,6 +87,19 @@ fn a_server_without_anything_in_common_says_so() {
     assert!(session.receive(&mut [], &mut |_| (), &mut out).is_err());
 }
 
+/// The client can check nothing that the server could sign. What has been queued before the alert does not hide it.
+#[test]
+fn a_handshake_without_a_common_signature_ends_with_an_alert() {
+    let server = server(|options| options.schemes = Some(vec![0x0807]));
+    let mut client =
+        End::new(ClientContext::new(&ClientOptions::default()).unwrap().session("localhost", true).unwrap());
+    let mut hello = client.take(b"").unwrap();
+    let (mut session, mut out) = (server.session(false).unwrap(), Vec::new());
+    assert!(session.receive(&mut hello, &mut |_| (), &mut out).is_err());
+    let error = client.take(&out).unwrap_err();
+    assert!(error.to_string().contains("alert"), "{error}");
+}
+
 #[test]
 fn garbage_ends_a_session_without_a_panic() {
     let context = server(|_| ());
@@ -169,4 +182,25 @@ fn chains_are_verified() {
     );
     // What is no authority cannot issue, whoever has issued it.
     assert_eq!(verify(&[&root], &below_leaf, &[&leaf, &middle], 5), Err(Refusal::INVALID_CA));
+}
+
+/// RFC 8879: a certificate of many names comes compressed to who can read that, and is the same.
+#[test]
+fn certificates_are_compressed() {
+    let names: Vec<String> = (0..100).map(|at| format!("host{at}.long.domain.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).chain(["localhost"]).collect();
+    let issued = Issued::new(&Wish { names: &names, ..VALID }, None).unwrap();
+    let flight = |compress_certificates| {
+        let options = ServerOptions { compress_certificates, ..ServerOptions::default() };
+        let server = ServerContext::new(&options, Arc::new(Fixed([certified(&issued)].into()))).unwrap();
+        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let mut client = End::new(client.session("localhost", true).unwrap());
+        let mut server = End::new(server.session(false).unwrap());
+        let flight = server.take(&client.take(b"").unwrap()).unwrap();
+        client.take(&flight).unwrap();
+        assert_eq!(&*client.session.peer_certificates()[0], &issued.certificate[..]);
+        flight.len()
+    };
+    let (compressed, plain) = (flight(true), flight(false));
+    assert!(compressed + 2000 < plain, "{compressed} bytes, {plain} without");
 }

@@ -6,6 +6,7 @@ mod report;
 mod urls;
 mod user;
 
+use crate::client::Request;
 use options::{Options, Parsed};
 use report::Totals;
 use std::io::Write as _;
@@ -29,6 +30,14 @@ pub fn main(args: &[String]) -> i32 {
             eprintln!("[error] {error}");
             1
         }
+    }
+}
+
+/// The requests of a list of URLs.
+pub(crate) fn requests(list: &str) -> Result<Vec<Request>, String> {
+    match options::parse(&["http://127.0.0.1/".to_owned()])? {
+        Parsed::Run(options) => urls::read(list, &options),
+        Parsed::Text(text) => Err(text),
     }
 }
 

@@ -9,26 +9,32 @@ const REFERENCES_MAX: usize = 1000;
 pub fn references(css: &str) -> Vec<(String, Kind)> {
     let css = without_comments(css);
     let mut found = Vec::new();
-    let mut rest = css.as_str();
+    let mut at = 0;
+    // What has been found is kept: to look for it again from each reference would take the square of the time.
+    let (mut import, mut url) = (find(&css, 0, "@import"), find(&css, 0, "url("));
     while found.len() < REFERENCES_MAX {
-        let (import, url) = (find(rest, "@import"), find(rest, "url("));
+        if import.is_some_and(|import| import < at) {
+            import = find(&css, at, "@import");
+        }
+        if url.is_some_and(|url| url < at) {
+            url = find(&css, at, "url(");
+        }
         match (import, url) {
-            (Some(at), url) if url.is_none_or(|url| at < url) => {
-                rest = rest[at + "@import".len()..].trim_start();
+            (Some(import), url) if url.is_none_or(|url| import < url) => {
+                let rest = css[import + "@import".len()..].trim_start();
                 let inner = rest
                     .get(..4)
                     .filter(|head| head.eq_ignore_ascii_case("url("))
                     .map_or(rest, |_| &rest[4..]);
                 let (text, used) = value(inner);
                 found.push((text, Kind::Style));
-                rest = &inner[used..];
+                at = css.len() - inner.len() + used;
             }
-            (_, Some(at)) => {
-                let inner = &rest[at + 4..];
-                let (text, used) = value(inner);
-                rest = &inner[used..];
+            (_, Some(url)) => {
+                let (text, used) = value(&css[url + 4..]);
                 let kind = kind_of(&text);
                 found.push((text, kind));
+                at = url + 4 + used;
             }
             _ => break,
         }
@@ -37,8 +43,9 @@ pub fn references(css: &str) -> Vec<(String, Kind)> {
     found
 }
 
-fn find(text: &str, word: &str) -> Option<usize> {
-    text.as_bytes().windows(word.len()).position(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+fn find(text: &str, from: usize, word: &str) -> Option<usize> {
+    let mut windows = text.as_bytes().get(from..)?.windows(word.len());
+    Some(from + windows.position(|window| window.eq_ignore_ascii_case(word.as_bytes()))?)
 }
 
 /// A quoted string, or everything up to what ends a URL; and how many bytes that took.

@@ -3,10 +3,11 @@
 pub mod har;
 pub mod locust;
 
-use super::replay;
+use super::{read, replay};
 use brisk_load::cli::args::text;
 use lexopt::prelude::*;
 use std::fmt::Write as _;
+use std::path::Path;
 
 const HELP: &str = "\
 Makes a scenario of a HAR file, an access log or a locustfile.
@@ -62,6 +63,17 @@ fn convert(args: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A scenario that has just been written, if it can be read.
+pub(super) fn sound(written: String) -> Result<String, String> {
+    match read::text(&written, Path::new("")) {
+        Ok(_) => Ok(written),
+        Err(faults) => Err(format!(
+            "this cannot be a scenario:\n{}",
+            read::show("(scenario)", &written, &faults[..faults.len().min(3)])
+        )),
+    }
 }
 
 /// A text as TOML writes it.

@@ -156,7 +156,8 @@ async fn sleep_precisely(player: &Player, due: Duration) {
     }
 }
 
-fn request(entry: &Entry, url: crate::client::Url) -> Request {
+/// What an entry asks for.
+pub(crate) fn request(entry: &Entry, url: crate::client::Url) -> Request {
     let mut request = Request::get(url);
     request.method.clone_from(&entry.method);
     request.fields.push("User-Agent", entry.agent.as_deref().unwrap_or("brisk"));

@@ -29,6 +29,10 @@ impl<T: Default> Connection<T> {
     }
 }
 
+/// What the answer to an upgrade (RFC 7540 §3.2) may be before the client's preface has come. There are clients that have
+/// room for little behind the 101.
+const UPGRADED_BYTES_MAX: usize = 8 * 1024;
+
 impl<T> Connection<T> {
     /// Sends a head: a request's, an interim or final response's, or trailers. `end`: nothing follows.
     pub fn send_head(&mut self, stream: u32, block: &[u8], end: bool, out: &mut Vec<u8>) -> Result<(), Gone> {
@@ -45,7 +49,9 @@ impl<T> Connection<T> {
     /// How much payload may be sent on the stream, all windows considered.
     #[inline]
     pub fn room(&self, stream: u32) -> usize {
-        self.streams.get(stream).map_or(0, |stream| stream.send_window.room()).min(self.send_window.room())
+        let room = self.streams.get(stream).map_or(0, |stream| stream.send_window.room());
+        let room = room.min(self.send_window.room());
+        if self.has_begun() { room } else { room.min(UPGRADED_BYTES_MAX) }
     }
 
     /// The most that one DATA frame of the stream is to hold.
@@ -137,7 +143,7 @@ impl<T> Connection<T> {
 
     /// The stream that is to send the next DATA frame.
     pub fn next_sender(&mut self) -> Option<u32> {
-        if self.send_window.room() == 0 {
+        if self.send_window.room() == 0 || !self.has_begun() {
             return None;
         }
         self.scheduler.next(&mut self.streams)

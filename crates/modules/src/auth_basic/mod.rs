@@ -2,8 +2,9 @@
 
 mod des;
 mod password;
+mod users;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, os_text};
+use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, os_text};
 use brisk_net::blocking;
 use brisk_net::file::Symlinks;
 use brisk_server::conf::Cx;
@@ -15,10 +16,9 @@ use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::vars::Template;
 use brisk_server::vars::builtin::basic_credentials;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ static ROWS: &[Row] = &[
         D::Nothing,
         Replace,
         false,
-        "The file of names and passwords, relative to the main file's folder; may contain variables. A line is name:password[:comment]; passwords as made by htpasswd or crypt(3) (apr1, bcrypt, $5$, $6$, $1$, DES), {SHA}, {SSHA} or {PLAIN}. A changed file counts at once.",
+        "The file of names and passwords, relative to the main file's folder; may contain variables. A line is name:password[:comment]; passwords as made by htpasswd or crypt(3) (apr1, bcrypt, $5$, $6$, $1$, DES), {SHA}, {SSHA} or {PLAIN}. A changed file counts at once; one that has become unreadable or malformed does not, and what was read before stays in force.",
         Set::Simple(user_file)
     ),
 ];
@@ -79,9 +79,32 @@ impl ModuleConf for Conf {
 
 fn user_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let path = cx.template(d.arg(0))?;
+    if path.as_literal().is_some() {
+        check_file(cx, d.arg(0))?;
+    }
     let prefix = cx.global.env.conf_prefix.as_str().into();
     cx.conf::<Conf>().file = Some(Arc::new(UserFile { path, prefix }));
     Ok(())
+}
+
+/// What can be said of a file before it is needed. As with nginx, it may be made later.
+fn check_file(cx: &mut Cx<'_, '_>, token: &Token) -> Result<(), Diag> {
+    match cx.try_file(token) {
+        Ok(text) => match users::malformed(&text) {
+            Some(fault) => Err(Diag::emerg(
+                token.span,
+                format!("invalid password file \"{}\": {fault}", token.text()),
+            )
+            .help("a line is name:password, with the password as htpasswd or openssl passwd write it; # begins a comment")),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Diag { message, .. } = cx.unreadable(token, &error);
+            cx.warn(Diag::warn(token.span, message).help("requests get 403 until the file is there"));
+            Ok(())
+        }
+        Err(error) => Err(cx.unreadable(token, &error)),
+    }
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
@@ -110,28 +133,32 @@ impl Handler for AuthBasic {
             return challenge(r, &realm);
         };
         let path = self.path(r);
-        let file = match r.open_file(&path, Symlinks::Follow) {
-            Ok(Found::File(file)) => file,
-            Ok(Found::Missing(error)) => return missing(r, &path, &error),
-            Ok(Found::Other(_)) => {
-                brisk_server::rlog!(r, Crit, "read() \"{}\" failed (21: Is a directory)", path.display());
-                return Flow::Status(500);
-            }
+        let text = match self.text(r, &path) {
+            Ok(text) => text,
             Err(flow) => return flow,
         };
         let login = Login { user, password, realm, path };
-        match file.content.as_deref().map(|text| find(text, &login.user)) {
-            Some(Ok(Some(kept))) if !password::is_slow(&kept) => {
+        let text = match text {
+            Text::Whole(text) => text,
+            Text::Large(file) => return in_file(&file, login),
+        };
+        match users::find(&text[..], &login.user) {
+            Ok(Some(kept)) if !password::is_slow(&kept) => {
                 let outcome = password::verify(&login.password, &kept);
                 login.end(r, if outcome { Outcome::Right } else { Outcome::Mismatch })
             }
-            Some(Ok(Some(kept))) => login.on_pool(move |password| Ok(check(password, &kept))),
-            Some(Ok(None)) => login.end(r, Outcome::NoUser),
-            // Too large to be kept in memory.
-            None => in_file(&file, login),
-            Some(Err(error)) => login.end(r, Outcome::Failed(error)),
+            Ok(Some(kept)) => login.on_pool(move |password| Ok(check(password, &kept))),
+            Ok(None) => login.end(r, Outcome::NoUser),
+            Err(error) => login.end(r, Outcome::Failed(error)),
         }
     }
+}
+
+/// Where users are looked up.
+enum Text {
+    Whole(Arc<[u8]>),
+    /// Too large to be kept in memory.
+    Large(Rc<OpenFile>),
 }
 
 impl AuthBasic {
@@ -144,14 +171,42 @@ impl AuthBasic {
     }
 }
 
-fn missing(r: &Request, path: &std::path::Path, error: &io::Error) -> Flow {
-    let (path, why) = (path.display(), os_text(error));
-    if error.kind() == io::ErrorKind::NotFound {
-        brisk_server::rlog!(r, Error, "open() \"{path}\" failed ({why})");
-        return Flow::Status(403);
+impl AuthBasic {
+    /// The file as it is; if it cannot be used, as it was.
+    fn text(&self, r: &mut Request, path: &Path) -> Result<Text, Flow> {
+        // What a client may choose is not kept: it could be any number of files.
+        let is_kept = self.file.path.as_literal().is_some();
+        let (info, fault, flow) = match r.open_file(path, Symlinks::Follow)? {
+            Found::File(file) => {
+                let Some(text) = &file.content else { return Ok(Text::Large(file)) };
+                if !is_kept || users::is_known_good(path, file.info, text) {
+                    return Ok(Text::Whole(text.clone()));
+                }
+                (Some(file.info), String::new(), Ok(Text::Whole(text.clone())))
+            }
+            Found::Missing(error) if error.kind() == io::ErrorKind::NotFound => {
+                brisk_server::rlog!(r, Error, "open() \"{}\" failed ({})", path.display(), os_text(&error));
+                return Err(Flow::Status(403));
+            }
+            Found::Missing(error) => (None, os_text(&error), Err(Flow::Status(500))),
+            Found::Other(info) => (Some(info), "21: Is a directory".into(), Err(Flow::Status(500))),
+        };
+        let before = if is_kept { users::before(path) } else { None };
+        if is_kept && users::is_news(path, info) || before.is_none() && flow.is_err() {
+            let fault = match &flow {
+                Ok(Text::Whole(text)) => users::malformed(text).unwrap_or_default(),
+                _ => fault,
+            };
+            let note = if before.is_some() { ", what was read before stays in force" } else { "" };
+            brisk_server::rlog!(
+                r,
+                Crit,
+                "password file \"{}\" cannot be used ({fault}){note}",
+                path.display()
+            );
+        }
+        before.map_or(flow, |text| Ok(Text::Whole(text)))
     }
-    brisk_server::rlog!(r, Crit, "open() \"{path}\" failed ({why})");
-    Flow::Status(500)
 }
 
 /// The 401 (RFC 9110 §15.5.2).
@@ -218,59 +273,14 @@ fn in_file(file: &Rc<OpenFile>, login: Login) -> Flow {
     let user = login.user.clone();
     login.on_pool(move |password| {
         // The descriptor's offset is shared with all who have the file open: it is not used.
-        let file = At { file: fd.into(), offset: 0 };
-        Ok(find(BufReader::new(file), &user)?.map_or(Outcome::NoUser, |kept| check(password, &kept)))
+        Ok(users::find(users::reader(fd.into()), &user)?
+            .map_or(Outcome::NoUser, |kept| check(password, &kept)))
     })
-}
-
-/// Reads a file without its offset.
-struct At {
-    file: File,
-    offset: u64,
-}
-
-impl io::Read for At {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let count = std::os::unix::fs::FileExt::read_at(&self.file, buf, self.offset)?;
-        self.offset += count as u64;
-        Ok(count)
-    }
-}
-
-/// What a file keeps of a user's password: the first line that begins with the name counts.
-fn find(mut text: impl BufRead, user: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    while text.read_until(b'\n', &mut line)? > 0 {
-        if !line.starts_with(b"#")
-            && let Some(rest) = line.strip_prefix(user).and_then(|rest| rest.strip_prefix(b":"))
-        {
-            let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r' | b':')).unwrap_or(rest.len());
-            return Ok(Some(rest[..end].to_vec()));
-        }
-        line.clear();
-    }
-    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::check::http;
-
-    #[test]
-    fn users_are_found() {
-        let file = "# comment\n\n#who:{PLAIN}no\nalice:{PLAIN}a\r\nbob:{PLAIN}b:comment\nalice:second\nlast:{PLAIN}x";
-        let check = |user: &str, want: Option<&str>| {
-            let got = find(file.as_bytes(), user.as_bytes()).unwrap();
-            assert_eq!(got.as_deref(), want.map(str::as_bytes), "{user}");
-        };
-        check("alice", Some("{PLAIN}a"));
-        check("bob", Some("{PLAIN}b"));
-        check("last", Some("{PLAIN}x"));
-        check("ali", None);
-        check("#who", None);
-        check("", None);
-    }
 
     #[test]
     fn off_ends_what_is_inherited() {

@@ -21,6 +21,7 @@ const KEYS_TRIED_MAX: usize = 8;
 pub enum Refusal {
     TooLong,
     Parts,
+    Encrypted,
     Base64,
     Header,
     Algorithm,
@@ -38,6 +39,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::TooLong => f.write_str("the token is too long"),
             Refusal::Parts => f.write_str("the token does not have three parts"),
+            Refusal::Encrypted => f.write_str("the token is encrypted, which is not supported"),
             Refusal::Base64 => f.write_str("the token is not valid base64url"),
             Refusal::Header => f.write_str("the token's header is not valid JSON"),
             Refusal::Algorithm => f.write_str("the token's algorithm is not supported"),
@@ -77,7 +79,9 @@ fn split(token: &[u8]) -> Result<Parts<'_>, Refusal> {
     let (Some(header), Some(payload), Some(sign), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(Refusal::Parts);
+        // RFC 7516 §9: an encrypted token has five.
+        let is_encrypted = token.iter().filter(|&&b| b == b'.').count() == 4;
+        return Err(if is_encrypted { Refusal::Encrypted } else { Refusal::Parts });
     };
     if header.len() > HEADER_BYTES_MAX {
         return Err(Refusal::TooLong);
@@ -200,7 +204,8 @@ mod tests {
         check("", Some(Refusal::Parts));
         check("..", Some(Refusal::Header));
         check("a.b.c.d", Some(Refusal::Parts));
-        check("a.b.c.d.e", Some(Refusal::Parts));
+        check("a.b.c.d.e", Some(Refusal::Encrypted));
+        check("a.b.c.d.e.f", Some(Refusal::Parts));
         check("!.e30.", Some(Refusal::Base64));
         check("e30=.e30.", Some(Refusal::Base64));
         check(&"a".repeat(TOKEN_BYTES_MAX + 1), Some(Refusal::TooLong));

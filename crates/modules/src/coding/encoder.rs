@@ -1,9 +1,11 @@
 //! The encoders of all codings behind one interface: bytes in, bytes out, no I/O.
 
 use brisk_http::negotiate::Coding;
+use brotlic::encode::BrotliOperation;
+use brotlic::{BrotliEncoder, BrotliEncoderOptions, Quality, WindowSize};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use std::cell::RefCell;
-use std::io::{self, Write as _};
+use std::io;
 use zstd::stream::raw::{self, CParameter, InBuffer, Operation as _, OutBuffer};
 
 /// What an encoder is made with.
@@ -13,6 +15,17 @@ pub struct Params {
     pub level: u8,
     /// Base-two logarithm of the window; not for zstd, whose level implies one.
     pub window: u8,
+}
+
+impl Params {
+    /// The same for a body of which the length may be known: a client needs memory for all of a Brotli window, and a
+    /// short body has no use for it.
+    pub fn for_length(self, length: Option<u64>) -> Params {
+        let Some(length) = length.filter(|_| self.coding == Coding::Br) else { return self };
+        // RFC 7932 §9.1: a window is 16 bytes less than a power of two.
+        let enough = (u64::BITS - length.saturating_add(15).leading_zeros()) as u8;
+        Params { window: self.window.min(enough.max(BROTLI_WINDOW_SHORT)), ..self }
+    }
 }
 
 /// What follows the bytes.
@@ -34,8 +47,7 @@ pub struct Encoder {
 
 enum State {
     Gzip(Compress),
-    /// `None` when it is finished.
-    Brotli(Option<Box<brotli::CompressorWriter<Vec<u8>>>>),
+    Brotli(BrotliEncoder),
     Zstd(raw::Encoder<'static>),
 }
 
@@ -43,6 +55,8 @@ enum State {
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The lowest level that would have a larger one.
 const ZSTD_LEVEL_LARGE: u8 = 20;
+/// With less than this the library looks for repetitions in another way, which takes a third longer and finds no more.
+const BROTLI_WINDOW_SHORT: u8 = 17;
 /// Room that is made for output at a time.
 const OUT_STEP_BYTES: usize = 8 * 1024;
 /// Finished encoders that a thread keeps: making one costs as much as compressing some kilobytes.
@@ -66,12 +80,12 @@ impl Encoder {
         let level = params.level;
         let state = match params.coding {
             Coding::Gzip => State::Gzip(Compress::new_gzip(Compression::new(level.into()), params.window)),
-            Coding::Br => State::Brotli(Some(Box::new(brotli::CompressorWriter::new(
-                Vec::new(),
-                OUT_STEP_BYTES,
-                level.into(),
-                params.window.into(),
-            )))),
+            Coding::Br => {
+                let quality = Quality::new(level).map_err(io::Error::other)?;
+                let window = WindowSize::new(params.window).map_err(io::Error::other)?;
+                let mut options = BrotliEncoderOptions::new();
+                State::Brotli(options.quality(quality).window_size(window).build().map_err(io::Error::other)?)
+            }
             Coding::Zstd => {
                 let mut encoder = raw::Encoder::new(level.into())?;
                 if level >= ZSTD_LEVEL_LARGE {
@@ -104,7 +118,7 @@ impl Encoder {
     pub fn encode(&mut self, input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.state {
             State::Gzip(compress) => deflate(compress, input, op, out),
-            State::Brotli(writer) => brotli(writer, input, op, out),
+            State::Brotli(encoder) => brotli(encoder, input, op, out),
             State::Zstd(encoder) => zstandard(encoder, input, op, out),
         }
     }
@@ -134,31 +148,21 @@ fn deflate(compress: &mut Compress, mut input: &[u8], op: Op, out: &mut Vec<u8>)
     }
 }
 
-fn brotli(
-    writer: &mut Option<Box<brotli::CompressorWriter<Vec<u8>>>>,
-    input: &[u8],
-    op: Op,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    let Some(encoder) = writer else { return Err(io::ErrorKind::BrokenPipe.into()) };
-    encoder.write_all(input)?;
-    if op == Op::Flush {
-        encoder.flush()?;
-    }
-    if op == Op::Finish {
-        let rest = writer.take().map(|encoder| encoder.into_inner()).unwrap_or_default();
-        append(out, rest);
-    } else {
-        append(out, std::mem::take(encoder.get_mut()));
-    }
-    Ok(())
-}
-
-fn append(out: &mut Vec<u8>, bytes: Vec<u8>) {
-    if out.is_empty() {
-        *out = bytes;
-    } else {
-        out.extend_from_slice(&bytes);
+fn brotli(encoder: &mut BrotliEncoder, mut input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
+    let operation = match op {
+        Op::Run => BrotliOperation::Process,
+        Op::Flush => BrotliOperation::Flush,
+        Op::Finish => BrotliOperation::Finish,
+    };
+    loop {
+        let at = out.len();
+        out.resize(at + OUT_STEP_BYTES, 0);
+        let result = encoder.compress(input, &mut out[at..], operation);
+        out.truncate(at + result.map_or(0, |result| result.bytes_written));
+        input = &input[result?.bytes_read..];
+        if input.is_empty() && !encoder.has_output() && (op != Op::Finish || encoder.is_finished()) {
+            return Ok(());
+        }
     }
 }
 
@@ -264,6 +268,23 @@ pub mod tests {
             encoder.encode(b"TA", Op::Finish, &mut out).unwrap();
             assert_eq!(decode(coding, &out), b"DATA", "{coding:?}");
         }
+    }
+
+    #[test]
+    fn short_bodies_have_short_windows() {
+        let check = |window, length, want| {
+            let params = Params { coding: Coding::Br, level: 5, window }.for_length(length);
+            assert_eq!(params.window, want, "{window} {length:?}");
+        };
+        check(19, None, 19);
+        check(19, Some(0), 17);
+        check(19, Some((1 << 17) - 16), 17);
+        check(19, Some((1 << 17) - 15), 18);
+        check(19, Some(1 << 30), 19);
+        check(24, Some(u64::MAX), 24);
+        check(10, Some(20_000), 10);
+        let zstd = params(Coding::Zstd);
+        assert_eq!(zstd.for_length(Some(5)), zstd);
     }
 
     #[test]

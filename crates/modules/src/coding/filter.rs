@@ -16,6 +16,8 @@ use std::sync::Arc;
 /// Bodies in memory up to this size are compressed at once, in the time that a few requests take. They keep a
 /// Content-Length and may become prepared answers, compressed once and sent often.
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// The same where a level takes about twice the time of the others.
+const INLINE_USUAL_BYTES_MAX: u64 = 32 * 1024;
 /// The same where a level is chosen that takes its time.
 const INLINE_SLOW_BYTES_MAX: u64 = 16 * 1024;
 
@@ -29,12 +31,17 @@ pub struct Offer {
 
 impl Offer {
     fn inline_max(&self) -> u64 {
-        let slow = match self.params.coding {
-            Coding::Gzip => 8,
-            Coding::Br => 6,
-            Coding::Zstd => 9,
+        // The last levels that are fast, and those that are not yet slow.
+        let (fast, usual) = match self.params.coding {
+            Coding::Gzip => (7, 7),
+            Coding::Br => (4, 6),
+            Coding::Zstd => (8, 8),
         };
-        if self.params.level < slow { INLINE_BODY_BYTES_MAX } else { INLINE_SLOW_BYTES_MAX }
+        match self.params.level {
+            level if level <= fast => INLINE_BODY_BYTES_MAX,
+            level if level <= usual => INLINE_USUAL_BYTES_MAX,
+            _ => INLINE_SLOW_BYTES_MAX,
+        }
     }
 }
 
@@ -96,7 +103,7 @@ impl Filter for Compress {
 
 /// Compresses the response. If that fails it stays as it is.
 fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
-    let params = offer.params;
+    let params = offer.params.for_length(r.resp.content_length.or_else(|| r.resp.body.len()));
     let is_small = r.resp.body.len().is_some_and(|length| length <= offer.inline_max());
     let (body, length) = if r.is_head() {
         (Body::Empty, None)

@@ -261,7 +261,7 @@ fn params(coding: Coding, size: u64) -> Params {
         Coding::Zstd => (if best { 19 } else { 12 }, 0),
         Coding::Gzip => (9, 15),
     };
-    Params { coding, level, window }
+    Params { coding, level, window }.for_length(Some(size))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use brisk_http::field::write_field;
 use brisk_http::framing::connection_tokens;
 use brisk_http::range::write_number;
 use brisk_server::request::Request;
+use brisk_server::tls::is_early;
 use brisk_server::vars::Template;
 use brisk_upstream::http2::RequestHead;
 use brisk_upstream::origin::Ask;
@@ -156,6 +157,10 @@ impl Headers {
                 field(b"Transfer-Encoding", b"chunked");
             }
             _ => {}
+        }
+        // RFC 8470 §5.1: whoever passes on what may be a replay says so.
+        if is_early(r) && !self.sets("Early-Data") && r.head.named(&r.buf, b"early-data").next().is_none() {
+            field(b"Early-Data", b"1");
         }
         for (name, value) in &ask.fields {
             if !self.sets(name) {

@@ -273,7 +273,7 @@ pub static ROWS: &[Row] = &[
         early_data,
         HS,
         "off",
-        "Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: pass $ssl_early_data on as Early-Data. Sessions are then kept in a cache, each for one use, not in tickets."
+        "Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: only GET, HEAD and OPTIONS are carried out, others get 425, and proxied requests carry Early-Data: 1. Sessions are then kept in a cache, each for one use, not in tickets."
     ),
     row!(
         "ssl_conf_command",

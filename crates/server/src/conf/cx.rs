@@ -175,13 +175,20 @@ impl<'a> Cx<'_, 'a> {
 
     /// Reads a file that a directive names (keys, tables), relative to the main file's folder.
     pub fn read_file(&mut self, token: &Token) -> Result<std::sync::Arc<[u8]>, Diag> {
+        self.try_file(token).map_err(|error| self.unreadable(token, &error))
+    }
+
+    /// As [`Cx::read_file`], for what need not be there.
+    pub fn try_file(&mut self, token: &Token) -> std::io::Result<std::sync::Arc<[u8]>> {
         let path = self.global.loader.resolve(token.str());
-        self.global.loader.read(&path).map_err(|error| {
-            Diag::emerg(
-                token.span,
-                format!("open() \"{}\" failed ({})", Path::new(&path).display(), brisk_conf::os_text(&error)),
-            )
-        })
+        self.global.loader.read(&path)
+    }
+
+    /// The error for a file that cannot be read, in nginx's words.
+    pub fn unreadable(&self, token: &Token, error: &std::io::Error) -> Diag {
+        let path = self.global.loader.resolve(token.str());
+        let (path, why) = (Path::new(&path).display(), brisk_conf::os_text(error));
+        Diag::emerg(token.span, format!("open() \"{path}\" failed ({why})"))
     }
 
     /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).

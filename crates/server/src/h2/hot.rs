@@ -20,7 +20,6 @@ use crate::request::Request;
 use crate::response::{Body, Piece};
 use crate::thread::{Live, Thread};
 use brisk_h2::conn::{Config, Role};
-use brisk_h2::frame::PAYLOAD_BYTES_MAX;
 use brisk_h2::hpack::Limits;
 use brisk_h2::priority::Priority;
 use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
@@ -65,8 +64,6 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
-        // As nginx: a body may come in frames of any size, since it is taken as it comes.
-        max_frame_size: PAYLOAD_BYTES_MAX,
         enable_connect_protocol: true,
         ..Settings::default()
     };

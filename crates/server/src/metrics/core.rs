@@ -11,6 +11,7 @@ pub(super) fn metrics(to: &mut Scrape) {
     connections(to);
     threads(to);
     files(to);
+    tls(to);
     logs(to);
 }
 
@@ -93,6 +94,20 @@ fn files(to: &mut Scrape) {
     to.gauge("brisk_file_cache_descriptors", help, &[], sum(|own| &own.file_descriptors) as f64);
     let help = "Requests answered by an answer that was kept ready.";
     to.counter("brisk_prepared_answers_total", help, &[], sum(|own| &own.prepared));
+}
+
+fn tls(to: &mut Scrape) {
+    let (clients, servers) = brisk_net::tls_handshakes();
+    let help = "TLS handshakes with clients by outcome.";
+    let outcomes =
+        [("full", clients.full), ("resumed", clients.resumed), ("failed", crate::tls::FAILED.get())];
+    for (outcome, count) in outcomes {
+        to.counter("brisk_tls_handshakes_total", help, &[("outcome", outcome)], count);
+    }
+    let help = "TLS handshakes with back ends that came to their end.";
+    for (outcome, count) in [("full", servers.full), ("resumed", servers.resumed)] {
+        to.counter("brisk_upstream_tls_handshakes_total", help, &[("outcome", outcome)], count);
+    }
 }
 
 fn logs(to: &mut Scrape) {

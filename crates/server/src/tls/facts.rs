@@ -5,6 +5,7 @@ use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::plan::Purity;
 use crate::request::Request;
+use brisk_http::Method;
 use brisk_net::clock;
 use brisk_tls::{Hello, Purpose, Refusal};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -76,11 +77,21 @@ pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
     Ok(())
 }
 
+/// Whether a request has come before the end of the handshake, so that it may be a replay.
+pub fn is_early(r: &Request) -> bool {
+    r.conn().io.tls().is_some_and(|tls| tls.session(brisk_tls::Session::is_early))
+}
+
 /// Whether a request may be carried out as far as TLS is concerned.
 pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
     if r.conn().plain_on_tls.get() {
         crate::rlog!(r, Info, "client sent plain HTTP request to HTTPS port");
         return Err(497);
+    }
+    // RFC 8470 §5.2: what may be a replay is carried out only if that changes nothing.
+    if !matches!(r.method, Method::Get | Method::Head | Method::Options) && is_early(r) {
+        crate::rlog!(r, Info, "client sent a request in early data that is not safe to repeat");
+        return Err(425);
     }
     let live = r.live.clone();
     let Some(rules) = live.snap.server(r.server).tls.as_ref() else { return Ok(()) };

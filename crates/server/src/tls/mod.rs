@@ -14,10 +14,10 @@ mod source;
 
 pub use allowed::Allowed;
 pub use context::{Certs, Context, Rules, Sessions, SharedSessions, Verify, early_sessions, ticket_keys};
-pub use facts::{Facts, Verdict};
+pub use facts::{Facts, Verdict, is_early};
 pub(crate) use facts::{admit, misdirected};
 pub use ocsp::{Answers, Asking, Stapler};
 pub(crate) use ocsp::{ask_about_client, must_ask};
 pub use opening::{Begun, Load};
-pub(crate) use opening::{adopted, closed, failed, finish, is_opening, opening, timed_out, wait};
+pub(crate) use opening::{FAILED, adopted, closed, failed, finish, is_opening, opening, timed_out, wait};
 pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};

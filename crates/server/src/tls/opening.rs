@@ -7,6 +7,7 @@ use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::core::LogLevel;
 use crate::h1::serve;
+use crate::metrics::Counter;
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
@@ -326,6 +327,11 @@ pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
     crate::log::connection(live, conn, LogLevel::Info, text);
 }
 
+/// Handshakes that came to nothing.
+pub(crate) static FAILED: Counter = Counter::new();
+
+/// To be called once for a handshake that comes to nothing.
 fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {
+    FAILED.add(1);
     crate::log::connection(live, conn, level, format_args!("{what} while SSL handshaking"));
 }

@@ -23,7 +23,8 @@ pub fn targets(options: &Options) -> Result<Vec<Request>, String> {
     Ok(targets)
 }
 
-fn read(text: &str, options: &Options) -> Result<Vec<Request>, String> {
+/// A list's requests. The error begins with the line's number.
+pub fn read(text: &str, options: &Options) -> Result<Vec<Request>, String> {
     let mut variables: HashMap<&str, String> = HashMap::new();
     let mut targets = Vec::new();
     for (at, line) in text.lines().enumerate().take(LINES_MAX) {

@@ -1,6 +1,6 @@
 //! HAR files (version 1.2): one user who does what was recorded, with the pauses between.
 
-use super::toml_text;
+use super::{sound, toml_text};
 use crate::client::Url;
 use crate::dates::parse_rfc3339;
 use serde_json::Value;
@@ -32,8 +32,11 @@ pub fn convert(text: &str, target: Option<&str>) -> Result<String, String> {
         .ok_or("there are no requests in it")?;
     let base = Url::parse(first).map_err(|error| error.to_string())?;
     let origin = format!("{}://{}", base.origin.scheme(), base.origin.authority());
-    let mut out =
-        format!("target = {}\n\n[[user]]\nname = \"recorded\"\n", toml_text(target.unwrap_or(&origin)));
+    let mut out = format!("target = {}\n\n", toml_text(target.unwrap_or(&origin)));
+    if text.contains("{{") {
+        out.push_str("[variables]\nbraces = \"{{\"\n\n");
+    }
+    out.push_str("[[user]]\nname = \"recorded\"\n");
     let start = |entry: &Value| entry["startedDateTime"].as_str().and_then(parse_rfc3339);
     for (at, entry) in entries.iter().enumerate() {
         let request = &entry["request"];
@@ -44,10 +47,10 @@ pub fn convert(text: &str, target: Option<&str>) -> Result<String, String> {
         let parsed = Url::parse(url).map_err(|error| format!("entry {}: {error}", at + 1))?;
         let place = if parsed.origin == base.origin { parsed.path.clone() } else { parsed.to_string() };
         let method = request["method"].as_str().unwrap_or("GET");
-        let _ = writeln!(out, "\n[[user.step]]\nrequest = {}", toml_text(&format!("{method} {place}")));
+        let _ = writeln!(out, "\n[[user.step]]\nrequest = {}", literal(&format!("{method} {place}")));
         headers(&mut out, request);
         if let Some(body) = request["postData"]["text"].as_str().filter(|body| !body.is_empty()) {
-            let _ = writeln!(out, "body = {}", toml_text(body));
+            let _ = writeln!(out, "body = {}", literal(body));
         }
         if let Some(status) = entry["response"]["status"]
             .as_u64()
@@ -63,7 +66,12 @@ pub fn convert(text: &str, target: Option<&str>) -> Result<String, String> {
             }
         }
     }
-    Ok(out)
+    sound(out)
+}
+
+/// A text in which nothing is a place for a value.
+fn literal(text: &str) -> String {
+    toml_text(&text.replace("{{", "{{braces}}"))
 }
 
 fn headers(out: &mut String, request: &Value) {
@@ -76,7 +84,7 @@ fn headers(out: &mut String, request: &Value) {
             continue;
         }
         seen.push(lower);
-        pairs.push(format!("{} = {}", toml_text(name), toml_text(value)));
+        pairs.push(format!("{} = {}", toml_text(name), literal(value)));
     }
     if !pairs.is_empty() {
         let _ = writeln!(out, "headers = {{ {} }}", pairs.join(", "));

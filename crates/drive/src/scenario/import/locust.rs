@@ -1,7 +1,7 @@
 //! Locustfiles, as far as they are plain: classes of users, tasks with weights, waits, calls of `self.client`. Everything
 //! else is named and refused: half a conversion would measure something else.
 
-use super::toml_text;
+use super::{sound, toml_text};
 use std::fmt::Write as _;
 
 /// A class with what was found in it.
@@ -67,7 +67,7 @@ pub fn convert(source: &str, target: Option<&str>) -> Result<String, String> {
         };
         write_user(&mut out, user, set)?;
     }
-    Ok(out)
+    sound(out).map_err(|why| format!("1: {why}"))
 }
 
 impl Class {
@@ -361,7 +361,8 @@ fn toml_of(text: &str) -> Option<String> {
         let pairs: Option<Vec<String>> = split(inner)?
             .iter()
             .map(|pair| {
-                let close = pair[1..].find(pair.chars().next()?)? + 2;
+                let quote = pair.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+                let close = pair[1..].find(quote)? + 2;
                 let (key, value) = (text_of(&pair[..close])?, pair[close..].trim().strip_prefix(':')?);
                 Some(format!("{} = {}", toml_text(&key), toml_of(value)?))
             })

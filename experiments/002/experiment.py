@@ -1,0 +1,173 @@
+"""A slow back end: direct, proxied by Apache, nginx and Brisk, cached, with larger buffers; 50 users."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from lab import load, servers
+from lab.advice import Advice, judged
+from lab.load import Setting, Target
+from lab.page import Page, measured, number
+from lab.stage import program
+
+HERE = Path(__file__).parent
+PROXY = HERE / "proxy.conf"
+CACHE_PATH = "proxy_cache_path @DATA@/cache levels=1:2 keys_zone=pages:10m max_size=100m inactive=60m;"
+CACHE = "proxy_cache pages; proxy_cache_valid 200 302 10m;"
+BUFFERS = "proxy_buffer_size 64k; proxy_buffers 16 64k; proxy_busy_buffers_size 128k;"
+
+INTRO = """
+The article puts a server before a slow application and sends 50 users with siege: Apache as a proxy, nginx with a
+cache, nginx with larger buffers. Its configuration files are lost. The application here needs 50 ms for a page of 48 KB
+and makes ten at a time, so that 200 pages a second is all it can do.
+"""
+
+
+def settings(backend):
+    def proxied(server, name, **what):
+        def up(stage):
+            values = {"CACHE_PATH": "", "CACHE": "", "BUFFERS": "", **what}
+            port, process = server(stage, PROXY, name, BACKEND=backend.port, **values)
+            return Target(f"http://127.0.0.1:{port}/index.html", {"server": process.pid, "back end": backend.pid})
+
+        return up
+
+    def direct(_):
+        return Target(f"http://127.0.0.1:{backend.port}/index.html", {"back end": backend.pid})
+
+    def apache(stage):
+        modules = [*servers.APACHE_BASE, "mpm_event", "proxy", "proxy_http"]
+        port, process = servers.apache(stage, HERE / "apache.conf", modules, BACKEND=backend.port)
+        return Target(f"http://127.0.0.1:{port}/index.html", {"server": process.pid, "back end": backend.pid})
+
+    cache = {"CACHE_PATH": CACHE_PATH, "CACHE": CACHE}
+    rows = [
+        Setting("direct", "the application itself", direct),
+        Setting("apache", "Apache, proxying", apache, "87.31"),
+    ]
+    for server, name, article in [(servers.nginx, "nginx", ("99.31", "107.75")), (servers.brisk, "Brisk", ("", ""))]:
+        key = name.lower()
+        rows += [
+            Setting(key, f"{name}, proxying", proxied(server, key)),
+            Setting(f"{key} buffers", f"{name}, larger buffers", proxied(server, key, BUFFERS=BUFFERS)),
+            Setting(f"{key} cache", f"{name}, cached", proxied(server, key, **cache), article[0]),
+            Setting(
+                f"{key} both", f"{name}, cached, larger buffers", proxied(server, key, BUFFERS=BUFFERS, **cache), article[1]
+            ),
+        ]
+    return rows
+
+
+def advices():
+    rows = [Advice("nginx in place of Apache as a proxy", "`proxy_pass`", "–", "apache", "nginx")]
+    for name in ["nginx", "Brisk"]:
+        key = name.lower()
+        told = name == "nginx"
+        rows += [
+            Advice(f"cache what is static ({name})", f"`{CACHE}`", "+13.7 %" if told else "–", key, f"{key} cache"),
+            Advice(f"larger buffers ({name}, not cached)", f"`{BUFFERS}`", "–", key, f"{key} buffers", "cpu"),
+            Advice(
+                f"larger buffers ({name}, cached)",
+                f"`{BUFFERS}`",
+                "+8.5 %" if told else "–",
+                f"{key} cache",
+                f"{key} both",
+                "cpu",
+            ),
+        ]
+    rows.append(Advice("Brisk in place of nginx, proxying", "the same file", "–", "nginx", "brisk", "cpu"))
+    rows.append(Advice("Brisk in place of nginx, cached", "the same file", "–", "nginx cache", "brisk cache", "cpu"))
+    return rows
+
+
+def siege(stage, rows, seconds):
+    """The article's command on each setting, with the delay that siege had by default in its time."""
+    table = []
+    for setting in rows:
+        with stage.scope():
+            url = setting.up(stage).url
+            said = load.brisk(stage, "siege", "-j", "-d", "1", "-c", "50", f"-t{seconds}s", url)
+        figures = json.loads(said[said.index("{") : said.rindex("}") + 1])
+        load.say(f"  siege: {setting.label}: {figures['transaction_rate']} trans/s")
+        table.append(
+            [
+                setting.label,
+                setting.article or "–",
+                figures["transactions"],
+                f"{figures['availability']} %",
+                figures["transaction_rate"],
+            ]
+        )
+    return table
+
+
+def printed_commands(stage, setting, seconds):
+    """The commands that the article lost, by the real tools and by Brisk under their names."""
+    table = []
+    with stage.scope():
+        base = setting.up(stage).url.removesuffix("index.html")
+        urls = stage.write("urls.txt", "".join(f"{base}{page}.html\n" for page in ["index", "about", "news", "help"]))
+        for words, line in [
+            (["ab", "-n", "1000", "-c", "10", base], "Requests per second"),
+            (["siege", "-c", "50", "-d", "10", f"-t{seconds}s", base], "Transaction rate"),
+            (["siege", "-c", "50", "-d", "10", f"-t{seconds}s", "-i", "-f", urls], "Transaction rate"),
+        ]:
+            words = [str(word) for word in words]
+            real = subprocess.Popen(
+                [program(words[0]), *words[1:]],
+                env={"HOME": str(stage.folder), "PATH": "/usr/bin:/bin"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            # siege leaves the server idle for most of the time: both fit in. ab wants it for itself.
+            said = real.communicate()[0] if words[0] == "ab" else ""
+            ours = load.brisk(stage, *words)
+            said = said or real.communicate()[0]
+            shown = " ".join(words).replace(base, "http://example.com/").replace(str(urls), "urls.txt")
+            table.append([f"`{shown}`", figure_of(said, line), f"`brisk {shown}`", figure_of(ours, line)])
+    return table
+
+
+def figure_of(report, name):
+    """`Requests per second:    87.31 [#/sec]` as 87.31, also as siege 4 prints it, in JSON."""
+    for line in report.splitlines():
+        key, _, rest = line.strip().replace('"', "").partition(":")
+        if key.replace("_", " ").lower() == name.lower():
+            return number(float(rest.strip().split()[0].rstrip(",")), 4)
+    raise load.Refused(f"no {name!r} in:\n{report}")
+
+
+class Backend:
+    def __init__(self, stage):
+        self.port = stage.port()
+        self.pid = stage.start("backend", ["/usr/bin/python3", HERE / "backend.py", self.port], self.port).pid
+
+
+def run(stage, about):
+    quick = about.is_quick
+    about.versions = servers.versions("nginx", "Apache")
+    rows = settings(Backend(stage))
+    length = ["-w", "300ms", "-d", "700ms"] if quick else ["-w", "500ms", "-d", "3s"]
+    results = load.rounds(stage, rows, 3 if quick else 6, ["-c", "50", *length])
+    chosen = [row for row in rows if row.key in ("apache", "nginx cache", "brisk cache")] if quick else rows
+    sieged = siege(stage, chosen, 3 if quick else 20)
+    commands = printed_commands(stage, next(row for row in rows if row.key == "nginx"), 3 if quick else 60)
+
+    page = Page("002", "a slow back end behind a proxy and its cache", INTRO)
+    page.verdicts(judged(results, advices()))
+    page.heading("50 users who ask again at once")
+    page.text("`brisk bench -c 50`; medians of the rounds. The back end's CPU is that of a small program in Python.")
+    page.table(*measured(results, ["server", "back end"]))
+    page.heading("50 users of siege, as the article has it")
+    page.text(
+        "`brisk siege -c 50 -d 1 -t20s`: siege waited up to a second between two requests by default, and the article "
+        "gives no other delay. 50 users who wait half a second on average cannot make much more than 100 transactions a "
+        "second, however fast the server is: the article's figures lie at that limit, and measure the tool."
+    )
+    page.table(["setting", "article", "transactions", "availability", "trans/s"], sieged)
+    page.heading("The tools' commands")
+    page.text("On nginx without a cache, by the tools themselves and by Brisk under their names.")
+    page.table(["command", "the tool", "Brisk", "here"], commands)
+    return page

@@ -1,0 +1,280 @@
+"""nginx's general settings, gzip and the FastCGI cache: static files and WordPress over concurrency."""
+
+import gzip
+from pathlib import Path
+
+from lab import examples, load, php, servers
+from lab.advice import Advice, judged
+from lab.load import Setting, Target
+from lab.page import Page, measured, number
+
+HERE = Path(__file__).parent
+SERVERS = {"nginx": servers.nginx, "Brisk": servers.brisk}
+OPEN_FILES = (
+    "open_file_cache max=1000 inactive=20s; open_file_cache_valid 30s; open_file_cache_min_uses 2; "
+    "open_file_cache_errors on;"
+)
+CACHE_PATH = "fastcgi_cache_path @DATA@/cache levels=1:2 keys_zone=microcache:10m max_size=1000m inactive=60m;"
+CACHE = """fastcgi_cache microcache;
+            fastcgi_cache_bypass $skip_cache $http_pragma;
+            # The article lacks this line: what was made for a commenter was then shown to everybody.
+            fastcgi_no_cache $skip_cache $http_pragma;
+            fastcgi_cache_key $scheme$host$request_uri$request_method;
+            fastcgi_cache_valid any 8m;
+            fastcgi_cache_use_stale updating error timeout invalid_header http_500;"""
+# The pool that Debian ships.
+POOL = php.STATIC.format(5)
+
+INTRO = """
+The article tunes nginx for static files (a small style sheet, `ab -n 8000 -c 100`) and for WordPress, one setting after the
+other, and ends with the FastCGI cache. ab opens a connection for each request; here everything is also measured with
+connections that are kept, as browsers do.
+"""
+
+# key: what it is called, and what it changes of the configuration: workers, log, events, settings.
+GENERAL = {
+    "base": ("one worker, access log on", {}),
+    "workers": ("`worker_processes 2;`", {"WORKERS": 2}),
+    "log": ("`access_log off;`", {"LOG": "off"}),
+    "files": (f"`{OPEN_FILES}`", {"SETTINGS": OPEN_FILES}),
+    "accept": ("`multi_accept on;`", {"EVENTS": "multi_accept on;"}),
+    "requests": ("`keepalive_requests 100000;`", {"SETTINGS": "keepalive_requests 100000;"}),
+    "all": (
+        "all of them",
+        {
+            "WORKERS": 2,
+            "LOG": "off",
+            "EVENTS": "multi_accept on;",
+            "SETTINGS": OPEN_FILES + " keepalive_requests 100000;",
+        },
+    ),
+}
+ADVICE = {
+    "workers": ("as many workers as CPUs", "recommended", "rate"),
+    "log": ("no access log", "recommended, contradicted in the comments", "cpu"),
+    "files": ("keep descriptors of files open", "“a few milliseconds”", "cpu"),
+    "accept": ("accept all new connections at once", "“minimal”; a comment says off", "cpu"),
+    "requests": ("keep connections for more requests", "“minimal”", "cpu"),
+    "all": ("all of them", "17,862 → about 20,000 req/s", "rate"),
+}
+GZIP = {
+    "plain": ("no compression", "gzip off; gzip_static off;"),
+    "gzip": ("compressed when asked", "gzip on; gzip_types text/css; gzip_static off;"),
+    "static": ("compressed beforehand", "gzip off; gzip_static on;"),
+    "both": ("both, as the article", "gzip on; gzip_types text/css; gzip_static on;"),
+}
+
+
+def style_sheets(stage):
+    """A print style sheet of the size of the article's, and a large one with a compressed copy beside it."""
+    folder = stage.make("css")
+    rule = "nav.area-{0} > a:hover {{ color: #{0:06x}; margin: {0}px auto; padding: {0}px }}\n"
+    stage.write("css/style-print.css", "body { margin: 0; color: #000 }\nnav { display: none }\n" * 2)
+    large = "".join(rule.format(number) for number in range(700))
+    stage.write("css/style.css", large)
+    (folder / "style.css.gz").write_bytes(gzip.compress(large.encode(), 6))
+    return len(large), (folder / "style.css.gz").stat().st_size
+
+
+def static(name, page, options=(), **values):
+    def up(stage):
+        filled = {"WORKERS": 1, "LOG": "@DATA@/access.log", "EVENTS": "", "SETTINGS": "", **values}
+        port, process = SERVERS[name](stage, HERE / "static.conf", name.lower(), **filled)
+        return Target(f"http://127.0.0.1:{port}/{page}", {"server": process.pid}, list(options))
+
+    return up
+
+
+def general(stage, connections, plan):
+    """The general settings on both servers, and what each did."""
+    options = ["--no-keepalive"] if connections == "new" else []
+    article = {"nginx base": "17,862", "nginx all": "about 20,000"} if connections == "new" else {}
+    # Over connections that are closed after each request, the number of requests means nothing.
+    chosen = {key: value for key, value in GENERAL.items() if key != "requests" or connections == "kept"}
+    rows = []
+    for name in SERVERS:
+        for key, (label, values) in chosen.items():
+            up = static(name, "style-print.css", options, **values)
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, article.get(f"{name} {key}", "")))
+    load.say(f"connections {connections}")
+    results = load.rounds(stage, rows, plan["rounds"], ["-c", "100", "-w", "200ms", "-d", plan["run"]])
+    advices = []
+    for key, (what, told, by) in ADVICE.items():
+        for name in SERVERS if key in chosen else []:
+            said = told if name == "nginx" else "–"
+            title = f"{what} ({name}, {connections})"
+            advices.append(Advice(title, GENERAL[key][0], said, f"{name} base", f"{name} {key}", by))
+    advices.append(Advice(f"Brisk in place of nginx ({connections})", "the same file", "–", "nginx all", "Brisk all", "cpu"))
+    return results, judged(results, advices)
+
+
+def compressed(stage, plan):
+    rows, advices = [], []
+    for name in SERVERS:
+        for key, (label, settings) in GZIP.items():
+            up = static(name, "style.css", ["-H", "Accept-Encoding: gzip"], WORKERS=2, SETTINGS=settings)
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up))
+    for key in ("gzip", "static", "both"):
+        for name in SERVERS:
+            said = "“so small they are irrelevant”" if name == "nginx" else "–"
+            what, setting = f"{GZIP[key][0]} ({name})", f"`{GZIP[key][1]}`"
+            advices.append(Advice(what, setting, said, f"{name} plain", f"{name} {key}", "cpu"))
+    load.say("gzip")
+    results = load.rounds(stage, rows, plan["rounds"], ["-c", "20", "-w", "200ms", "-d", plan["run"]])
+    return results, judged(results, advices)
+
+
+def wordpress(name, app, socket, fpm, path, cached):
+    def up(stage):
+        port, process = SERVERS[name](
+            stage,
+            HERE / "wordpress.conf",
+            name.lower(),
+            SITE=app.site,
+            SOCKET=socket,
+            CACHE_PATH=CACHE_PATH if cached else "",
+            CACHE=CACHE if cached else "",
+        )
+        tiers = {"server": process.pid, "PHP": fpm.pid, "database": app.database}
+        return Target(f"http://127.0.0.1:{port}{path}", tiers, contains="A blog on Brisk")
+
+    return up
+
+
+def php_pages(stage, app, plan):
+    """The article's two pages without a cache, at 10 users; then with it."""
+    ini = php.ini(stage, "fpm")
+    socket, fpm = php.fpm(stage, "wordpress", ini, POOL)
+    pages = {"/": ("front page", "34.04"), "/author/admin/": ("list of posts", "26.50")}
+    rows = [
+        Setting(
+            f"{name} {path}",
+            f"{name}: {what}",
+            wordpress(name, app, socket, fpm, path, False),
+            article if name == "nginx" else "",
+        )
+        for name in SERVERS
+        for path, (what, article) in pages.items()
+    ]
+    rows += [
+        Setting(f"{name} cached", f"{name}: front page, FastCGI cache", wordpress(name, app, socket, fpm, "/", True))
+        for name in SERVERS
+    ]
+    load.say("WordPress")
+    results = load.rounds(stage, rows, plan["rounds"], ["-c", "10", "-w", "500ms", "-d", plan["php"]])
+    advices = [
+        Advice(
+            f"the FastCGI cache ({name})",
+            "`fastcgi_cache microcache; …`",
+            "“scales as static files”" if name == "nginx" else "–",
+            f"{name} /",
+            f"{name} cached",
+        )
+        for name in SERVERS
+    ]
+    advices.append(Advice("Brisk in place of nginx, cached", "the same file", "–", "nginx cached", "Brisk cached", "cpu"))
+    curves = {}
+    for name in SERVERS:
+        for what, path, cached in [("PHP", "/", False), ("FastCGI cache", "/", True)]:
+            with stage.scope():
+                target = wordpress(name, app, socket, fpm, path, cached)(stage)
+                curves[f"{name}: {what}"] = curve(stage, target, *plan["curve" if cached else "PHP curve"])
+    return results, judged(results, advices), curves
+
+
+def curve(stage, target, users, seconds):
+    """Rate and median latency by the number of users, from the sweep of `brisk bench`."""
+    run = load.bench(stage, target, "--users", users, "-d", seconds)
+    load.say(f"  sweep of {target.url}")
+    figures = {part["users"]: (load.FIGURES["rate"](part), load.FIGURES["p50"](part)) for part in run["runs"]}
+    # Nobody was done within the time.
+    return {users: both for users, both in figures.items() if both[0] > 0}
+
+
+def httperf(stage, plan):
+    """The command of the comments, on both servers with all of the article's settings."""
+    rows = []
+    count = plan["httperf"]
+    for name in SERVERS:
+        with stage.scope():
+            target = static(name, "style-print.css", **GENERAL["all"][1])(stage)
+            port = target.url.split(":")[2].split("/")[0]
+            words = ["httperf", "--hog", "--server", "127.0.0.1", "--port", port, "--uri", "/style-print.css"]
+            words += ["--num-conns", count, "--num-calls", "1", "--send-buffer", "4096", "--recv-buffer", "16384"]
+            said = load.brisk(stage, *words)
+        rate = next(line.split()[2] for line in said.splitlines() if line.startswith("Request rate:"))
+        rows.append([name, count, "13,220.5" if name == "nginx" else "–", number(float(rate), 4)])
+    return rows
+
+
+def run(stage, about):
+    quick = about.is_quick
+    plan = {
+        "rounds": 2 if quick else 6,
+        "run": "400ms" if quick else "1s",
+        "php": "2s",
+        "curve": ("1,10,100", "1s") if quick else ("1,10,50,100,250,500,1000", "2s"),
+        "PHP curve": ("1,10", "2s") if quick else ("1,10,50,100", "8s"),
+        "httperf": 2000 if quick else 40000,
+    }
+    about.versions = servers.versions("nginx", "PHP", "MariaDB")
+    size, packed = style_sheets(stage)
+    tables, judgements = [], []
+    for connections in ["new", "kept"]:
+        results, (head, rows) = general(stage, connections, plan)
+        tables.append((f"Connections {connections}", measured(results, ["server"])))
+        judgements += rows
+    packing, (_, rows) = compressed(stage, plan)
+    judgements += rows
+    curves = {}
+    for name in SERVERS:
+        with stage.scope():
+            target = static(name, "style-print.css", **GENERAL["all"][1])(stage)
+            curves[f"{name}: static"] = curve(stage, target, *plan["curve"])
+    with examples.application("wordpress") as app:
+        pages, (_, rows), php_curves = php_pages(stage, app, plan)
+    judgements += rows
+    curves.update(php_curves)
+    commands = httperf(stage, plan)
+    return written(head, judgements, tables, packing, (size, packed), pages, curves, commands)
+
+
+def written(head, judgements, tables, packing, sizes, pages, curves, commands):
+    page = Page("004", "nginx's settings for static files and WordPress", INTRO)
+    page.verdicts(
+        (head, judgements),
+        "Each setting by itself against one worker with its access log on; gzip against none, with two workers.",
+    )
+    page.heading("A style sheet, 100 users")
+    page.text(
+        "`brisk bench -c 100`, a file of 116 bytes. “New”: a connection for each request, as ab does without `-k`; "
+        "“kept”: connections stay open. The article: 5.6 ms before, 17,862 requests/s."
+    )
+    for title, (columns, rows) in tables:
+        page.text(f"**{title}**")
+        page.table(columns, rows)
+    page.heading("gzip and gzip_static")
+    page.text(f"A style sheet of {sizes[0]:,} bytes, {sizes[1]:,} compressed; 20 users who accept gzip, two workers.")
+    page.table(*measured(packing, ["server"]))
+    page.heading("WordPress, 10 users")
+    page.text(
+        "`brisk bench -c 10`; PHP-FPM with five processes and OPcache. The article, with PHP 5 and APC: 294 and 377 ms. Its "
+        "cache is mended: without `fastcgi_no_cache` it shows a commenter's page to everybody."
+    )
+    page.table(*measured(pages, ["server", "PHP", "database"]))
+    page.heading("Over concurrency")
+    page.text("Requests per second, and the median latency in milliseconds, from `brisk bench --users`.")
+    page.text("PHP-FPM's five processes make the same number of pages however many wait.")
+    users = sorted({count for points in curves.values() for count in points})
+    rows = []
+    for name, points in curves.items():
+        both = [points.get(count) for count in users]
+        rows.append([name, *[f"{number(cell[0], 4)} ({number(cell[1])})" if cell else "–" for cell in both]])
+    page.table(["users", *users], rows)
+    page.heading("httperf")
+    page.text(
+        "`brisk httperf --hog --server S --port P --uri /style-print.css --num-conns N --num-calls 1 --send-buffer 4096 "
+        "--recv-buffer 16384`: the command of the comments, where httperf gave up beyond 30,000 connections."
+    )
+    page.table(["server", "connections", "article (30,000 connections)", "requests/s here"], commands)
+    return page

@@ -1,0 +1,177 @@
+"""Load and figures: `brisk bench` and the old tools' names, run as anybody would run them in a terminal."""
+
+import json
+import os
+import random
+import ssl
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+
+from .stage import Refused
+
+
+LOOK_SECONDS_MAX = 60
+# Fewer have no interval worth the name.
+ROUNDS_MIN = 3
+# Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
+PATIENT_RUN = "20s"
+
+
+@dataclass
+class Target:
+    """Where a setting is asked, and the processes whose cost is counted: tier → PID."""
+
+    url: str
+    tiers: dict
+    options: list = field(default_factory=list)
+    # What a right answer contains.
+    contains: str = ""
+    # Requests of five users beforehand, where each process has to become warm by itself.
+    prime: int = 0
+
+
+@dataclass
+class Setting:
+    """One row of a table: `up(stage)` starts its servers and returns a Target."""
+
+    key: str
+    label: str
+    up: object
+    article: str = ""
+
+
+class Results:
+    """The runs of each setting, one per round."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.runs = {setting.key: [] for setting in settings}
+
+    def figures(self, key, figure="rate"):
+        return [FIGURES[figure](run) for run in self.runs[key]]
+
+    def typical(self, key, figure="rate"):
+        values = [value for value in self.figures(key, figure) if value is not None]
+        return statistics.median(values) if values else None
+
+    def tier(self, key, tier, what):
+        """The median; of a tier of several servers, "PHP 1" and "PHP 2", it is their sum."""
+        values = []
+        for run in self.runs[key]:
+            parts = [of[what] for name, of in run["tiers"].items() if name == tier or name.startswith(tier + " ")]
+            if parts and None not in parts:
+                values.append(sum(parts))
+        return statistics.median(values) if values else None
+
+
+def tiers_of(run, what):
+    return sum(tier[what] or 0 for tier in run.get("tiers", {}).values())
+
+
+FIGURES = {
+    "rate": lambda run: run["good_responses_per_second"],
+    "p50": lambda run: run["latency_us"]["p50"] / 1e3,
+    "p95": lambda run: run["latency_us"]["p95"] / 1e3,
+    "p99": lambda run: run["latency_us"]["p99"] / 1e3,
+    "mean": lambda run: run["latency_us"]["mean"] / 1e3,
+    "errors": lambda run: run["error_share"],
+    "cpu": lambda run: run["tiers"]["server"]["cpu_us_per_response"] if "server" in run["tiers"] else None,
+    "cpu of all": lambda run: tiers_of(run, "cpu_us_per_response"),
+    "memory": lambda run: run["tiers"]["server"]["pss_bytes"] if "server" in run["tiers"] else None,
+    "memory of all": lambda run: tiers_of(run, "pss_bytes"),
+}
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def brisk(stage, *words, check=True, timeout=900):
+    """A command of the program, and what it printed."""
+    command = [stage.brisk, *[str(word) for word in words]]
+    done = subprocess.run(command, cwd=stage.folder, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode not in (0, 2, 3):
+        raise Refused(f"`brisk {' '.join(command[1:])}` failed:\n{done.stderr.strip()}")
+    return done.stdout + done.stderr
+
+
+def look(target):
+    """Asks once, so that scripts are compiled and caches warm, and refuses to measure a page that is not the right one."""
+    fields = [after for word, after in zip(target.options, target.options[1:]) if word == "-H"]
+    fields += [f"Cookie: {after}" for word, after in zip(target.options, target.options[1:]) if word == "-b"]
+    request = urllib.request.Request(target.url, headers=dict(line.split(": ", 1) for line in fields))
+    # Certificates of an experiment are its own.
+    context = ssl._create_unverified_context()
+    try:
+        with urllib.request.urlopen(request, timeout=LOOK_SECONDS_MAX, context=context) as answer:
+            status, body = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        status, body = error.code, error.read()
+    except OSError as error:
+        raise Refused(f"{target.url} does not answer: {error}") from None
+    if status != 200 or target.contains.encode() not in body:
+        raise Refused(f"{target.url} gave {status}, not a page with {target.contains!r}:\n{body[:2000]!r}")
+
+
+def bench(stage, target, *options):
+    """One run of `brisk bench` as its JSON. A run in which nobody was done yet is made again, longer."""
+    look(target)
+    if target.prime:
+        brisk(stage, "bench", "-q", "-c", "5", "-n", target.prime, "--timeout", PATIENT_RUN, *target.options, target.url)
+    for more in ([], ["-d", PATIENT_RUN, "--timeout", PATIENT_RUN]):
+        run = bench_once(stage, target, [*options, *more])
+        parts = run.get("runs", [run])
+        failed = {kind: count for part in parts for kind, count in part["errors"].items() if count}
+        statuses = {status: count for part in parts for status, count in part["statuses"].items()}
+        # Nobody answered as he should: a figure of that would be a lie.
+        if any(part["good_responses_per_second"] > 0 for part in parts):
+            stage.foreign += [of_others(part) for part in parts]
+            return run
+        if failed or statuses:
+            break
+    raise Refused(f"{target.url} gave no good response: statuses {statuses}, errors {failed}")
+
+
+def of_others(run):
+    """How many CPUs were used by processes that are no part of the experiment."""
+    ours = run["generator_cpu_share"] + sum(tier["cpus"] or 0 for tier in run.get("tiers", {}).values())
+    machine = run.get("machine") or {}
+    return max(0, machine["busy_share"] * machine["cpus"] - ours) if "cpus" in machine else 0
+
+
+def bench_once(stage, target, options):
+    file = stage.folder / "run.json"
+    if file.exists():
+        file.unlink()
+    watch = ["--watch", ",".join(f"{tier}={pid}" for tier, pid in target.tiers.items())] if target.tiers else []
+    said = brisk(stage, "bench", "-q", *watch, *target.options, *options, f"--json={file}", target.url)
+    if not file.exists():
+        raise Refused(f"`brisk bench {target.url}` left no figures:\n{said.strip()}")
+    return json.loads(file.read_text())
+
+
+def rounds(stage, settings, count, options, seed=1):
+    """`count` rounds over all settings, each time with servers started anew; the order is shuffled, and repeatable."""
+    results = Results(settings)
+    order = random.Random(seed)
+    for number in range(count):
+        shuffled = list(settings)
+        order.shuffle(shuffled)
+        for setting in shuffled:
+            with stage.scope():
+                run = bench(stage, setting.up(stage), *options)
+            results.runs[setting.key].append(run)
+            say(f"  round {number + 1} of {count}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
+        if time.monotonic() > stage.late and ROUNDS_MIN <= number + 1 < count:
+            say(f"  the time is over: {number + 1} rounds must do")
+            break
+    return results
+
+
+def load_average():
+    return os.getloadavg()[0]

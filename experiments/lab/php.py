@@ -1,0 +1,51 @@
+"""PHP as each of its owners starts it: PHP-FPM, mod_php, php-cgi; all with the same php.ini, and nothing of /etc."""
+
+from pathlib import Path
+
+from .stage import installed, php_version
+
+EXTENSIONS = """mysqlnd pdo mysqli pdo_mysql gd dom xml simplexml xmlreader xmlwriter mbstring curl ctype exif fileinfo iconv
+    posix tokenizer"""
+OPCACHE = """zend_extension={opcache}
+opcache.enable = 1
+opcache.memory_consumption = 128
+opcache.max_accelerated_files = 10000
+opcache.revalidate_freq = 2
+"""
+JIT = """opcache.jit = tracing
+opcache.jit_buffer_size = 64M
+"""
+
+
+def ini(stage, name, opcache=True, jit=False, more=""):
+    """A folder with a php.ini. PHP as Debian builds it compiles every script for every request without OPcache."""
+    folder = Path(installed("/usr/lib/php/20*/mysqli.so", "PHP's MySQL")).parent
+    lines = [
+        f"extension={folder / extension}.so" for extension in EXTENSIONS.split() if (folder / f"{extension}.so").exists()
+    ]
+    lines += ["memory_limit = 256M", "expose_php = off", "cgi.fix_pathinfo = 0", "sendmail_path = /bin/true"]
+    text = "\n".join(lines) + "\n"
+    if opcache:
+        text += OPCACHE.format(opcache=installed(folder / "opcache.so", "PHP's OPcache"))
+    if jit:
+        text += JIT
+    data = stage.make(f"php-{name}")
+    stage.write(f"php-{name}/php.ini", text + more)
+    return data
+
+
+def fpm(stage, name, ini_folder, pm):
+    """PHP-FPM with a pool of these `pm…` lines; its socket and its master."""
+    data = stage.make(f"fpm-{name}")
+    socket = data / "php.sock"
+    socket.unlink(missing_ok=True)
+    conf = stage.write(
+        f"fpm-{name}/fpm.conf",
+        f"[global]\nerror_log = {data}/error.log\ndaemonize = no\n"
+        f"[{name}]\nlisten = {socket}\nlisten.backlog = 511\n{pm}\n",
+    )
+    program = installed(f"/usr/sbin/php-fpm{php_version()}", "PHP-FPM")
+    return socket, stage.start(f"fpm-{name}", [program, "-n", "-c", ini_folder / "php.ini", "-y", conf, "-F"], socket)
+
+
+STATIC = "pm = static\npm.max_children = {}"
