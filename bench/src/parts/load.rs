@@ -127,7 +127,8 @@ const TOOLS: [Tool; 6] = [
             })
         },
         parse: |text| {
-            number_after(text, "http_reqs....................:").or_else(|| number_after(text, "http_reqs:"))
+            // As many dots as the column is wide.
+            number_after(text.split_once("http_reqs.")?.1, ":")
         },
     },
 ];
@@ -299,6 +300,7 @@ mod tests {
         check("ab", "Complete requests:      5000\nFailed requests:        0\n", 5000.0);
         check("h2load", "status codes: 20000 2xx, 0 3xx, 0 4xx, 0 5xx\n", 20000.0);
         check("oha", "\"statusCodeDistribution\": {\n    \"200\": 77\n", 77.0);
-        check("k6", "    http_reqs....................: 9876   1972.9/s\n", 9876.0);
+        check("k6", "    http_req_failed: 0\n    http_reqs....................: 9876   1972.9/s\n", 9876.0);
+        check("k6", "    http_reqs......................: 7319   7315.9/s\n", 7319.0);
     }
 }
