@@ -10,7 +10,7 @@ from pathlib import Path
 from .stage import REPOSITORY, Refused
 
 # WordPress is unpacked once; each run goes on with what the last one left.
-KEPT = Path(os.environ.get("BRISK_EXPERIMENTS_DIR", "/var/tmp/brisk-experiments"))
+KEPT = Path(os.environ.get("BRISK_EXPERIMENTS_DIR", f"/var/tmp/brisk-experiments-{os.getuid()}"))
 # Whatever address WordPress is asked by is its own: several servers show the same pages.
 HOME = "(empty($_SERVER['HTTPS']) ? 'http' : 'https') . '://' . ($_SERVER['HTTP_HOST'] ?? 'localhost')"
 
