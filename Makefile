@@ -17,13 +17,13 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test tests lint bench conformance corpus docs fuzz fuzz-guided install uninstall
+.PHONY: help build run test tests lint bench experiments conformance corpus docs fuzz fuzz-guided install uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the program: target/release/brisk (FEATURES=avif: one that also writes AVIF images)
-	cargo build --release --locked -p brisk $(if $(FEATURES),--features $(FEATURES))
+build: ## the program: target/release/brisk (FEATURES=none: one without AVIF images, a minute sooner)
+	cargo build --release --locked -p brisk $(if $(filter none,$(FEATURES)),--no-default-features)
 
 run: build ## builds it and serves the example site, or DIR=folder, or CONF=nginx.conf
 	@BRISK=$(BRISK) DIR="$(DIR)" CONF="$(CONF)" scripts/run.sh
@@ -44,8 +44,10 @@ lint: ## formatting, clippy, and the repository's own rules (licences, crate dir
 bench: bench-all ## all comparisons with other servers (half an hour, on a quiet machine)
 
 bench-%: ## one of them; `make bench-help` lists the parts
-	@[ "$*" = help ] || scripts/setup.sh bench
+	@[ "$*" = help ] || scripts/setup.sh $(if $(filter load all,$*),load,bench)
 	cargo run --release --locked -q -p brisk-benches -- $(if $(filter help,$*),--help,$*)
+
+experiments: $(addprefix experiment-,000 001 002 003 004) ## all of the articles' experiments (an hour at most, on a quiet machine)
 
 experiment-%: build ## one of the articles' experiments, 000 to 004: real software, driven and judged (QUICK=1: a short look)
 	scripts/setup.sh experiments

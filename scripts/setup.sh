@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|load|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -12,8 +13,11 @@ test)
         nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
         go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm'
+        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
+        python3:python3 script:bsdutils"
+    packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
-bench)
+bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
     packages='libc6-dev libnginx-mod-http-brotli-filter'
     ;;
@@ -30,6 +34,7 @@ conformance)
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
 *) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|load|conformance|corpus]" >&2; exit 2 ;;
 esac
 
 has_package() {
@@ -95,3 +100,17 @@ for component in rustfmt clippy; do
         exit 1
     fi
 done
+
+# Load generators that Debian does not have, for `make bench-load`.
+if [ "$task" = load ]; then
+    tools=$(pwd)/target/tools
+    PATH=$PATH:$tools/bin
+    command -v oha >/dev/null || cargo install --quiet --locked --root "$tools" oha
+    if ! command -v k6 >/dev/null; then
+        if ! command -v go >/dev/null; then
+            echo "$0: k6 is built with Go (https://go.dev/dl), which this machine lacks" >&2
+            exit 1
+        fi
+        GOBIN=$tools/bin go install go.k6.io/k6@latest
+    fi
+fi

@@ -167,8 +167,11 @@ fn build_brisk(root: &Path) -> io::Result<PathBuf> {
 fn floor_from(args: &[String]) -> io::Result<()> {
     let number = |index: usize| args.get(index).and_then(|arg| arg.parse::<usize>().ok());
     match (number(0).and_then(|port| u16::try_from(port).ok()), number(1)) {
-        (Some(port), Some(body_bytes)) => floor::serve(floor::Options { port, body_bytes, cpu: number(2) }),
-        _ => Err(io::Error::other("usage: floor PORT BODY_BYTES [CPU]")),
+        (Some(port), Some(body_bytes)) => {
+            let (cpu, work) = (number(2), number(3).unwrap_or(0));
+            floor::serve(floor::Options { port, body_bytes, cpu, work })
+        }
+        _ => Err(io::Error::other("usage: floor PORT BODY_BYTES [CPU [WORK]]")),
     }
 }
 

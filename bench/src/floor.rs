@@ -27,6 +27,18 @@ pub struct Options {
     pub body_bytes: usize,
     /// CPU to pin to.
     pub cpu: Option<usize>,
+    /// Steps of [`work`] for each response; the floor itself has none.
+    pub work: usize,
+}
+
+/// What a server with something to do would do: so many steps of no use.
+pub fn work(steps: usize) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..steps {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state = std::hint::black_box(state ^ state << 17);
+    }
 }
 
 struct Connection {
@@ -43,6 +55,7 @@ struct Floor {
     free: Vec<usize>,
     response: Vec<u8>,
     buffer: Box<[u8]>,
+    work: usize,
 }
 
 /// Serves until killed.
@@ -61,6 +74,7 @@ pub fn serve(options: Options) -> io::Result<()> {
         free: Vec::new(),
         response: response(options.body_bytes),
         buffer: vec![0; BUFFER_BYTES].into(),
+        work: options.work,
     };
     let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
     loop {
@@ -103,7 +117,7 @@ impl Floor {
     fn turn(&mut self, index: usize, flags: epoll::EventFlags) {
         let Some(connection) = &mut self.connections[index] else { return };
         let hung_up = flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP);
-        if !connection.ready(hung_up, &self.response, &mut self.buffer) {
+        if !connection.ready(hung_up, &self.response, &mut self.buffer, self.work) {
             self.connections[index] = None;
             self.free.push(index);
         }
@@ -113,7 +127,7 @@ impl Floor {
 impl Connection {
     /// Answers what has come; false when the connection is over.
     #[inline]
-    fn ready(&mut self, hung_up: bool, response: &[u8], buffer: &mut [u8]) -> bool {
+    fn ready(&mut self, hung_up: bool, response: &[u8], buffer: &mut [u8], steps: usize) -> bool {
         if !self.unsent.is_empty() {
             let unsent = std::mem::take(&mut self.unsent);
             if !self.send(&unsent) {
@@ -127,7 +141,9 @@ impl Connection {
                 Err(Errno::AGAIN | Errno::INTR) => return true,
                 Err(_) => return false,
             };
-            let sent = match self.requests_in(&buffer[..count]) {
+            let requests = self.requests_in(&buffer[..count]);
+            work(steps * requests);
+            let sent = match requests {
                 0 => true,
                 1 => self.send(response),
                 many => self.send(&response.repeat(many)),

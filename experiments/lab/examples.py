@@ -1,6 +1,7 @@
 """The applications of `examples`, with a database of their own; PHP and the web servers are the experiment's."""
 
 import contextlib
+import fcntl
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 from .stage import REPOSITORY, Refused
 
 # WordPress is unpacked once; each run goes on with what the last one left.
-KEPT = Path(os.environ.get("BRISK_EXPERIMENTS_DIR", "/var/tmp/brisk-experiments"))
+KEPT = Path(os.environ.get("BRISK_EXPERIMENTS_DIR", f"/var/tmp/brisk-experiments-{os.getuid()}"))
 # Whatever address WordPress is asked by is its own: several servers show the same pages.
 HOME = "(empty($_SERVER['HTTPS']) ? 'http' : 'https') . '://' . ($_SERVER['HTTP_HOST'] ?? 'localhost')"
 
@@ -44,6 +45,12 @@ class Application:
 def application(name):
     """Its pages and its database, which ends with the block."""
     app = Application(name)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    lock = open(KEPT / f"{name}.lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refused(f"another experiment uses {app.folder}: wait for it, or set BRISK_EXPERIMENTS_DIR") from None
     try:
         app.script("up", "database")
         if name == "wordpress":
@@ -51,6 +58,7 @@ def application(name):
         yield app
     finally:
         app.script("down")
+        lock.close()
 
 
 def answer_to_any_name(config):

@@ -7,6 +7,7 @@ import ssl
 import statistics
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from .stage import Refused
 
 
 LOOK_SECONDS_MAX = 60
+# Fewer have no interval worth the name.
+ROUNDS_MIN = 3
 # Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
 PATIENT_RUN = "20s"
 
@@ -28,6 +31,8 @@ class Target:
     options: list = field(default_factory=list)
     # What a right answer contains.
     contains: str = ""
+    # Requests of five users beforehand, where each process has to become warm by itself.
+    prime: int = 0
 
 
 @dataclass
@@ -116,6 +121,8 @@ def look(target):
 def bench(stage, target, *options):
     """One run of `brisk bench` as its JSON. A run in which nobody was done yet is made again, longer."""
     look(target)
+    if target.prime:
+        brisk(stage, "bench", "-q", "-c", "5", "-n", target.prime, "--timeout", PATIENT_RUN, *target.options, target.url)
     for more in ([], ["-d", PATIENT_RUN, "--timeout", PATIENT_RUN]):
         run = bench_once(stage, target, [*options, *more])
         parts = run.get("runs", [run])
@@ -160,6 +167,9 @@ def rounds(stage, settings, count, options, seed=1):
                 run = bench(stage, setting.up(stage), *options)
             results.runs[setting.key].append(run)
             say(f"  round {number + 1} of {count}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
+        if time.monotonic() > stage.late and ROUNDS_MIN <= number + 1 < count:
+            say(f"  the time is over: {number + 1} rounds must do")
+            break
     return results
 
 

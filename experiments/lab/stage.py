@@ -21,6 +21,7 @@ NOBODY = 65534
 REMEDY = "run `scripts/setup.sh experiments`, which installs what the experiments need"
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
+ROUNDS_SECONDS_MAX = 600
 
 
 class Refused(Exception):
@@ -89,6 +90,8 @@ class Stage:
         self.ports = set()
         # CPUs that were busy with something else, per run; see load.of_others.
         self.foreign = []
+        # After this no further round is begun: the rest of an experiment takes less than what is left of its 15 minutes.
+        self.late = time.monotonic() + ROUNDS_SECONDS_MAX
         # Whoever runs the servers may have no way into the folder that the program was built in.
         self.brisk = str(self.folder / "brisk")
         shutil.copy(brisk, self.brisk)

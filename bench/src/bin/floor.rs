@@ -1,4 +1,4 @@
-//! The floor as a program of its own: `floor PORT BODY_BYTES [CPU]`.
+//! The floor as a program of its own: `floor PORT BODY_BYTES [CPU [WORK]]`.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

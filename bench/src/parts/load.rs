@@ -3,15 +3,18 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use brisk_load::rng::Rng;
 
-use super::{Findings, Measured, named, nginx, ours_over_peer};
+use super::{CPU_UNIT, Findings, Measured, named, nginx, ours_over_peer};
 use crate::conf::Conf;
-use crate::lab::{LOAD_CPU, Lab};
+use crate::floor;
+use crate::lab::{LOAD_CPU, Lab, SERVER_CPU};
+use crate::results::{Check, Target};
 use crate::rounds::{Sample, Samples};
-use crate::server::Server;
+use crate::server::{Server, free_port};
+use crate::stats::{Summary, median};
 
 /// Connections of the cases over HTTP/1.1.
 const CONNECTIONS: [usize; 4] = [1, 10, 100, 1000];
@@ -20,6 +23,8 @@ const HTTP2: (usize, usize) = (16, 16);
 /// What ours may cost relative to a peer: with so many connections, or over HTTP/2.
 const TARGETS: [(&str, Option<usize>, f64); 3] =
     [("wrk", Some(100), 0.9), ("oha", Some(100), 0.5), ("h2load", None, 0.8)];
+/// Rounds, and the seconds of one measurement, unless others are asked for: five minutes for all generators and cases.
+const USUAL: (usize, f64) = (5, 2.0);
 /// The kernel's clock ticks per second, in which it says what children have used.
 const TICKS: f64 = 100.0;
 
@@ -144,9 +149,11 @@ impl Tool {
         if self.name == "brisk" {
             return Some(lab.options.brisk.display().to_string());
         }
-        let path = std::env::var("PATH").unwrap_or_default();
+        // scripts/setup.sh puts there what Debian does not have.
+        let path = std::env::var("PATH").unwrap_or_default() + ":target/tools/bin";
         let mut places = path.split(':').map(|folder| Path::new(folder).join(self.name));
-        places.find(|place| place.is_file()).map(|place| place.display().to_string())
+        let place = places.find(|place| place.is_file())?;
+        Some(std::path::absolute(place).ok()?.display().to_string())
     }
 
     fn measure(
@@ -196,19 +203,17 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         (0..cases.len()).flat_map(|case| (0..tools.len()).map(move |tool| (case, tool))).collect();
     let mut samples: Vec<Vec<Samples>> = vec![vec![Vec::new(); tools.len()]; cases.len()];
     let mut rng = Rng::from_clock();
-    for round in 1..=lab.options.rounds {
-        eprintln!(
-            "  round {round} of {}: {} generators, {} cases",
-            lab.options.rounds,
-            tools.len(),
-            cases.len()
-        );
+    let is_given = |option: &str| lab.options.given.contains(option) || lab.options.given.contains("--quick");
+    let rounds = if is_given("--rounds") { lab.options.rounds } else { USUAL.0 };
+    let seconds = if is_given("--secs") { lab.options.measure.as_secs_f64() } else { USUAL.1 };
+    for round in 1..=rounds {
+        eprintln!("  round {round} of {rounds}: {} generators, {} cases", tools.len(), cases.len());
         rng.shuffle(&mut work);
         for &(case, tool) in &work {
             let (connections, streams) = cases[case];
             let server = if streams.is_some() { &http2 } else { &plain };
             let url = format!("http://{}/small.txt", server.address);
-            let ask = Ask { url: &url, seconds: lab.options.measure.as_secs_f64(), connections, streams };
+            let ask = Ask { url: &url, seconds, connections, streams };
             samples[case][tool].extend(tools[tool].0.measure(&tools[tool].1, &ask, server, lab)?);
         }
     }
@@ -216,7 +221,41 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     for (case, tools_samples) in cases.iter().zip(samples) {
         conclude(*case, &tools, tools_samples, &mut findings);
     }
+    findings.checks.push(tenth(lab)?);
     Ok(findings)
+}
+
+/// Whether `brisk bench compare` finds a real difference of a tenth within 20 pairs on this machine: between two servers
+/// that differ in how much they work for each response.
+fn tenth(lab: &Lab) -> io::Result<Check> {
+    /// What each response costs, beside the few microseconds of its reads and writes.
+    const WORK: Duration = Duration::from_micros(40);
+    const STEPS: usize = 2_000_000;
+    let begun = Instant::now();
+    floor::work(STEPS);
+    let steps = (WORK.as_secs_f64() / begun.elapsed().as_secs_f64() * STEPS as f64) as usize;
+    let (program, port) = (std::env::current_exe()?, free_port()?);
+    let command = |steps: usize| format!("exec {} floor {port} 100 {SERVER_CPU} {steps}", program.display());
+    eprintln!("  compare: two servers, one with a tenth less work");
+    let output = Command::new(&lab.options.brisk)
+        .args("bench compare --json --by cpu --pairs 20 -d 500ms -w 100ms -c 16 --cpu".split(' '))
+        .args([&LOAD_CPU.to_string(), "--url", &format!("http://127.0.0.1:{port}/")])
+        .args([command(steps), command(steps * 89 / 100)])
+        .output()?;
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))?;
+    let of = |name: &str| found[name].as_f64().unwrap_or(f64::NAN);
+    let costs: Vec<[f64; 2]> = serde_json::from_value(found["costs"].clone()).unwrap_or_default();
+    let side = |index: usize| median(&costs.iter().map(|pair| pair[index]).collect::<Vec<_>>());
+    Ok(Check {
+        what: "`brisk bench compare`: B does a tenth less, found \"faster\" within 20 pairs".to_owned(),
+        ours: side(1),
+        peer: Some(side(0)),
+        unit: CPU_UNIT.to_owned(),
+        figure: Summary { median: of("ratio"), low: of("low"), high: of("high"), count: costs.len() },
+        // Faster is what the whole interval says.
+        target: Target::AtMost(1.0),
+    })
 }
 
 fn conclude(

@@ -167,7 +167,7 @@ pub const ALL: &[Definition] = &[
     Definition {
         name: "load",
         about: "What load generators cost: CPU per request on nginx's file of 100 bytes, of `brisk bench`, wrk, ab, h2load, \
-                and of oha and k6 where they are installed; the last case is HTTP/2.",
+                oha and k6; the last case is HTTP/2.",
         run: load::run,
     },
 ];

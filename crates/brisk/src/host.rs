@@ -60,7 +60,8 @@ fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), 
 }
 
 /// Makes this process a worker: environment, limits, priority, user, folder.
-pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(), String> {
+pub fn become_worker(snap: &Snapshot, identity: Option<&Identity>) -> Result<(), String> {
+    let main = &*snap.main;
     let fail = |what: &str, error: &io::Error| Err(format!("{what} failed ({})", brisk_conf::os_text(error)));
     sys::set_environment(&environment(main));
     // `env TZ=…` may have changed it.
@@ -72,7 +73,7 @@ pub fn become_worker(main: &MainConf, identity: Option<&Identity>) -> Result<(),
     }
     limits(main);
     if let Some(id) = identity
-        && let Err(error) = sys::drop_privileges(&id.name, id.uid, id.gid)
+        && let Err(error) = sys::drop_privileges(&id.name, id.uid, id.gid, snap.uses_raw_sockets)
     {
         return fail(&format!("changing to user \"{}\"", id.name), &error);
     }

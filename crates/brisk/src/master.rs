@@ -88,6 +88,7 @@ struct Current {
     bundle: Bundle,
     /// What workers may have read for them.
     allowed: Arc<Allowed>,
+    uses_raw_sockets: bool,
 }
 
 struct Master {
@@ -132,6 +133,7 @@ pub fn run(
         addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
         bundle,
         allowed: snap.allowed.clone(),
+        uses_raw_sockets: snap.uses_raw_sockets,
     };
     let mut master = Master {
         paths: paths.clone(),
@@ -485,9 +487,14 @@ impl Master {
             addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
             bundle,
             allowed: snap.allowed.clone(),
+            uses_raw_sockets: snap.uses_raw_sockets,
         };
         let sources = certificates::sources(&snap);
-        if same_process(&self.current.main, &next.main) && self.workers.iter().any(|w| !w.draining) {
+        let same_rights = self.current.uses_raw_sockets == next.uses_raw_sockets;
+        if same_rights
+            && same_process(&self.current.main, &next.main)
+            && self.workers.iter().any(|w| !w.draining)
+        {
             // The worker builds its own: two at a time are enough.
             drop(snap);
             sys::release_free_memory();

@@ -59,7 +59,7 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
         Ok(identity) => identity,
         Err(message) => return fail(&message),
     };
-    if let Err(message) = host::become_worker(&snap.main, identity.as_ref()) {
+    if let Err(message) = host::become_worker(&snap, identity.as_ref()) {
         return fail(&message);
     }
     // A worker gets its orders from the master; what a terminal sends to the whole group is for the master to hear.

@@ -8,6 +8,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+#[path = "drive/agree.rs"]
+mod agree;
+#[path = "drive/formats.rs"]
+mod formats;
 #[path = "drive/interrupt.rs"]
 mod interrupt;
 #[path = "drive/old.rs"]
@@ -29,9 +33,12 @@ fn server() -> Server {
                 listen 127.0.0.1:{{PORT2}} ssl;
                 http2 on;
                 types { text/html html; text/css css; text/javascript js; image/png png; text/plain txt; }
+                location = /enter { add_header Set-Cookie "sid=s1; Path=/" always; return 302 /a.txt; }
+                location = /need { add_header Set-Cookie "sid=s1; Path=/" always; return 302 /me; }
+                location = /login.json { default_type application/json; return 200 '{"token":"t0k","ok":true}'; }
                 location = /old { return 301 /a.txt; }
                 location = /zip.txt { gzip on; gzip_types text/plain; gzip_min_length 1; alias {{DIR}}/html/a.txt; }
-                location /login { add_header Set-Cookie "sid=s1; Path=/"; return 200 '{"token":"t0k","ok":true}'; }
+                location /login { add_header Set-Cookie "sid=s1; Path=/"; add_header X-Id 42; return 200 '{"token":"t0k","ok":true}'; }
                 location /me { if ($http_authorization != "Bearer t0k") { return 401; } if ($cookie_sid != s1) { return 403; } return 200 "hello $arg_who"; }
                 location /down { return 503; }
                 location / { }
@@ -123,6 +130,23 @@ fn get_lays_an_exchange_bare() {
         printed(&["get", "--body", "-d", "x=1", &plain("/login")], 0),
         "{\"token\":\"t0k\",\"ok\":true}"
     );
+    let pretty = printed(&["get", "--pretty", &plain("/login.json")], 0);
+    assert!(pretty.contains("\"token\": \"t0k\"") && pretty.lines().count() >= 4, "{pretty}");
+    let raw = run(&["get", "--body", "--raw", &plain("/zip.txt")]).stdout;
+    assert!(raw.starts_with(&[0x1f, 0x8b]) && raw.len() < 100, "{raw:?}");
+    let file = server.dir().join("body");
+    let text = printed(&["get", "-o", file.to_str().unwrap(), &plain("/zip.txt")], 0);
+    assert!(!text.contains("aaaa") && std::fs::read(&file).unwrap() == "a".repeat(100).as_bytes(), "{text}");
+    let text = printed(&["get", "-I", &plain("/a.txt")], 0);
+    assert!(text.contains("> HEAD /a.txt") && !text.contains("aaaa"), "{text}");
+    // Cookies go along redirects once there are any, and not without being asked to.
+    let enter = plain("/enter");
+    assert!(printed(&["get", "-L", "-b", "a=1", &enter], 0).contains("> Cookie: a=1; sid=s1"));
+    assert!(!printed(&["get", "-L", &enter], 0).contains("> Cookie"));
+    // What a server says cannot drive the terminal.
+    let hostile = b"HTTP/1.1 200 OK\r\nX: \x1b[2J\r\nContent-Length: 4\r\n\r\n\x1b[2J";
+    let text = printed(&["get", "--pretty", &format!("http://127.0.0.1:{}/", broken_server(hostile))], 0);
+    assert!(!text.contains('\x1b'), "{text:?}");
 }
 
 /// Unreachable, malformed, half: named, and none of it counts as an answer.
@@ -207,6 +231,9 @@ fn a_page_is_fetched_as_a_browser_does() {
         "one connection for all: {json}"
     );
     printed(&["bench", "page", &format!("{url}down")], 1);
+    // Cookies of the page go with what it refers to.
+    let bearer = "Authorization: Bearer t0k";
+    assert!(printed(&["bench", "page", "-H", bearer, &format!("{url}need")], 0).contains("!200 me "));
 }
 
 #[test]
@@ -232,4 +259,47 @@ fn probes_remember_and_tell() {
         "{chart}"
     );
     printed(&["probe", "--store", "-", "--slower", "1ms", "--contains", "nowhere", &well], 3);
+}
+
+/// An alert has a beginning and an end, and both are told.
+#[test]
+fn a_webhook_hears_when_it_is_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut looks = 0;
+        for mut stream in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                request.extend_from_slice(&buffer[..count]);
+                // A post is whole when its JSON is.
+                if request.starts_with(b"GET") || request.ends_with(b"}") {
+                    break;
+                }
+            }
+            let text = String::from_utf8_lossy(&request).into_owned();
+            looks += usize::from(text.starts_with("GET"));
+            let is_down = text.starts_with("GET") && looks <= 2;
+            let status = if is_down { "503 Down" } else { "200 OK" };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            if text.starts_with("POST") {
+                let _ = told.send(text);
+            }
+        }
+    });
+    let args = ["probe", "--store", "-", "--every", "100ms", "--count", "4", "--webhook", &url, &url];
+    printed(&args, 3);
+    let posts: Vec<Value> = heard
+        .try_iter()
+        .map(|post| serde_json::from_str(post.split_once("\r\n\r\n").unwrap().1).unwrap())
+        .collect();
+    let states: Vec<_> = posts.iter().map(|post| post["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["wrong", "well"], "{posts:?}");
+    assert!(
+        posts[0]["text"].as_str().unwrap().contains("503") && posts[0]["url"] == url.as_str(),
+        "{posts:?}"
+    );
 }

@@ -11,6 +11,7 @@ const CONF: &str = "server { listen 127.0.0.1:{{PORT}}; image_filter_jpeg_qualit
     location /size/ { alias html/; image_filter size; }
     location /test/ { alias html/; image_filter test; }
     location /small/ { alias html/; image_filter resize 100 100; image_filter_formats webp; }
+    location /tiny/ { alias html/; image_filter resize 40 40; image_filter_formats AVIF webp; image_filter_avif_quality 50; }
     location /square/ { alias html/; image_filter crop 50 50; image_filter_interlace on; }
     location /turned/ { alias html/; image_filter rotate 90; }
     location /any/ { alias html/; image_filter resize $arg_w -; }
@@ -20,7 +21,7 @@ const CONF: &str = "server { listen 127.0.0.1:{{PORT}}; image_filter_jpeg_qualit
 
 fn server() -> Server {
     Builder::new(BIN)
-        .http(CONF)
+        .http(&CONF.replace("AVIF", if cfg!(feature = "avif") { "avif" } else { "" }))
         .file("html/photo.jpg", PHOTO)
         .file("html/photo.png", png(320, 240, 320 * 240))
         .file("html/bomb.png", png(50_000, 50_000, 1000))
@@ -117,6 +118,24 @@ fn clients_that_name_a_format_get_it() {
     let jpeg = get(&server, "/small/photo.jpg", "image/png, image/*");
     assert!(webp.body.len() < jpeg.body.len(), "{} {}", webp.body.len(), jpeg.body.len());
     assert_eq!(get(&server, "/square/photo.jpg", "image/webp").header("Content-Type"), Some("image/jpeg"));
+}
+
+#[test]
+#[cfg(feature = "avif")]
+fn avif_is_for_those_who_name_it() {
+    let server = server();
+    let avif = get(&server, "/tiny/photo.jpg", "image/webp,image/avif,*/*;q=0.8");
+    assert_eq!((avif.header("Content-Type"), avif.header("Vary")), (Some("image/avif"), Some("Accept")));
+    assert_eq!(&avif.body[4..12], b"ftypavif");
+    // The box that says the image's width and height.
+    let at = avif.body.windows(4).position(|name| name == b"ispe").unwrap() + 8;
+    let number = |at: usize| u32::from_be_bytes(avif.body[at..at + 4].try_into().unwrap());
+    assert_eq!((number(at), number(at + 4)), (40, 30));
+    let webp = get(&server, "/tiny/photo.png", "image/webp");
+    assert_eq!((webp.header("Content-Type"), &webp.body[..4]), (Some("image/webp"), &b"RIFF"[..]));
+    assert_eq!(jpeg_size(&get(&server, "/tiny/photo.jpg", "*/*").body), (40, 30, false));
+    let not = get(&server, "/tiny/photo.jpg", "image/avif;q=0, image/webp");
+    assert_eq!(not.header("Content-Type"), Some("image/webp"));
 }
 
 #[test]

@@ -199,3 +199,32 @@ fn connections_are_made_as_told() {
     // The kernel has chosen the port of the address that was told.
     assert!(backend.addresses().iter().all(|address| address.ip().to_string() == "127.0.0.9"));
 }
+
+/// Workers that are not root keep the one right that this takes, also if a reload brings it.
+#[test]
+fn addresses_that_take_rights_are_bound_by_any_user() {
+    let (backend, _) = noting(EMPTY);
+    let conf = |bind: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; location / {{ proxy_pass http://127.0.0.1:{}; {bind} }} }}",
+            backend.port()
+        )
+    };
+    let main = "user nobody nogroup;";
+    let mut server = Builder::new(BIN).main(main).http(&conf("")).start();
+    assert_eq!(server.get("/").status, 200);
+    let rights = |server: &Server| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.worker())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+    };
+    assert_eq!(rights(&server), 0);
+    let before = server.worker();
+    server.configure_http(main, &conf("proxy_bind 127.0.0.9 transparent;"));
+    server.reload();
+    wait::holds("another worker", || server.worker() != before);
+    assert_eq!(server.get("/").status, 200);
+    // CAP_NET_RAW and nothing else.
+    assert_eq!(rights(&server), 1 << 13);
+    assert!(backend.addresses().iter().any(|address| address.ip().to_string() == "127.0.0.9"));
+}

@@ -146,6 +146,29 @@ pub fn parse_http_date_at(value: &[u8], now: i64) -> Option<i64> {
     })
 }
 
+/// Parses what [`format_imf`] writes, and nothing else: for whoever passes a date on as it came.
+pub fn parse_imf(value: &[u8]) -> Option<i64> {
+    let value: &[u8; 29] = value.try_into().ok()?;
+    let marks = [(3, b','), (4, b' '), (7, b' '), (11, b' '), (16, b' '), (19, b':'), (22, b':')];
+    if marks.iter().any(|&(at, mark)| value[at] != mark) || value[25..] != *b" GMT" {
+        return None;
+    }
+    let number = |at: usize| {
+        let (tens, ones) = (value[at].wrapping_sub(b'0'), value[at + 1].wrapping_sub(b'0'));
+        (tens < 10 && ones < 10).then(|| i64::from(tens) * 10 + i64::from(ones))
+    };
+    let month = MONTHS.chunks(3).position(|month| *month == value[8..11])? as u8 + 1;
+    let (day, year) = (number(5)?, number(12)? * 100 + number(14)?);
+    let (hour, minute, second) = (number(17)?, number(20)?, number(23)?);
+    if day < 1 || day > days_in_month(year, month) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let days = days_from_civil(year, month, day as u8);
+    let weekday = 3 * (days + 4).rem_euclid(7) as usize;
+    (value[..3] == WEEKDAYS[weekday..weekday + 3])
+        .then(|| days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second)
+}
+
 fn parse(value: &[u8], full_year: impl Fn(i64) -> i64) -> Option<i64> {
     let name_end = value.iter().position(|&b| b == b',' || b == b' ')?;
     let mut cursor = Cursor { rest: &value[name_end + 1..] };
@@ -311,6 +334,19 @@ mod tests {
         #[test]
         fn dates_round_trip(secs in 0i64..LAST_SECOND) {
             prop_assert_eq!(parse_http_date(&format_imf(secs)), Some(secs));
+        }
+
+        #[test]
+        fn dates_that_stay_as_they_are(
+            secs in FIRST_SECOND..=LAST_SECOND,
+            at in 0usize..29,
+            byte in any::<u8>(),
+        ) {
+            let mut value = format_imf(secs);
+            prop_assert_eq!(parse_imf(&value), Some(secs));
+            value[at] = byte;
+            let same = |secs: &i64| format_imf(*secs) == value;
+            prop_assert_eq!(parse_imf(&value), parse_http_date(&value).filter(same));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,7 +14,8 @@ use brisk_load::rng::Rng;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Most answers take 4 ms, some 15, few 60; what it really took is noted.
+/// Answers take 2 to 62 ms, most of them a few; what each really took is noted. No time stands out: where many take 4 ms and
+/// others 15, one that comes late would move the percentile between them by the whole gap.
 fn delaying() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -28,11 +29,7 @@ fn delaying() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
                 let mut buffer = [0; 4096];
                 while socket.read(&mut buffer).is_ok_and(|count| count > 0) {
                     let begun = Instant::now();
-                    thread::sleep(Duration::from_millis(match rng.below(100) {
-                        0..80 => 4,
-                        80..97 => 15,
-                        _ => 60,
-                    }));
+                    thread::sleep(Duration::from_secs_f64(0.002 + 0.06 * rng.unit().powi(3)));
                     // Noted before it is sent: the client may be done as soon as it is.
                     notes.lock().unwrap().push(begun.elapsed().as_nanos() as u64);
                     if socket.write_all(OK).is_err() {
@@ -43,6 +40,12 @@ fn delaying() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
         }
     });
     (address, truth)
+}
+
+/// One test at a time: what others do would be in the figures.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn plan(address: SocketAddr, connections: usize, stop: Stop) -> Plan {
@@ -69,21 +72,22 @@ fn report(outcome: Outcome, users: usize) -> Report {
     }
 }
 
-/// Every percentile is within 1 % or 0.2 ms. The machine may be busy with other tests: one quiet run of several counts.
+/// Every half percentile is within 1 % or 0.2 ms. The machine may be busy with other tests: one quiet run of several counts.
 #[test]
 fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
+    let _alone = alone();
     let mut worst = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..20 {
         let (address, truth) = delaying();
-        let outcome = engine::run(plan(address, 4, Stop::Requests(800))).unwrap();
+        let outcome = engine::run(plan(address, 8, Stop::Requests(800))).unwrap();
         assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (800, 0));
         let mut truth = truth.lock().unwrap().clone();
         truth.sort_unstable();
-        let off = [0.1, 0.5, 0.75, 0.9, 0.95, 0.96].map(|share| {
+        let off = (1..=199).map(|step| f64::from(step) / 200.0).map(|share| {
             let (want, have) = (exact(&truth, share), outcome.stats.latency.quantile(share) as f64);
             ((have - want).abs() / (want * 0.01).max(200_000.0), share)
         });
-        let most = off.into_iter().max_by(|left, right| left.0.total_cmp(&right.0)).unwrap();
+        let most = off.max_by(|left, right| left.0.total_cmp(&right.0)).unwrap();
         if most.0 <= 1.0 {
             return;
         }
@@ -95,6 +99,7 @@ fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
 /// The figures of a report are those of its raw log.
 #[test]
 fn reports_say_what_the_raw_log_says() {
+    let _alone = alone();
     for is_open in [false, true] {
         let (address, _) = delaying();
         let mut plan = plan(address, 8, Stop::Requests(400));
@@ -137,6 +142,7 @@ fn reports_say_what_the_raw_log_says() {
 
 #[test]
 fn a_page_is_one_file_and_says_it_all() {
+    let _alone = alone();
     let (address, _) = delaying();
     let mut plan = plan(address, 8, Stop::After(Duration::from_millis(700)));
     plan.series = Some(Duration::from_millis(100));
@@ -151,6 +157,7 @@ fn a_page_is_one_file_and_says_it_all() {
 
 #[test]
 fn pauses_and_ramps_take_their_time() {
+    let _alone = alone();
     let (address, _) = delaying();
     let mut slow = plan(address, 5, Stop::RequestsPerConnection(3));
     slow.think = Some(brisk_load::plan::Think::Constant(Duration::from_millis(50)));
@@ -165,6 +172,7 @@ fn pauses_and_ramps_take_their_time() {
 
 #[test]
 fn connections_are_closed_after_their_share() {
+    let _alone = alone();
     let (address, _) = delaying();
     let closing = Plan { per_connection: Some(2), ..plan(address, 2, Stop::Requests(20)) };
     let outcome = engine::run(closing).unwrap();
@@ -175,6 +183,7 @@ fn connections_are_closed_after_their_share() {
 
 #[test]
 fn a_large_upload_arrives_as_a_whole() {
+    let _alone = alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     const BODY: usize = 3_000_000;

@@ -41,8 +41,23 @@ fn failed(call: &'static str) -> impl FnOnce(Errno) -> ConnectError {
     move |error| ConnectError { call, error: error.into() }
 }
 
+/// A connection, or the beginning of one.
+pub enum Started {
+    /// As unix sockets are at once. It is complete.
+    Made(Io),
+    /// It is made, or has failed, when [`Io::poll_writable`] is ready: [`finish`] tells.
+    Begun(Io),
+}
+
 /// Begins to connect. The connection is made, or has failed, when [`Io::poll_writable`] is ready: [`finish`] tells.
 pub fn start(to: Destination<'_>, options: &Options) -> Result<Io, ConnectError> {
+    match begin(to, options)? {
+        Started::Made(io) | Started::Begun(io) => Ok(io),
+    }
+}
+
+/// As [`start`], for whoever wants to know whether there is anything to wait for.
+pub fn begin(to: Destination<'_>, options: &Options) -> Result<Started, ConnectError> {
     let family = match to {
         Destination::Ip(SocketAddr::V4(_)) => AddressFamily::INET,
         Destination::Ip(SocketAddr::V6(_)) => AddressFamily::INET6,
@@ -91,13 +106,17 @@ pub fn start(to: Destination<'_>, options: &Options) -> Result<Io, ConnectError>
         Err(Errno::INPROGRESS) => false,
         Err(error) => return Err(failed("connect")(error)),
     };
+    if is_connected && matches!(to, Destination::Unix(_)) {
+        return Ok(Started::Made(Io::local(fd)));
+    }
     // Registered only now: a socket that does not connect yet reports a hang-up.
     let io = Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })?;
-    if is_connected {
-        // As unix sockets are at once: the event would say nothing new.
-        io.mark_writable();
+    if !is_connected {
+        return Ok(Started::Begun(io));
     }
-    Ok(io)
+    // The event would say nothing new.
+    io.mark_writable();
+    Ok(Started::Made(io))
 }
 
 /// Whether a connection that has become writable was made.

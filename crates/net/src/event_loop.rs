@@ -140,6 +140,12 @@ impl Loop {
         Ok(())
     }
 
+    /// Asks for other events of what is registered.
+    pub(crate) fn change(&self, source: &Rc<Source>, flags: epoll::EventFlags) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(source.slot.get());
+        Ok(epoll::modify(&self.epoll, source_fd(source), data, flags | epoll::EventFlags::ET)?)
+    }
+
     pub(crate) fn deregister(&self, data: u64) {
         let index = data as u32;
         let source = {

@@ -1,7 +1,10 @@
-//! A non-blocking socket or pipe registered with the thread's loop.
+//! A non-blocking socket registered with the thread's loop.
 //!
 //! Registration is edge-triggered and happens once, for both directions. The readiness that events report is kept
 //! here until a call returns short or would block, so that no `epoll_ctl` is needed in the life of a connection.
+//!
+//! Unix sockets report room to write whenever their peer has read something, wanted or not, and each report is a wake-up.
+//! They are registered for it only once somebody waits for it ([`Io::local`]).
 //! Who is told depends on the mode: a *hot* source hands its key to the loop's [`Driver`](crate::Driver); a source
 //! owned by a task wakes the task.
 
@@ -39,8 +42,13 @@ pub(crate) struct Source {
     /// `Some`: hot, events go to the driver under this key.
     pub(crate) key: Cell<Option<u64>>,
     wakers: RefCell<Wakers>,
+    /// What events are asked for.
+    watched: Cell<u8>,
     pub(crate) slot: Cell<u64>,
 }
+
+/// The slot of what is not registered.
+const NOWHERE: u64 = u64::MAX;
 
 impl Source {
     pub(crate) fn descriptor(&self) -> &OwnedFd {
@@ -69,7 +77,15 @@ impl Source {
     }
 }
 
-/// A registered descriptor. Dropping the last clone closes it.
+/// Has `cx` woken; who waits already is not asked again.
+#[inline]
+fn await_with(slot: &mut Option<Waker>, cx: &Context<'_>) {
+    if !slot.as_ref().is_some_and(|have| have.will_wake(cx.waker())) {
+        *slot = Some(cx.waker().clone());
+    }
+}
+
+/// A socket with its readiness. Dropping the last clone closes it.
 pub struct Io {
     source: Rc<Source>,
 }
@@ -77,25 +93,67 @@ pub struct Io {
 impl Io {
     /// Registers `fd`, which must be non-blocking, with this thread's loop.
     pub fn new(fd: OwnedFd) -> io::Result<Io> {
-        Io::register(fd, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP, false)
+        let io = Io::unregistered(fd, false);
+        Loop::current().register(&io.source, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP)?;
+        io.source.watched.set(Ready::READ.0 | Ready::WRITE.0);
+        Ok(io)
+    }
+
+    /// A connected unix socket, non-blocking. It is registered when somebody begins to wait, for what that is.
+    pub fn local(fd: OwnedFd) -> Io {
+        let io = Io::unregistered(fd, false);
+        io.mark_writable();
+        io
     }
 
     /// Registers a listening socket that other threads' loops watch too: a connection wakes one of them, not all.
     pub fn listener(fd: OwnedFd) -> io::Result<Io> {
-        Io::register(fd, EventFlags::IN | EventFlags::EXCLUSIVE, true)
+        let io = Io::unregistered(fd, true);
+        Loop::current().register(&io.source, EventFlags::IN | EventFlags::EXCLUSIVE)?;
+        io.source.watched.set(Ready::READ.0);
+        Ok(io)
     }
 
-    fn register(fd: OwnedFd, flags: EventFlags, shared: bool) -> io::Result<Io> {
+    fn unregistered(fd: OwnedFd, shared: bool) -> Io {
         let source = Rc::new(Source {
             fd,
             shared: Cell::new(shared),
             ready: Cell::new(0),
             key: Cell::new(None),
             wakers: RefCell::default(),
-            slot: Cell::new(0),
+            watched: Cell::new(0),
+            slot: Cell::new(NOWHERE),
         });
-        Loop::current().register(&source, flags)?;
-        Ok(Io { source })
+        Io { source }
+    }
+
+    /// Somebody begins to wait for one of `bits`: makes sure that it will be reported.
+    #[inline]
+    fn watch(&self, bits: Ready) {
+        if self.source.watched.get() & bits.0 != bits.0 {
+            self.watch_also(bits);
+        }
+    }
+
+    #[cold]
+    fn watch_also(&self, bits: Ready) {
+        // Who only writes wants to hear of the end, too.
+        let watched = self.source.watched.get() | bits.0 | Ready::READ.0;
+        let mut flags = EventFlags::IN | EventFlags::RDHUP;
+        flags.set(EventFlags::OUT, watched & Ready::WRITE.0 != 0);
+        let home = Loop::current();
+        let done = if self.source.slot.get() == NOWHERE {
+            home.register(&self.source, flags)
+        } else {
+            home.change(&self.source, flags)
+        };
+        self.source.watched.set(watched);
+        if done.is_err() {
+            // Nobody would ever be woken: let the next call find the end.
+            let _ = rustix::net::shutdown(&self.source.fd, rustix::net::Shutdown::Both);
+            let all = Ready::READ.0 | Ready::WRITE.0 | Ready::CLOSED.0;
+            self.source.ready.set(self.source.ready.get() | all);
+        }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -106,6 +164,7 @@ impl Io {
     pub fn set_hot(&self, key: u64) {
         self.source.key.set(Some(key));
         self.source.wakers.borrow_mut().read = None;
+        self.watch(Ready::READ);
         if self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0 {
             Loop::current().push_hot(key);
         }
@@ -152,8 +211,8 @@ impl Io {
     /// Reads once. `WouldBlock` and short reads clear the readiness.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
-            match rustix::io::read(&self.source.fd, &mut *buf) {
-                Ok(count) => {
+            match rustix::net::recv(&self.source.fd, &mut *buf, rustix::net::RecvFlags::empty()) {
+                Ok((count, _)) => {
                     // After a hang-up a short read does not mean that the socket is drained: the end is still to come.
                     if count < buf.len() && !self.is_closed() {
                         self.clear(Ready::READ);
@@ -216,11 +275,12 @@ impl Io {
 
     /// Ready when a read may succeed (or report the end).
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.source.ready.get() & (Ready::READ.0 | Ready::CLOSED.0) != 0 {
+        if self.is_readable() {
             return Poll::Ready(());
         }
-        self.source.wakers.borrow_mut().read = Some(cx.waker().clone());
-        Poll::Pending
+        self.watch(Ready::READ);
+        await_with(&mut self.source.wakers.borrow_mut().read, cx);
+        if self.is_readable() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Ready when the peer has closed its side or the connection has failed. The task is also woken by data, which it
@@ -229,17 +289,20 @@ impl Io {
         if self.is_closed() {
             return Poll::Ready(());
         }
-        self.source.wakers.borrow_mut().read = Some(cx.waker().clone());
-        Poll::Pending
+        self.watch(Ready::READ);
+        await_with(&mut self.source.wakers.borrow_mut().read, cx);
+        if self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Ready when a write may succeed (or report the failure).
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.source.ready.get() & (Ready::WRITE.0 | Ready::CLOSED.0) != 0 {
+        let is_ready = || self.source.ready.get() & (Ready::WRITE.0 | Ready::CLOSED.0) != 0;
+        if is_ready() {
             return Poll::Ready(());
         }
-        self.source.wakers.borrow_mut().write = Some(cx.waker().clone());
-        Poll::Pending
+        self.watch(Ready::WRITE);
+        await_with(&mut self.source.wakers.borrow_mut().write, cx);
+        if is_ready() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     pub async fn readable(&self) {

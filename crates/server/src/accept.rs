@@ -164,7 +164,13 @@ impl Thread {
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let Ok(io) = Io::new(fd) else { return self.uncount() };
+        let io = match peer {
+            Peer::Unix => Io::local(fd),
+            Peer::Ip(_) => match Io::new(fd) {
+                Ok(io) => io,
+                Err(_) => return self.uncount(),
+            },
+        };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         self.counters().handled.up();
         let now = clock::now();

@@ -8,6 +8,8 @@ pub const READ_CHUNK_BYTES: usize = 16 * 1024;
 pub const ARENA_BYTES: usize = 256 * 1024;
 /// Room for the answers that one turn sends together, which is kept for the next one; more is made for the turn only.
 pub const BURST_BYTES_MAX: usize = 256 * 1024;
+/// Requests that are over and kept by a thread for later ones: as many as usually wait for back ends at once.
+pub const POOLED_REQUESTS_MAX: usize = 128;
 /// Requests answered for one connection before others have their turn.
 pub const PIPELINE_MAX: usize = 64;
 /// A file up to this size is kept in memory while it is cached.

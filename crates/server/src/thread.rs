@@ -291,7 +291,7 @@ impl Thread {
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive.
         let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());
-        if is_current && pool.len() < 64 && r.buf.capacity() <= 64 << 10 {
+        if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.buf.capacity() <= 64 << 10 {
             pool.push(r);
         }
     }

@@ -126,6 +126,7 @@ const LICENCES: &[&str] = &[
 const DUPLICATES: &[(&str, &str)] = &[
     ("getrandom", "ring is still on the generation before; rustls names it but does not use it here"),
     ("miniz_oxide", "png is built on the generation before"),
+    ("syn", "macros of rav1e (AVIF) are on the generation before"),
 ];
 
 fn ours() -> Vec<Package> {

@@ -3,8 +3,32 @@
 use crate::head::BackendHead;
 use crate::http2::Session;
 use brisk_server::core::LogLevel;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
+
+/// The largest buffer that is kept for the next request.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
+thread_local! {
+    /// Where the last request was put together: the next one is begun when that has left.
+    static REQUEST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// An empty buffer for a request, with room for `capacity` bytes.
+pub fn request_buffer(capacity: usize) -> Vec<u8> {
+    let mut buf = REQUEST.take();
+    buf.reserve(capacity);
+    buf
+}
+
+/// The request has left.
+pub(crate) fn give_back(mut buf: Vec<u8>) {
+    buf.clear();
+    if buf.capacity() <= KEPT_BYTES_MAX {
+        REQUEST.set(buf);
+    }
+}
 
 /// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for an
 /// attempt.

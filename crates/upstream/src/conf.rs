@@ -5,11 +5,12 @@ mod rows;
 pub use rows::*;
 
 use brisk_conf::{Diag, Span};
+use brisk_http::HeaderId;
 use brisk_server::core::TempPath;
 use brisk_server::module::ModuleConf;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Bits of `*_next_upstream` and `*_cache_use_stale`.
@@ -111,6 +112,8 @@ pub struct Settings {
     pub hidden: &'static [&'static str],
     /// Where temporary files go if nobody says: below the prefix.
     pub temp_name: &'static str,
+    /// Known fields that are hidden, once somebody has asked.
+    hidden_ids: OnceLock<u64>,
 }
 
 impl Settings {
@@ -150,6 +153,7 @@ impl Settings {
             store_access: 0o600,
             hidden,
             temp_name,
+            hidden_ids: OnceLock::new(),
         }
     }
 
@@ -187,6 +191,15 @@ impl Settings {
             return true;
         }
         self.hidden.iter().any(|have| is(have.as_bytes())) && !self.pass.iter().any(|have| is(have))
+    }
+
+    /// As [`Settings::hides`], where the name's id is known.
+    pub fn hides_field(&self, id: HeaderId, name: &[u8]) -> bool {
+        let known = *self.hidden_ids.get_or_init(|| {
+            let hidden = HeaderId::known().iter().filter(|id| self.hides(id.name().as_bytes()));
+            hidden.fold(0, |all, id| all | id.bit())
+        });
+        if id == HeaderId::Other { self.hides(name) } else { known & id.bit() != 0 }
     }
 
     /// Whether a field that means something to the engine is to be ignored.

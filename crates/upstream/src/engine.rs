@@ -1,8 +1,9 @@
 //! A location that passes requests on: the engine with a module's [`Protocol`] in it.
 
 use crate::backend::{Backend, Transient};
+use crate::connect::Dialing;
 use crate::exchange::Exchange;
-use crate::fetch::{Begun, Journey, Judged, Next};
+use crate::fetch::{Attempted, Begun, Journey, Judged, Next, Queued, Reached};
 use crate::head::BackendHead;
 use crate::heading::Heading;
 use crate::origin::{Ask, FailKind, Failed, FetchFuture, Fetched, Origin};
@@ -38,7 +39,7 @@ impl<P: Protocol> Engine<P> {
         Engine { protocol, id: IDS.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The content handler of a location without a cache. A connection that was kept is asked at once, without a future.
+    /// The content handler of a location without a cache. What needs no more than a plain connection needs no future.
     pub fn handle(self: &Arc<Self>, r: &mut Request) -> Flow {
         let begun = match fetch::begin(self, r) {
             Ok(begun) => begun,
@@ -46,9 +47,8 @@ impl<P: Protocol> Engine<P> {
         };
         let engine = self.clone();
         match begun {
-            Begun::Asked(journey, exchange, turn) => {
-                let heading = Heading::of(&exchange);
-                Flow::Pending(Box::new(Asked { at: Some((journey, exchange, turn)), heading }))
+            Begun::Chosen(journey, Next::Ask(turn)) => {
+                Flow::Pending(Box::new(Asked(Some(Stage::Chosen(journey, turn)))))
             }
             Begun::Chosen(journey, next) => go_on(journey, next),
             Begun::Named(plan) => Flow::Wait(Box::new(move |r| {
@@ -129,30 +129,85 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
-/// A request on its way, the exchange that it has got to, and what is told of the server when that is over.
-type Underway<P> = (Box<Journey<P>>, Box<Exchange>, Box<Turn>);
-
-/// A server that is being asked, on a connection that was kept.
-struct Asked<P: Protocol> {
-    at: Option<Underway<P>>,
-    heading: Heading,
+/// How far a request is that has a server.
+enum Stage<P: Protocol> {
+    /// Nothing has been done. In its first turn a connection is taken, or made in one go with sending: who is woken by the
+    /// one has not gone to sleep again before the other.
+    Chosen(Box<Journey<P>>, Box<Turn>),
+    Dialing(Box<Journey<P>>, Box<Turn>, Dialing, Queued),
+    Underway(Box<Journey<P>>, Box<Exchange>, Box<Turn>, Heading),
 }
+
+/// A server that is being asked, without a future.
+struct Asked<P: Protocol>(Option<Stage<P>>);
 
 impl<P: Protocol> Pending for Asked<P> {
     fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow> {
-        let Some((journey, exchange, _)) = &mut self.at else { return Poll::Pending };
-        let result = ready!(journey.poll_head(r, exchange, &mut self.heading, cx));
-        let Some((journey, exchange, turn)) = self.at.take() else { return Poll::Pending };
-        let attempted = journey.headed(r, exchange, turn, result);
-        Poll::Ready(match journey.judge(r, attempted) {
-            Judged::Answer(exchange, turn, head) => {
-                let engine = journey.engine.clone();
-                let fetched = journey.answer(r, exchange, turn, head);
-                engine.conclude(r, Ok(fetched))
+        loop {
+            match &mut self.0 {
+                None => return Poll::Pending,
+                Some(Stage::Underway(journey, exchange, _, heading)) => {
+                    let result = ready!(journey.poll_head(r, exchange, heading, cx));
+                    let Some(Stage::Underway(journey, exchange, turn, _)) = self.0.take() else { continue };
+                    let attempted = journey.headed(r, exchange, turn, result);
+                    return Poll::Ready(conclude(journey, r, attempted));
+                }
+                Some(Stage::Dialing(journey, _, dialing, _)) => {
+                    let made = ready!(journey.poll_dialing(r, dialing, cx));
+                    let Some(Stage::Dialing(journey, turn, _, queued)) = self.0.take() else { continue };
+                    let reached = match made {
+                        Ok(link) => Reached::Made(link, queued),
+                        Err(none) => Reached::Not(none),
+                    };
+                    match go(journey, turn, r, reached) {
+                        Ok(stage) => self.0 = Some(stage),
+                        Err(flow) => return Poll::Ready(flow),
+                    }
+                }
+                Some(Stage::Chosen(..)) => {
+                    let Some(Stage::Chosen(journey, turn)) = self.0.take() else { continue };
+                    let reached = journey.reach(r, &turn);
+                    match go(journey, turn, r, reached) {
+                        Ok(stage) => self.0 = Some(stage),
+                        Err(flow) => return Poll::Ready(flow),
+                    }
+                }
             }
-            Judged::Again(selection) => go_on(journey, Next::Choose(selection)),
-            Judged::Failed(failed) => failed.flow(),
-        })
+        }
+    }
+}
+
+/// The next stage; the error is what the request ends with.
+fn go<P: Protocol>(
+    mut journey: Box<Journey<P>>,
+    turn: Box<Turn>,
+    r: &mut Request,
+    reached: Reached,
+) -> Result<Stage<P>, Flow> {
+    let attempted = match reached {
+        Reached::Made(link, queued) => match journey.exchange(r, queued.join(link), &turn) {
+            Ok(exchange) => {
+                let heading = Heading::of(&exchange);
+                return Ok(Stage::Underway(journey, exchange, turn, heading));
+            }
+            Err(flow) => Attempted::Over(fetch::failed(flow)),
+        },
+        Reached::Begun(dialing, queued) => return Ok(Stage::Dialing(journey, turn, dialing, queued)),
+        Reached::More => return Err(go_on(journey, Next::Ask(turn))),
+        Reached::Not(none) => none.of(turn),
+    };
+    Err(conclude(journey, r, attempted))
+}
+
+/// What becomes of a request after an attempt.
+fn conclude<P: Protocol>(journey: Box<Journey<P>>, r: &mut Request, attempted: Attempted) -> Flow {
+    match journey.judge(r, attempted) {
+        Judged::Answer(exchange, turn, head) => {
+            let fetched = journey.answer(r, exchange, turn, head);
+            journey.engine.conclude(r, Ok(fetched))
+        }
+        Judged::Again(selection) => go_on(journey, Next::Choose(selection)),
+        Judged::Failed(failed) => failed.flow(),
     }
 }
 

@@ -1,14 +1,14 @@
 //! One request on one connection: bytes out, events in. Both directions move by themselves, so that a back end may answer
 //! before it has the whole request.
 
-use crate::codec::{Codec, CodecError, Event};
+use crate::codec::{Codec, CodecError, Event, give_back};
 use crate::head::BackendHead;
 use crate::link::Link;
 use crate::source::Source;
 use crate::state::State;
 use brisk_server::body::BodyError;
 use brisk_server::core::LogLevel;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -23,6 +23,8 @@ const GATHERED_BYTES_MAX: usize = 64 * 1024;
 thread_local! {
     /// Reads go here first: nobody who waits holds a buffer.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// A queue that is empty.
+    static QUEUE: Cell<VecDeque<Got>> = const { Cell::new(VecDeque::new()) };
 }
 
 /// Lends out the thread's buffer of [`READ_BYTES`].
@@ -43,6 +45,29 @@ pub enum Got {
     Log(LogLevel, Vec<u8>),
     Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End,
+}
+
+/// What has come and nobody has taken; the next exchange takes over its memory.
+#[derive(Default)]
+struct Queue(VecDeque<Got>);
+
+impl Queue {
+    fn push(&mut self, got: Got) {
+        if self.0.capacity() == 0 {
+            self.0 = QUEUE.take();
+        }
+        self.0.push_back(got);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if self.0.capacity() > 0 {
+            self.0.clear();
+            // The thread may be over.
+            let _ = QUEUE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
+        }
+    }
 }
 
 /// Why an exchange ended early.
@@ -87,7 +112,7 @@ pub struct Exchange {
     write_error: Option<io::Error>,
     /// What the codec has left unused.
     rest: Vec<u8>,
-    queue: VecDeque<Got>,
+    queue: Queue,
     fault: Option<Fault>,
     has_head: bool,
     is_over: bool,
@@ -118,7 +143,7 @@ impl Exchange {
             is_held_up: false,
             write_error: None,
             rest: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             fault: None,
             has_head: false,
             is_over: false,
@@ -143,6 +168,7 @@ impl Exchange {
                 self.link.write_limit.clear();
                 if !std::mem::replace(&mut self.sent, true) {
                     self.link.read_limit.set(self.limits.read_timeout);
+                    give_back(std::mem::take(&mut self.out));
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -225,7 +251,7 @@ impl Exchange {
     /// The next thing that the back end says. After an error, or [`Got::End`], it is not to be asked again.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Got, Fault>> {
         loop {
-            if let Some(got) = self.queue.pop_front() {
+            if let Some(got) = self.queue.0.pop_front() {
                 return Poll::Ready(Ok(got));
             }
             if let Some(fault) = self.fault.take() {
@@ -248,7 +274,7 @@ impl Exchange {
 
     /// What has come already, without asking for more.
     pub fn ready_event(&mut self) -> Option<Got> {
-        self.queue.pop_front()
+        self.queue.0.pop_front()
     }
 
     /// Reads once and puts what it means into the queue, or the fault.
@@ -308,7 +334,7 @@ impl Exchange {
         match self.codec.eof() {
             Ok(Event::End) => {
                 self.is_over = true;
-                self.queue.push_back(Got::End);
+                self.queue.push(Got::End);
             }
             Ok(_) => {
                 self.fault = Some(match self.write_error.take() {
@@ -349,20 +375,20 @@ impl Exchange {
             at += step.used;
             match step.event {
                 Event::NeedMore => break,
-                Event::Interim(head) => self.queue.push_back(Got::Interim(head)),
+                Event::Interim(head) => self.queue.push(Got::Interim(head)),
                 Event::Head(head) => {
                     self.has_head = true;
-                    self.queue.push_back(Got::Head(head));
+                    self.queue.push(Got::Head(head));
                     if self.codec.is_tunnel() {
                         break;
                     }
                 }
                 Event::Data(range) => self.data(&input[from..][range]),
-                Event::Log(level, text) => self.queue.push_back(Got::Log(level, text)),
-                Event::Trailers(fields) => self.queue.push_back(Got::Trailers(fields)),
+                Event::Log(level, text) => self.queue.push(Got::Log(level, text)),
+                Event::Trailers(fields) => self.queue.push(Got::Trailers(fields)),
                 Event::End => {
                     self.is_over = true;
-                    self.queue.push_back(Got::End);
+                    self.queue.push(Got::End);
                 }
             }
         }
@@ -374,9 +400,9 @@ impl Exchange {
             return;
         }
         self.state.note(|attempt| attempt.length += bytes.len() as u64);
-        match self.queue.back_mut() {
+        match self.queue.0.back_mut() {
             Some(Got::Data(have)) => have.extend_from_slice(bytes),
-            _ => self.queue.push_back(Got::Data(bytes.to_vec())),
+            _ => self.queue.push(Got::Data(bytes.to_vec())),
         }
     }
 

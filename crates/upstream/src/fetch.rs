@@ -3,17 +3,15 @@
 use crate::backend::Backend;
 use crate::body::{Begin, Incoming, Rate};
 use crate::conf::{Settings, next};
-use crate::connect::{self, NoLink};
+use crate::connect;
 use crate::engine::Engine;
 use crate::exchange::{Exchange, Fault, Got, Limits};
 use crate::head::BackendHead;
 use crate::heading::Heading;
-use crate::lend;
 use crate::link::Link;
-use crate::occupancy::{Occupancy, Wait};
 use crate::origin::{Ask, FailKind, Failed, Fetched};
 use crate::payload::{Payload, body_failed};
-use crate::pool::{self, Key};
+use crate::pool::Key;
 use crate::protocol::{BodyShape, Peers, Protocol, Target};
 use crate::spool::SpoolLimits;
 use crate::state::State;
@@ -29,11 +27,15 @@ use brisk_server::request::Request;
 use brisk_server::response::Body;
 use brisk_server::rlog;
 use brisk_server::text::Text;
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+mod reach;
+
+pub(crate) use reach::{Queued, Reached};
 
 /// What went wrong with one attempt.
 pub(crate) struct Miss {
@@ -97,9 +99,7 @@ pub(crate) enum Judged {
 
 /// How far a request gets without waiting.
 pub(crate) enum Begun<P: Protocol> {
-    /// A connection that was kept is being asked.
-    Asked(Box<Journey<P>>, Box<Exchange>, Box<Turn>),
-    /// There is none.
+    /// Its servers are known, and mostly which one is to be asked.
     Chosen(Box<Journey<P>>, Next),
     /// The servers' name must be looked up.
     Named(NoServers<P>),
@@ -126,16 +126,12 @@ pub(crate) fn begin<P: Protocol>(engine: &Arc<Engine<P>>, r: &mut Request) -> Re
     let Some(payload) = Payload::at_hand(engine, r) else { return Ok(Begun::Not) };
     let (plan, peers) = plan(engine.clone(), r, Ask::default(), payload)?;
     let Peers::Group(group) = peers else { return Ok(Begun::Named(NoServers(plan, peers))) };
-    let mut journey = plan.to(group);
-    let turn = match journey.choose(r, journey.selection(r)) {
-        Ok(turn) => turn,
-        Err(selection) => return Ok(Begun::Chosen(journey, Next::Choose(*selection))),
+    let journey = plan.to(group);
+    let next = match journey.choose(r, journey.selection(r)) {
+        Ok(turn) => Next::Ask(turn),
+        Err(selection) => Next::Choose(*selection),
     };
-    let Some(link) = pool::take_if_kept(&journey.key(r, &turn), &turn.keepalive) else {
-        return Ok(Begun::Chosen(journey, Next::Ask(turn)));
-    };
-    let exchange = journey.exchange(r, link, &turn).map_err(failed)?;
-    Ok(Begun::Asked(journey, exchange, turn))
+    Ok(Begun::Chosen(journey, next))
 }
 
 fn plan<P: Protocol>(
@@ -172,7 +168,7 @@ impl<P: Protocol> NoServers<P> {
 }
 
 /// What a handler's decision means for a request that was to be asked.
-fn failed(flow: Flow) -> Failed {
+pub(crate) fn failed(flow: Flow) -> Failed {
     match flow {
         Flow::Status(status) => Failed { status, kind: FailKind::Local },
         _ => Failed { status: 499, kind: FailKind::Close },
@@ -233,7 +229,7 @@ impl<P: Protocol> Journey<P> {
     /// Chooses a server; the error is the selection that has none now.
     fn choose(&self, r: &mut Request, mut selection: Selection) -> Result<Box<Turn>, Box<Selection>> {
         let Some(lease) = selection.next(clock::mono_ms()) else { return Err(Box::new(selection)) };
-        self.state.attempt(lease.peer.name.clone());
+        self.state.choose(&lease.peer);
         self.group.chosen(r, &lease);
         Ok(Box::new(Turn {
             selection: Some(selection),
@@ -270,8 +266,7 @@ impl<P: Protocol> Journey<P> {
     async fn attempt(&mut self, r: &mut Request, turn: Box<Turn>) -> Attempted {
         let link = match self.link(r, &turn).await {
             Ok(link) => link,
-            Err(Ok(miss)) => return Attempted::Missed(turn, miss),
-            Err(Err(failed)) => return Attempted::Over(failed),
+            Err(none) => return none.of(turn),
         };
         let mut exchange = match self.exchange(r, link, &turn) {
             Ok(exchange) => exchange,
@@ -283,7 +278,7 @@ impl<P: Protocol> Journey<P> {
     }
 
     /// Makes the request for a connection.
-    fn exchange(&mut self, r: &Request, link: Box<Link>, turn: &Turn) -> Result<Box<Exchange>, Flow> {
+    pub fn exchange(&mut self, r: &Request, link: Box<Link>, turn: &Turn) -> Result<Box<Exchange>, Flow> {
         let elapsed = turn.elapsed_ms();
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
@@ -350,86 +345,6 @@ impl<P: Protocol> Journey<P> {
                 let (bit, status, kind) = meaning(&fault, unprocessed);
                 Attempted::Missed(turn, Miss { bit, status, kind, sent, reused })
             }
-        }
-    }
-
-    /// A connection to the chosen server. The error is a miss, or the end of the request.
-    async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Box<Link>, Result<Miss, Failed>> {
-        let key = self.key(r, turn);
-        if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
-            return Ok(link);
-        }
-        if let Some(link) = lend::take(&key, &turn.group, &turn.keepalive).await {
-            return Ok(link);
-        }
-        let occupancy = self.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
-        let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
-        let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
-        let watches = self.watches_client();
-        let mut connecting = std::pin::pin!(connecting);
-        let connected = poll_fn(|cx| {
-            if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
-                return Poll::Ready(Some(connected));
-            }
-            if watches && r.poll_gone(cx).is_ready() { Poll::Ready(None) } else { Poll::Pending }
-        });
-        let miss = |bit, status, kind| Miss { bit, status, kind, sent: false, reused: false };
-        match connected.await {
-            Some(Ok(link)) => Ok(Box::new(Link { occupancy, wait, ..link })),
-            Some(Err(NoLink::TimedOut)) => {
-                rlog!(
-                    r,
-                    Error,
-                    "upstream timed out (110: Connection timed out) while connecting to upstream"
-                );
-                Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
-            }
-            Some(Err(NoLink::HandshakeTimedOut)) => {
-                rlog!(
-                    r,
-                    Error,
-                    "upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
-                );
-                Err(Ok(miss(next::TIMEOUT, 504, FailKind::Timeout)))
-            }
-            Some(Err(NoLink::Certificate(why))) => {
-                rlog!(r, Error, "{why} while SSL handshaking to upstream");
-                Err(Err(Failed { status: 500, kind: FailKind::Local }))
-            }
-            Some(Err(NoLink::Tls(error))) => {
-                rlog!(r, Error, "{error} while SSL handshaking to upstream");
-                Err(Ok(miss(next::ERROR, 502, FailKind::Error)))
-            }
-            Some(Err(NoLink::Failed { error, at_once })) => {
-                self.log_refusal(r, &error, at_once);
-                Err(Ok(miss(next::ERROR, 502, FailKind::Error)))
-            }
-            None => {
-                rlog!(
-                    r,
-                    Info,
-                    "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too while connecting to upstream"
-                );
-                Err(Err(Failed { status: 499, kind: FailKind::Client }))
-            }
-        }
-    }
-
-    fn log_refusal(&self, r: &Request, error: &brisk_net::connect::ConnectError, at_once: bool) {
-        let text = brisk_conf::os_text(&error.error);
-        let call = error.call;
-        match (call, at_once) {
-            ("connect", false) => rlog!(r, Error, "connect() failed ({text}) while connecting to upstream"),
-            ("connect", true) => {
-                let peer = self.state.peer();
-                let refused = [std::io::ErrorKind::ConnectionRefused, std::io::ErrorKind::WouldBlock];
-                if refused.contains(&error.error.kind()) {
-                    rlog!(r, Error, "connect() to {peer} failed ({text}) while connecting to upstream");
-                } else {
-                    rlog!(r, Crit, "connect() to {peer} failed ({text}) while connecting to upstream");
-                }
-            }
-            _ => rlog!(r, Crit, "{call}() failed ({text}) while connecting to upstream"),
         }
     }
 

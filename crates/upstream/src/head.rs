@@ -32,7 +32,10 @@ pub struct Field<'a> {
 impl Field<'_> {
     /// Its name and value without a copy; `head` is the one that it is of.
     pub fn texts(&self, head: &Arc<BackendHead>) -> (Text, Text) {
-        (head.text(self.at.name).into(), self.value_text(head))
+        let usual = self.id.name();
+        let is_usual = usual.as_bytes() == self.name;
+        let name = if is_usual { usual.into() } else { head.text(self.at.name).into() };
+        (name, self.value_text(head))
     }
 
     /// Its value without a copy; `head` is the one that it is of.

@@ -8,6 +8,7 @@ use crate::backend::{Backend, Keepalive};
 use crate::link::{Link, Stream};
 use crate::occupancy::Occupancy;
 use crate::pool::{self, Key};
+use brisk_balance::Endpoint;
 use brisk_net::{Io, Loop, Mailbox, timeout};
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -58,15 +59,24 @@ enum Asked {
     Nothing,
 }
 
+/// Whether it is worth asking: some thread has a connection to the group that can be passed on.
+pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> bool {
+    let stays = key.tls != 0 || key.dialect == crate::http2::DIALECT;
+    keepalive.idle_max > 0 && !stays && group.idle().load(Ordering::Relaxed) > 0 && others().next().is_some()
+}
+
 /// Takes a connection of another thread, if one has any that fits.
 pub(crate) async fn take(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> Option<Box<Link>> {
-    let stays = key.tls != 0 || key.dialect == crate::http2::DIALECT;
-    if keepalive.idle_max == 0 || stays || group.idle().load(Ordering::Relaxed) == 0 {
+    if !may_have(key, group, keepalive) {
         return None;
     }
-    for lender in others() {
+    for lender in others().take(ASKED_MAX).collect::<Vec<_>>() {
         if let Some(passed) = ask(&lender, key).await {
-            let Ok(io) = Io::new(passed.fd) else { continue };
+            let io = match key.endpoint {
+                Endpoint::Unix(_) => Ok(Io::local(passed.fd)),
+                Endpoint::Ip(_) => Io::new(passed.fd),
+            };
+            let Ok(io) = io else { continue };
             let mut link = Box::new(Link::new(Stream::from(io), key.clone()));
             (link.requests, link.started_ms) = (passed.requests, passed.started_ms);
             (link.occupancy, link.is_reused) = (passed.occupancy, true);
@@ -77,12 +87,15 @@ pub(crate) async fn take(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepal
 }
 
 /// Who may be asked.
-fn others() -> Vec<Arc<Lender>> {
+fn others() -> impl Iterator<Item = Arc<Lender>> {
     let own = Loop::current().mailbox().clone();
-    let all = LENDERS.read().unwrap_or_else(PoisonError::into_inner);
+    let all: Vec<_> = {
+        let all = LENDERS.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).collect()
+    };
     let may_have =
-        |one: &Arc<Lender>| one.idle.load(Ordering::Relaxed) > 0 && !Arc::ptr_eq(&one.mailbox, &own);
-    all.iter().filter_map(Weak::upgrade).filter(may_have).take(ASKED_MAX).collect()
+        move |one: &Arc<Lender>| one.idle.load(Ordering::Relaxed) > 0 && !Arc::ptr_eq(&one.mailbox, &own);
+    all.into_iter().filter(may_have)
 }
 
 async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {

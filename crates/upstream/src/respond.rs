@@ -41,15 +41,15 @@ pub(crate) fn respond<P: Protocol>(
         seen |= bit;
         if before & bit != 0 {
             duplicate(r, head, field);
-        } else if !settings.hides(field.name) {
+        } else if !settings.hides_field(field.id, field.name) {
             copy(protocol, r, head, field);
         }
     }
     // Who passes them on adds none.
-    if !head.has(HeaderId::Server) && !settings.hides(b"Server") {
+    if !head.has(HeaderId::Server) && !settings.hides_field(HeaderId::Server, b"Server") {
         r.resp.server = Some(Text::default());
     }
-    if !head.has(HeaderId::Date) && !settings.hides(b"Date") {
+    if !head.has(HeaderId::Date) && !settings.hides_field(HeaderId::Date, b"Date") {
         r.resp.date = Some(Text::default());
     }
     if let Some(charset) =
@@ -185,12 +185,10 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         HeaderId::ContentType => content_type(r, field.value, value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
-        HeaderId::LastModified if r.resp.last_modified.is_none() => {
-            match date::parse_http_date(field.value) {
-                Some(secs) if date::format_imf(secs) == field.value => r.resp.last_modified = Some(secs),
-                _ => r.resp.headers.push(field.texts(head)),
-            }
-        }
+        HeaderId::LastModified if r.resp.last_modified.is_none() => match date::parse_imf(field.value) {
+            Some(secs) => r.resp.last_modified = Some(secs),
+            None => r.resp.headers.push(field.texts(head)),
+        },
         HeaderId::LastModified => {}
         HeaderId::ETag if r.resp.etag.is_none() => r.resp.etag = Some(value()),
         HeaderId::ETag => {}

@@ -1,6 +1,7 @@
 //! What is known of a request's attempts at back ends: `$upstream_…`, and the back end in messages.
 
 use crate::head::BackendHead;
+use brisk_balance::PeerInfo;
 use brisk_server::request::Request;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -34,6 +35,8 @@ pub struct State {
     /// What is asked for, for messages.
     uri: RefCell<Rc<[u8]>>,
     head: RefCell<Option<Arc<BackendHead>>>,
+    /// The server that was chosen last.
+    chosen: RefCell<Option<Arc<PeerInfo>>>,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
@@ -52,7 +55,12 @@ impl State {
 
     /// Adds an attempt.
     pub fn attempt(&self, peer: Arc<str>) {
-        self.attempts.borrow_mut().push(Attempt {
+        let mut attempts = self.attempts.borrow_mut();
+        if attempts.is_empty() {
+            // Mostly there is no other.
+            attempts.reserve_exact(1);
+        }
+        attempts.push(Attempt {
             peer,
             status: 0,
             connect_ms: None,
@@ -63,6 +71,17 @@ impl State {
             sent: 0,
             begins: self.begins.take(),
         });
+    }
+
+    /// Adds an attempt at a server.
+    pub fn choose(&self, peer: &Arc<PeerInfo>) {
+        self.attempt(peer.name.clone());
+        self.chosen.replace(Some(peer.clone()));
+    }
+
+    /// The server that was chosen last.
+    pub fn chosen(&self) -> Option<Arc<PeerInfo>> {
+        self.chosen.borrow().clone()
     }
 
     /// Changes the present attempt.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Runs the real tool.
-fn real(tool: &str, args: &[&str]) -> String {
+pub fn real(tool: &str, args: &[&str]) -> String {
     let home = TempDir::new();
     // siege writes this at its first call, and does nothing else then.
     home.write(".siege/siege.conf", "");
@@ -137,6 +137,15 @@ fn siege_prints_what_siege_does() {
         let json: Value = serde_json::from_str(&json(&said)).unwrap();
         assert!((20..24).contains(&json["transactions"].as_u64().unwrap()), "{said}");
     }
+    // Cookies that answers set are sent back, unless that is turned off.
+    let (enter, agent) = (format!("http://127.0.0.1:{}/need", server.port()), "Authorization: Bearer t0k");
+    for (cookies, wanted) in [("true", 1), ("false", 0)] {
+        let rc = path("cookies");
+        std::fs::write(&rc, format!("cookies = {cookies}\nverbose = false\nparser = false\n")).unwrap();
+        let json = printed(&["siege", "-R", &rc, "-j", "-b", "-c1", "-r1", "-H", agent, &enter], 0);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["successful_transactions"], 1 + wanted, "{cookies}: {json}");
+    }
     // Glued values, the page parser, a log.
     let log = path("siege.log");
     let page = format!("http://127.0.0.1:{}/", server.port());
@@ -145,6 +154,28 @@ fn siege_prints_what_siege_does() {
             .unwrap();
     assert_eq!((&json["transactions"], &json["successful_transactions"]), (&5.into(), &4.into()));
     assert_eq!(std::fs::read_to_string(log).unwrap().lines().count(), 2);
+}
+
+/// The names are those of links as well.
+#[test]
+fn links_of_the_old_names() {
+    let server = server();
+    let dir = TempDir::new();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    for (name, args, want, (flag, named)) in [
+        ("ab", &["-n", "20", "-c", "2"][..], "Complete requests:      20", ("-J", "'J'")),
+        ("wrk", &["-t1", "-c2", "-d1s", "--latency"], "Latency Distribution", ("--frob", "--frob")),
+        ("siege", &["-b", "-c2", "-r3"], "Availability:", ("--frob", "--frob")),
+    ] {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(BIN, &link).unwrap();
+        let output = Command::new(&link).args(args).arg(&url).env("HOME", dir.path()).output().unwrap();
+        let text = both(&output);
+        assert!(output.status.success() && text.contains(want), "{name}: {text}");
+        let unknown = Command::new(&link).args([flag, &url]).output().unwrap();
+        let text = both(&unknown);
+        assert!(!unknown.status.success() && text.contains(named), "{name}: {text}");
+    }
 }
 
 /// Also when the program is called by that name. httperf itself gives up beyond 30,000.

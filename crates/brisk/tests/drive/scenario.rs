@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SHOP: &str = r#"
+pub const SHOP: &str = r#"
 users = 6
 ramp = "100ms"
 duration = "2s"
@@ -36,7 +36,7 @@ group = "shop"
 request = "GET /old"
 "#;
 
-fn write(dir: &Path, name: &str, text: &str) -> String {
+pub fn write(dir: &Path, name: &str, text: &str) -> String {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
@@ -75,6 +75,51 @@ fn users_log_in_remember_and_are_checked() {
     let secure = format!("https://127.0.0.1:{}", server.port_of(2));
     let text = printed(&["bench", "run", "--target", &secure, &strict], 3);
     assert!(text.contains("DOES NOT HOLD: me: count > 30") && text.contains("holds: errors"), "{text}");
+}
+
+/// Values from every place that an answer has, used in every place that a request has; stages that ramp.
+#[test]
+fn values_are_taken_and_used_everywhere() {
+    let server = server();
+    let dir = TempDir::new();
+    let text = format!(
+        r#"
+target = "http://127.0.0.1:{}"
+iterations = 2
+thresholds = ["errors < 1%", "count > 7"]
+[variables]
+lang = "de"
+[[stage]]
+users = 2
+over = "200ms"
+hold = "20s"
+[[user]]
+think = "exp:2ms"
+[[user.step]]
+name = "login"
+request = "POST /login"
+form = {{ user = "a b" }}
+save = {{ j = "json:$.token", r = 'regex:"token":"(.)', h = "header:X-Id", c = "cookie:sid", s = "status" }}
+[[user.step]]
+name = "used"
+request = "GET /a.txt?{{{{j}}}}-{{{{r}}}}-{{{{h}}}}-{{{{c}}}}-{{{{s}}}}-{{{{lang}}}}-{{{{user.round}}}}"
+headers = {{ User-Agent = "agent {{{{user.number}}}} {{{{h}}}}" }}
+check = {{ matches = "^a+$" }}
+think = "1ms..3ms"
+"#,
+        server.port()
+    );
+    let file = write(dir.path(), "v.toml", &text);
+    let json: Value = serde_json::from_str(&printed(&["bench", "run", "--json", &file], 0)).unwrap();
+    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&8.into(), &0.into()), "{json}");
+    let log = server.access_lines(8).join("\n");
+    for round in 0..2 {
+        for user in 0..2 {
+            let line = Regex::new(&format!(r#"GET /a.txt\?t0k-t-42-s1-200-de-{round} .*"agent {user} 42""#))
+                .unwrap();
+            assert!(line.is_match(&log), "{line}: {log}");
+        }
+    }
 }
 
 /// What fails is counted by kind and is never a success.

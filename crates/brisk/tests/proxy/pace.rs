@@ -1,8 +1,8 @@
 //! The pace of both sides: slow back ends, limits of rate, sides that end before the other.
 
-use crate::{PASS_UPGRADE, UPGRADE, proxy};
-use brisk_testkit::Backend;
+use crate::{BIN, PASS_UPGRADE, UPGRADE, builder, firehose, is_cut, proxy};
 use brisk_testkit::backend::Peer;
+use brisk_testkit::{Backend, Builder, wait};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,20 @@ fn the_back_end_may_ask_for_a_charset_and_for_no_buffering() {
     assert_eq!(client.response().text(), "firstlast");
 }
 
+/// An answer that waits for its client in a file, and a disk without room for it: what comes is no whole answer.
+#[test]
+fn an_answer_for_which_there_is_no_room_is_cut_short() {
+    const TOTAL: usize = 40 << 20;
+    let (backend, _) = firehose(TOTAL);
+    let builder = builder(backend.port(), "", "proxy_temp_path {{DIR}}/spool;").main("env BRISK_FAULTS;");
+    let faults = format!("full={}", builder.dir().join("spool").display());
+    let server = builder.env("BRISK_FAULTS", &faults).start();
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.wait_for_log("\\[crit\\] .*pwrite\\(\\) .* failed \\(28: No space left on device\\)");
+    assert!(is_cut(client.try_response("GET")));
+}
+
 #[test]
 fn who_must_not_be_left_is_asked_to_the_end() {
     let (told, hears) = mpsc::channel();
@@ -111,4 +125,59 @@ fn a_back_end_that_has_said_all_still_listens() {
     client.wait_for("last words");
     client.send("mine!");
     assert_eq!(hears.recv_timeout(Duration::from_secs(30)).expect("it arrives"), b"mine!");
+}
+
+/// Room in a unix socket is reported only to who waits for it: on either side of one somebody does.
+#[test]
+fn unix_sockets_that_are_full_are_waited_for() {
+    const BYTES: usize = 8 << 20;
+    let backend = Backend::start(|mut peer: Peer| {
+        while peer.head().is_some() {
+            let got = peer.body(BYTES).len();
+            peer.answer(got.to_string());
+        }
+    });
+    let server = Builder::new(BIN)
+        .file("html/big", vec![b'x'; BYTES])
+        .http(&format!(
+            "client_max_body_size 0; proxy_request_buffering off;
+             server {{ listen unix:{{{{DIR}}}}/back.sock; sendfile off;
+                 location /big {{ root {{{{DIR}}}}/html; }}
+                 location /up {{ proxy_pass http://127.0.0.1:{}; }} }}
+             server {{ listen 127.0.0.1:{{{{PORT}}}};
+                 location / {{ proxy_pass http://unix:{{{{DIR}}}}/back.sock; }}
+                 location /slow {{ proxy_pass http://unix:{{{{DIR}}}}/back.sock:/big; proxy_max_temp_file_size 0; }} }}",
+            backend.port()
+        ))
+        .start();
+    let mut client = server.client();
+    for target in ["/big", "/slow"] {
+        assert_eq!(client.get(target).body.len(), BYTES);
+    }
+    let mut request = format!("POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: {BYTES}\r\n\r\n").into_bytes();
+    request.resize(request.len() + BYTES, b'y');
+    assert_eq!(client.request(request).text(), BYTES.to_string());
+}
+
+/// An answer that is all there leaves in one piece, whether or not its length was known before.
+#[test]
+fn answers_of_unknown_length_have_their_end_with_them() {
+    let backend = Backend::start(|mut peer: Peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+        }
+    });
+    let server =
+        proxy(backend.port(), "log_format sent $body_bytes_sent;", "access_log {{DIR}}/sent.log sent;");
+    for (version, end) in [("1.1", "\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), ("1.0", "\r\n\r\nhello")] {
+        let mut client = server.client();
+        client.send(format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let answer = String::from_utf8(client.rest().unwrap()).unwrap();
+        assert!(answer.ends_with(end), "{answer}");
+        assert_eq!(answer.contains("Transfer-Encoding: chunked"), version == "1.1");
+    }
+    wait::until("two lines", || {
+        let log = server.read("sent.log");
+        (log.lines().count() == 2).then(|| assert_eq!(log, "15\n5\n"))
+    });
 }

@@ -46,7 +46,7 @@ fn entry(page: &Page, entry: &Entry) -> Value {
         })
         .collect();
     let version = entry.result.as_ref().map_or("", |exchange| exchange.version);
-    json!({
+    let mut all = json!({
         "pageref": "page_1",
         "startedDateTime": date(page.date + entry.begun),
         "time": ms(entry.took()),
@@ -58,16 +58,16 @@ fn entry(page: &Page, entry: &Entry) -> Value {
         "response": response(entry),
         "cache": {},
         "timings": timings(entry),
-        "serverIPAddress": entry.result.as_ref().map_or(String::new(), address),
-    })
+    });
+    if let Some(address) = entry.result.as_ref().ok().and_then(address) {
+        all["serverIPAddress"] = json!(address);
+    }
+    all
 }
 
-/// The address without its port.
-fn address(exchange: &Exchange) -> String {
-    exchange
-        .peer
-        .parse::<std::net::SocketAddr>()
-        .map_or_else(|_| exchange.peer.to_string(), |peer| peer.ip().to_string())
+/// The address without its port, if it has one: unix sockets have none.
+fn address(exchange: &Exchange) -> Option<String> {
+    Some(exchange.peer.parse::<std::net::SocketAddr>().ok()?.ip().to_string())
 }
 
 fn response(entry: &Entry) -> Value {

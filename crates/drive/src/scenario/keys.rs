@@ -32,6 +32,8 @@ pub enum Kind {
     Bool,
     /// A whole number from 1.
     Count,
+    /// A whole number from 0.
+    Whole,
     /// A number above 0.
     Number,
     /// `500ms`, `10s`, `2m`, or a number of seconds.
@@ -71,6 +73,14 @@ const fn key(scope: Scope, name: &'static str, kind: Kind, doc: &'static str) ->
     Key { scope, name, kind, doc }
 }
 
+/// Keys that must be there.
+const REQUIRED: &[(Scope, &[&str])] = &[
+    (Scope::Stage, &["users"]),
+    (Scope::Data, &["name", "file"]),
+    (Scope::Step, &["request"]),
+    (Scope::Replay, &["log"]),
+];
+
 /// All of them.
 pub const KEYS: &[Key] = &[
     key(Scope::Root, "target", Kind::Text, "URL that the paths of steps are relative to: http://host:port"),
@@ -109,7 +119,7 @@ pub const KEYS: &[Key] = &[
         Kind::Inner(Scope::Replay),
         "an access log to be played again, in place of users",
     ),
-    key(Scope::Stage, "users", Kind::Count, "users at the end of the ramp"),
+    key(Scope::Stage, "users", Kind::Whole, "users at the end of the ramp"),
     key(Scope::Stage, "over", Kind::Time, "length of the ramp [0s]"),
     key(Scope::Stage, "hold", Kind::Time, "length of the plateau behind it [0s]"),
     key(Scope::Data, "name", Kind::Text, "values are {{name.column}}"),
@@ -196,6 +206,7 @@ fn distance(a: &str, b: &str) -> usize {
 pub fn schema() -> Value {
     let mut schema = object(Scope::Root);
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    schema.insert("anyOf".to_owned(), json!([{ "required": ["user"] }, { "required": ["replay"] }]));
     schema.insert("title".to_owned(), json!("A scenario for brisk bench run"));
     Value::Object(schema)
 }
@@ -212,6 +223,9 @@ fn object(scope: Scope) -> Map<String, Value> {
     map.insert("type".to_owned(), json!("object"));
     map.insert("properties".to_owned(), Value::Object(properties));
     map.insert("additionalProperties".to_owned(), json!(false));
+    if let Some((_, names)) = REQUIRED.iter().find(|(of, _)| *of == scope) {
+        map.insert("required".to_owned(), json!(names));
+    }
     map
 }
 
@@ -220,8 +234,9 @@ fn type_of(kind: Kind) -> Map<String, Value> {
         Kind::Text | Kind::Template => json!({ "type": "string" }),
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Count => json!({ "type": "integer", "minimum": 1 }),
+        Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
         Kind::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        Kind::Time => json!({ "type": ["string", "number"], "pattern": "^[0-9.]+(ms|s|m|h)?$" }),
+        Kind::Time => json!({ "type": ["string", "number"], "pattern": "^[0-9.]+(us|ms|s|m|h)?$" }),
         Kind::Think => json!({ "type": ["string", "number"] }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Table => {

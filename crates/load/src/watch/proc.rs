@@ -260,6 +260,18 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_taken_with_those_below() {
+        let root = std::env::temp_dir().join(format!("brisk-load-groups-{}", std::process::id()));
+        fs::create_dir_all(root.join("a.slice/b.service")).unwrap();
+        fs::write(root.join("a.slice/cgroup.procs"), "5\n6\n").unwrap();
+        fs::write(root.join("a.slice/b.service/cgroup.procs"), "7\n").unwrap();
+        assert_eq!(in_group(&root.join("a.slice")), [5, 6, 7]);
+        assert!(in_group(&root.join("c.slice")).is_empty());
+        fs::remove_dir_all(root).unwrap();
+        assert_eq!(group_folder("/a.slice"), group_folder("/sys/fs/cgroup/a.slice"));
+    }
+
+    #[test]
     fn this_process_is_found_by_its_port_and_name() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let own = std::process::id();

@@ -14,7 +14,7 @@ use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_upstream::codec::Codec;
+use brisk_upstream::codec::{Codec, request_buffer};
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::{BodyShape, Protocol, Target};
@@ -182,7 +182,7 @@ impl Protocol for Location<Fast> {
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {
-        let mut head = Vec::with_capacity(2048);
+        let mut head = request_buffer(2048);
         let mut writer = RequestWriter::new(self.own.keep_conn, &mut head);
         self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
         if let Err(size) = writer.finish() {

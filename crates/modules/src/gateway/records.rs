@@ -87,8 +87,12 @@ impl FastCgi {
 
 impl Codec for FastCgi {
     fn begin(&mut self, out: &mut Vec<u8>) {
-        self.answer = Answer::default();
-        out.extend_from_slice(&self.question.head);
+        let mut head = std::mem::take(&mut self.question.head);
+        if out.is_empty() {
+            *out = head;
+        } else {
+            out.append(&mut head);
+        }
     }
 
     fn body(&mut self, piece: &[u8], out: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use brisk_http::{HeaderId, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
-use brisk_upstream::codec::Codec;
+use brisk_upstream::codec::{Codec, request_buffer};
 use brisk_upstream::conf::Settings;
 use brisk_upstream::http1::{Http1, Shape};
 use brisk_upstream::http2::{DIALECT as HTTP2_DIALECT, Http2, Question};
@@ -136,7 +136,7 @@ impl Protocol for Http {
             })));
         }
         let http10 = to.version == Version::Http10;
-        let mut head = Vec::with_capacity(256 + r.buf.len());
+        let mut head = request_buffer(256 + r.buf.len());
         head.extend_from_slice(method);
         head.push(b' ');
         head.extend_from_slice(&way.uri);

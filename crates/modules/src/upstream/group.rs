@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use super::sticky::Sticky;
-use super::{queue, state, vars};
+use super::{queue, state};
 use brisk_balance::{Ask, Group, Lease, Method, PeerId, Selection, ServerSpec};
 use brisk_net::clock;
 use brisk_resolver::Resolver;
@@ -214,7 +214,6 @@ impl Backend for Upstream {
     }
 
     fn chosen(&self, r: &mut Request, lease: &Lease) {
-        vars::chosen(r, &lease.peer.server);
         if self.parts.queue.is_some() {
             queue::leave(r);
         }

@@ -4,15 +4,13 @@ use brisk_net::clock;
 use brisk_server::module::Module;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
-use std::cell::{Cell, RefCell};
+use brisk_upstream::state::State;
+use std::cell::Cell;
 use std::io::Write as _;
-use std::sync::Arc;
 
 /// What variables tell of a request's way to its server.
 #[derive(Default)]
 pub(super) struct Way {
-    /// The server that was chosen last, as written.
-    server: RefCell<Option<Arc<str>>>,
     /// When it came into the queue, and how long it was there, in milliseconds.
     queued_at: Cell<Option<u64>>,
     queued_ms: Cell<Option<u64>>,
@@ -25,12 +23,11 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "upstream_last_server_name",
         get: VariableGet::Fixed(|r, out| {
-            let way = r.finding_ref::<Way>();
-            let server = way.and_then(|way| way.server.borrow().clone());
-            server.is_some_and(|server| {
-                let host = match server.rsplit_once(':') {
+            let peer = r.finding_ref::<State>().and_then(|state| state.chosen());
+            peer.is_some_and(|peer| {
+                let host = match peer.server.rsplit_once(':') {
                     Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
-                    _ => &server,
+                    _ => &peer.server,
                 };
                 out.extend_from_slice(host.as_bytes());
                 true
@@ -50,11 +47,6 @@ static VARIABLES: &[Variable] = &[
         doc: "Seconds with milliseconds that the request waited in the queue of its upstream.",
     },
 ];
-
-/// A server was chosen.
-pub(super) fn chosen(r: &Request, server: &Arc<str>) {
-    r.finding(Way::default).server.replace(Some(server.clone()));
-}
 
 /// The request came into the queue.
 pub(super) fn queued(r: &Request) {

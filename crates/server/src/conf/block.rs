@@ -110,6 +110,7 @@ pub fn build(
         reads_bodies: false,
         records_requests: false,
         measures_lag: false,
+        uses_raw_sockets: false,
         unusual: Unusual::default(),
         read_later: HashSet::new(),
         zones: Vec::new(),
@@ -337,6 +338,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         modules: global.modules,
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,
+        uses_raw_sockets: global.uses_raw_sockets,
         unusual: global.unusual,
         allowed: Arc::new(allowed),
     })

@@ -37,6 +37,8 @@ pub struct Global<'a> {
     pub(super) records_requests: bool,
     /// See [`Cx::measures_lag`].
     pub(super) measures_lag: bool,
+    /// See [`Cx::uses_raw_sockets`].
+    pub(super) uses_raw_sockets: bool,
     /// See [`Cx::is_unusual`].
     pub(super) unusual: Unusual,
     /// See [`Cx::reads_later`].
@@ -133,6 +135,11 @@ impl<'a> Cx<'_, 'a> {
         if !self.global.temp_folders.iter().any(|have| have == folder) {
             self.global.temp_folders.push(folder.to_owned());
         }
+    }
+
+    /// Says that workers need CAP_NET_RAW, whatever user they are.
+    pub fn uses_raw_sockets(&mut self) {
+        self.global.uses_raw_sockets = true;
     }
 
     /// Says that request bodies are read, which may need the folder of `client_body_temp_path`.

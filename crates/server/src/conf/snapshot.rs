@@ -155,6 +155,8 @@ pub struct Snapshot {
     pub records_requests: bool,
     /// Somebody asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
+    /// Workers need CAP_NET_RAW, whatever user they are.
+    pub uses_raw_sockets: bool,
     /// Request fields that prepared answers take no account of.
     pub unusual: Unusual,
     /// Files that are read while connections are served.
@@ -188,6 +190,7 @@ impl Snapshot {
             modules: self.modules,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
+            uses_raw_sockets: self.uses_raw_sockets,
             unusual: Unusual::default(),
             allowed: Arc::default(),
         }

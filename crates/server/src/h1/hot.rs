@@ -18,6 +18,7 @@ use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
 use crate::thread::{Awake, Live, Thread};
 use crate::tls;
+use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
 use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
@@ -347,7 +348,7 @@ pub(super) fn respond(
     let start = out.len();
     let written = head::write(&mut r, out);
     if !r.is_head() {
-        append_body(&mut r, out);
+        append_body(&mut r, written.delimiting == Delimiting::Chunked, out);
     }
     if let Some(listen) = listen {
         keep(&r, listen, &out[start..], start, &written);
@@ -374,9 +375,7 @@ pub fn can_inline(r: &Request) -> bool {
     };
     in_memory
         && r.has_no_body()
-        && r.resp
-            .content_length
-            .is_some_and(|_| r.resp.body.len().is_some_and(|n| n <= INLINE_BODY_BYTES_MAX))
+        && r.resp.body.len().is_some_and(|len| len <= INLINE_BODY_BYTES_MAX)
         && r.resp.trailers.is_empty()
         && !serve::is_rate_limited(r)
         && r.core().post_action.is_none()
@@ -386,8 +385,12 @@ pub fn can_inline(r: &Request) -> bool {
             && r.resp.trailers.is_empty())
 }
 
-fn append_body(r: &mut Request, out: &mut Vec<u8>) {
+fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
     let start = out.len();
+    let len = if is_chunked { r.resp.body.len().unwrap_or(0) } else { 0 };
+    if len > 0 {
+        write_chunk_head(len, out);
+    }
     let append = |piece: &Piece, out: &mut Vec<u8>| match piece {
         Piece::Bytes(text) => out.extend_from_slice(text),
         Piece::File { file, range } => {
@@ -399,6 +402,12 @@ fn append_body(r: &mut Request, out: &mut Vec<u8>) {
         Body::One(piece) => append(piece, out),
         Body::Many(pieces) => pieces.iter().for_each(|piece| append(piece, out)),
         Body::Empty | Body::Stream(_) => {}
+    }
+    if len > 0 {
+        out.extend_from_slice(CHUNK_END);
+    }
+    if is_chunked {
+        out.extend_from_slice(LAST_CHUNK);
     }
     r.sent.body_bytes = (out.len() - start) as u64;
 }

@@ -143,6 +143,9 @@ pub fn bind<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         Some(token) if token.bytes() == b"transparent" => true,
         Some(token) => return Err(invalid_parameter(token)),
     };
+    if transparent {
+        cx.uses_raw_sockets();
+    }
     let token = d.arg(0);
     let bind = if token.bytes() == b"off" && d.args.len() == 1 {
         None
