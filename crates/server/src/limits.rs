@@ -48,9 +48,6 @@ pub const H2_READ_BYTES: usize = 64 * 1024;
 pub const H2_READS_MAX: usize = 4;
 /// HTTP/2: bytes of all bodies of a connection that may be here unread.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-
-/// Payload of one frame of a client (RFC 9113 §4.2). Frames of heads are held to less.
-pub const H2_FRAME_BYTES_MAX: u32 = 64 * 1024;
 /// HTTP/2: bytes of a body that may come ahead of whoever reads it.
 pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
 /// HTTP/2: fields of one request, cookie crumbs too.

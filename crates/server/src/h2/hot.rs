@@ -12,8 +12,7 @@ use crate::connection::Connection;
 use crate::core::LogLevel;
 use crate::h1::{self, can_inline, finish, intake};
 use crate::limits::{
-    H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_FRAME_BYTES_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES,
-    H2_READS_MAX,
+    H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
 use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
@@ -65,7 +64,8 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
-        max_frame_size: H2_FRAME_BYTES_MAX,
+        // A body is taken as it comes, so its frames may be as large as the window.
+        max_frame_size: H2_CONNECTION_WINDOW_BYTES,
         enable_connect_protocol: true,
         ..Settings::default()
     };
