@@ -74,14 +74,15 @@ impl<T: Default> Connection<T> {
         Ok(Received { used, event })
     }
 
-    /// What a frame may hold. DATA is taken as it comes; anything else waits in memory until it is there.
+    /// What a frame may hold. DATA is taken as it comes; anything else waits in memory until it is there, and holds no more
+    /// than two strings of the largest size, or what every frame may hold (RFC 9113 §4.2).
     fn payload_max(&self, kind: u8) -> u32 {
         let announced = self.config.settings.max_frame_size;
         if kind == kind::DATA {
             return announced;
         }
-        let block_max = u32::try_from(self.config.head_limits.block_bytes_max()).unwrap_or(u32::MAX);
-        announced.min(block_max.max(frame::PAYLOAD_BYTES_DEFAULT))
+        let two_strings = self.config.head_limits.string_bytes_max.saturating_mul(2);
+        announced.min(u32::try_from(two_strings).unwrap_or(u32::MAX).max(frame::PAYLOAD_BYTES_DEFAULT))
     }
 
     fn control(

@@ -64,6 +64,8 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
+        // A body is taken as it comes, so its frames may be as large as the window.
+        max_frame_size: H2_CONNECTION_WINDOW_BYTES,
         enable_connect_protocol: true,
         ..Settings::default()
     };
