@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|experiments|conformance|corpus]
-# Installs what a task needs and this machine lacks, on Debian and its kin: setup.sh [test|bench|load|conformance|corpus]
+# Installs what a task needs and this machine lacks, on Debian and its kin:
+# setup.sh [test|bench|load|experiments|conformance|corpus]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -10,11 +10,8 @@ build='make:make cc:gcc git:git'
 case $task in
 test)
     tools="$build logrotate:logrotate gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
-        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf
-        go:golang-go python3:python3 nginx:nginx-light apache2:apache2-bin"
-    packages='libc6-dev tzdata php-fpm'
-        nghttp:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege httperf:httperf h2load:nghttp2-client
-        python3:python3 script:bsdutils"
+        nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
+        httperf:httperf go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin"
     packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
 bench | load)
@@ -33,8 +30,7 @@ conformance)
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
-*) echo "usage: $0 [test|bench|experiments|conformance|corpus]" >&2; exit 2 ;;
-*) echo "usage: $0 [test|bench|load|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|load|experiments|conformance|corpus]" >&2; exit 2 ;;
 esac
 
 has_package() {
