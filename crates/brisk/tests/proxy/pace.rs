@@ -1,6 +1,6 @@
 //! The pace of both sides: slow back ends, limits of rate, sides that end before the other.
 
-use crate::{BIN, PASS_UPGRADE, UPGRADE, builder, firehose, is_cut, proxy};
+use crate::{BIN, builder, firehose, is_cut, proxy};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, wait};
 use std::sync::{Mutex, mpsc};
@@ -103,28 +103,6 @@ fn who_must_not_be_left_is_asked_to_the_end() {
     drop(client);
     assert!(!hears.recv().unwrap());
     server.wait_for_line("up.log", "/left 200 .* 200");
-}
-
-/// The back end may end its side first: what the client sends then still reaches it.
-#[test]
-fn a_back_end_that_has_said_all_still_listens() {
-    let (told, hears) = mpsc::channel();
-    let told = Mutex::new(told);
-    let backend = Backend::start(move |mut peer: Peer| {
-        peer.head();
-        peer.send(
-            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nlast words",
-        );
-        peer.half_close();
-        let said = peer.body(5);
-        let _ = told.lock().unwrap().send(said);
-    });
-    let server = proxy(backend.port(), "", PASS_UPGRADE);
-    let mut client = server.client();
-    client.send(UPGRADE);
-    client.wait_for("last words");
-    client.send("mine!");
-    assert_eq!(hears.recv_timeout(Duration::from_secs(30)).expect("it arrives"), b"mine!");
 }
 
 /// Room in a unix socket is reported only to who waits for it: on either side of one somebody does.
