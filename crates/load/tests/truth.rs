@@ -140,6 +140,25 @@ fn reports_say_what_the_raw_log_says() {
     }
 }
 
+/// Three requests in 5 ms are not due on whole milliseconds. Half a millisecond is what waiting for those would cost on the average;
+/// one quiet run of several counts.
+#[test]
+fn an_open_loop_is_not_late_by_itself() {
+    let _alone = alone();
+    let (address, _) = delaying();
+    let mut late = Vec::new();
+    for _ in 0..20 {
+        let mut plan = plan(address, 64, Stop::After(Duration::from_millis(250)));
+        plan.rate = Some(Rate::constant(600.0));
+        let stats = engine::run(plan).unwrap().stats;
+        late.push(Duration::from_nanos(stats.lateness.quantile(0.5)));
+        if late.last() < Some(&Duration::from_micros(250)) {
+            return;
+        }
+    }
+    panic!("half of the requests were later than {late:?}");
+}
+
 #[test]
 fn a_page_is_one_file_and_says_it_all() {
     let _alone = alone();

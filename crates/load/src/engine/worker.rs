@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use rustix::thread::set_current_timer_slack;
 
 use super::Shared;
 use super::conn::{Open, Turn};
@@ -24,6 +24,8 @@ use crate::system;
 
 /// Events taken per wake-up.
 const EVENTS_MAX: usize = 512;
+/// How much later than asked for the kernel may end a wait.
+const TIMER_SLACK_NS: u64 = 1000;
 /// How often a loop without events looks at the stop flag.
 const TICK: Ns = 20_000_000;
 /// How often connections are checked for overdue responses.
@@ -97,6 +99,8 @@ pub struct Worker<'a> {
     down: Vec<usize>,
     /// Slots that had more to read than one turn allows.
     again: Vec<usize>,
+    /// Slots whose next requests leave with the next turn; some may stand there twice.
+    owing: Vec<usize>,
     /// In an open loop, slots whose connection could take a request when they were put here; the last one first.
     free: Vec<usize>,
     /// Whether a slot stands there.
@@ -116,6 +120,8 @@ impl<'a> Worker<'a> {
         if !plan.cpus.is_empty() {
             system::pin_to_cpu(plan.cpus[share.index % plan.cpus.len()])?;
         }
+        // Usually the kernel may be 50 µs late. Where it does not let itself be told, it stays so.
+        let _ = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
         let slots = share.part(plan.connections as u64) as usize;
         let allowance = match plan.stop {
             Stop::RequestsPerConnection(count) => count,
@@ -131,6 +137,7 @@ impl<'a> Worker<'a> {
             dials: plan.dial_rate.map(arrivals),
             down: Vec::new(),
             again: Vec::new(),
+            owing: Vec::new(),
             free: Vec::new(),
             is_listed: vec![false; slots],
             pauses: BinaryHeap::new(),
@@ -151,7 +158,7 @@ impl<'a> Worker<'a> {
         };
         let mut course = Course::new(plan, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
-        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+        let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let now = self.ctx.now();
             course.tick(now, &mut self.ctx);
@@ -170,7 +177,7 @@ impl<'a> Worker<'a> {
             }
             self.resume(now);
             self.connect_some(now);
-            if !self.again.is_empty() {
+            if !self.again.is_empty() || !self.owing.is_empty() {
                 wait = 0;
             }
             self.turns(&mut events, wait)?;
@@ -251,7 +258,7 @@ impl<'a> Worker<'a> {
 
     /// The end of an open loop: what is under way is waited for, because leaving out the slow ones would flatter the
     /// server. What waits for a connection is still sent.
-    fn drain(&mut self, events: &mut [MaybeUninit<epoll::Event>]) -> io::Result<()> {
+    fn drain(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let until = self.ctx.now() + self.shared.plan.timeout.as_nanos() as Ns;
         loop {
             let now = self.ctx.now();
@@ -285,15 +292,15 @@ impl<'a> Worker<'a> {
     }
 
     /// One wake-up: a turn for each connection with an event, then for those that had more.
-    fn turns(&mut self, events: &mut [MaybeUninit<epoll::Event>], wait: Ns) -> io::Result<()> {
-        let wait = Duration::from_nanos(wait);
-        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-        let events = match epoll::wait(&self.epoll, events, Some(&wait)) {
-            Ok((events, _)) => events,
+    fn turns(&mut self, events: &mut Vec<epoll::Event>, wait: Ns) -> io::Result<()> {
+        events.clear();
+        match self.take_events(events, wait) {
+            Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
-        };
+        }
         let again = std::mem::take(&mut self.again);
+        let owing = std::mem::take(&mut self.owing);
         for event in &*events {
             let (slot, flags) = (event.data.u64() as usize, event.flags);
             self.turn(slot, flags);
@@ -301,7 +308,28 @@ impl<'a> Worker<'a> {
         for slot in again {
             self.turn(slot, epoll::EventFlags::IN);
         }
+        for slot in owing {
+            if let Slot::Open(open) = &mut self.slots[slot] {
+                let turn = open.settle_up(&mut self.ctx);
+                self.after(slot, turn);
+            }
+        }
         Ok(())
+    }
+
+    /// Waits for events, and takes them. Before Linux 5.11 epoll waits for whole milliseconds; what is due sooner is waited for
+    /// with poll, so that it is not late on that account.
+    fn take_events(&self, events: &mut Vec<epoll::Event>, wait: Ns) -> Result<usize, Errno> {
+        let timespec = |wait: Ns| Timespec {
+            tv_sec: (wait / 1_000_000_000) as i64,
+            tv_nsec: (wait % 1_000_000_000) as i64,
+        };
+        let mut left = wait;
+        if !wait.is_multiple_of(1_000_000) {
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(wait)))?;
+            left = 0;
+        }
+        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timespec(left)))
     }
 
     #[inline]
@@ -337,6 +365,7 @@ impl<'a> Worker<'a> {
                 }
             }
             Turn::More => self.again.push(slot),
+            Turn::Owes => self.owing.push(slot),
             Turn::Pause(until) => self.pauses.push(Reverse((until, slot))),
             Turn::Settled => {
                 let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
