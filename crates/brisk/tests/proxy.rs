@@ -240,6 +240,29 @@ fn back_ends_that_misbehave_before_the_head() {
     );
 }
 
+/// Head and body are read together, but the one has its limit (`proxy_buffer_size`), and hints have theirs.
+#[test]
+fn a_head_has_its_limit_whatever_comes_with_it() {
+    let backend = Backend::start(|mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let is = |target: &str| head.starts_with(&format!("GET {target} "));
+            let hint = format!("HTTP/1.1 103 Early Hints\r\nX: {}\r\n\r\n", "y".repeat(3900));
+            let hints = if is("/hints") { hint.repeat(3) } else { String::new() };
+            let field = "y".repeat(if is("/long") { 4096 } else { 3900 });
+            let body = "b".repeat(20_000);
+            let head = format!("HTTP/1.1 200 OK\r\nX: {field}\r\nContent-Length: 20000\r\n\r\n");
+            peer.send([hints, head, body].concat());
+        }
+    });
+    let server = proxy(backend.port(), "", "proxy_buffer_size 4k;");
+    for (target, status) in [("/", 200), ("/hints", 200), ("/long", 502), ("/", 200)] {
+        let answer = server.get(target);
+        assert_eq!(answer.status, status, "{target}");
+        assert!(status == 502 || answer.body == "b".repeat(20_000).into_bytes(), "{target}");
+    }
+    server.wait_for_log("upstream sent too big header while reading response header from upstream");
+}
+
 #[test]
 fn answers_that_are_cut_short_do_not_look_whole() {
     type Script = fn(Peer);

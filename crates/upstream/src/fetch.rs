@@ -5,7 +5,7 @@ use crate::body::{Begin, Incoming, Rate};
 use crate::conf::{Settings, next};
 use crate::connect;
 use crate::engine::Engine;
-use crate::exchange::{Exchange, Fault, Got, Limits};
+use crate::exchange::{Exchange, Fault, Got, Limits, READ_BYTES};
 use crate::head::BackendHead;
 use crate::heading::Heading;
 use crate::link::Link;
@@ -283,8 +283,11 @@ impl<P: Protocol> Journey<P> {
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
         let settings = self.settings();
+        let head_bytes_max = settings.buffer_size as usize;
         let limits = Limits {
-            head_bytes_max: settings.buffer_size as usize,
+            head_bytes_max,
+            // A rate may follow from the head, and counts from there on.
+            read_bytes_max: if settings.limit_rate.is_none() { READ_BYTES } else { head_bytes_max },
             read_timeout: settings.read_timeout,
             send_timeout: settings.send_timeout,
         };
