@@ -277,16 +277,15 @@ fn goaway() {
     assert_eq!(client.goaway.map(|(last, _)| last), Some(5));
 }
 
-#[test]
-fn a_reload_loses_nothing() {
-    let server = server();
+/// What was begun is answered to its end, also what the client sent before it heard of the end.
+fn loses_nothing(server: &Server, end: impl FnOnce(&Server)) {
     let mut busy = H2Client::connect(server.port());
     busy.reads = false;
     let id = busy.begin(&H2Client::get_fields("/large"), true);
     busy.until(|client| client.answers[&id].body.len() > 30_000);
     let mut idle = H2Client::connect(server.port());
     assert_eq!(idle.get("/a.txt").status, 200);
-    server.reload();
+    end(server);
     assert_eq!(idle.ending(), Some(ErrorCode::NO_ERROR));
     assert_eq!(idle.goaway.map(|(last, _)| last), Some(1));
     // It may begin a stream before it hears of the end: that is served too.
@@ -298,32 +297,23 @@ fn a_reload_loses_nothing() {
     assert_eq!(busy.ending(), Some(ErrorCode::NO_ERROR));
 }
 
+#[test]
+fn a_reload_loses_nothing() {
+    loses_nothing(&server(), Server::reload);
+}
+
+#[test]
+fn a_graceful_stop_loses_nothing() {
+    let mut server = server();
+    loses_nothing(&server, |server| server.signal(rustix::process::Signal::QUIT));
+    assert!(server.wait().success());
+}
+
 fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     write_head(payload.len(), kind, flags, stream, &mut out);
     out.extend_from_slice(payload);
     out
-}
-
-/// A graceful stop: what was begun is answered to its end, also what the client sent before it heard of it.
-#[test]
-fn a_graceful_stop_loses_nothing() {
-    let mut server = server();
-    let mut busy = H2Client::connect(server.port());
-    busy.reads = false;
-    let id = busy.begin(&H2Client::get_fields("/large"), true);
-    busy.until(|client| client.answers[&id].body.len() > 30_000);
-    let mut idle = H2Client::connect(server.port());
-    assert_eq!(idle.get("/a.txt").status, 200);
-    server.signal(rustix::process::Signal::QUIT);
-    assert_eq!(idle.ending(), Some(ErrorCode::NO_ERROR));
-    let late = busy.begin(&H2Client::get_fields("/a.txt"), true);
-    assert_eq!(busy.wait(late).status, 200);
-    busy.reads = true;
-    busy.open_windows(&[id], 1 << 24);
-    assert!(busy.wait(id).body == large());
-    assert_eq!(busy.ending(), Some(ErrorCode::NO_ERROR));
-    assert!(server.wait().success());
 }
 
 /// RFC 7540 §5.3: of a client that knows nothing else, its tree is obeyed.

@@ -2,6 +2,8 @@
 
 #[path = "proxy/pace.rs"]
 mod pace;
+#[path = "proxy/tunnel.rs"]
+mod tunnel;
 
 use brisk_testkit::backend::Peer;
 use brisk_testkit::client::Failure;
@@ -236,6 +238,29 @@ fn back_ends_that_misbehave_before_the_head() {
         502,
         "upstream sent too big header while reading response header from upstream",
     );
+}
+
+/// Head and body are read together, but the one has its limit (`proxy_buffer_size`), and hints have theirs.
+#[test]
+fn a_head_has_its_limit_whatever_comes_with_it() {
+    let backend = Backend::start(|mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let is = |target: &str| head.starts_with(&format!("GET {target} "));
+            let hint = format!("HTTP/1.1 103 Early Hints\r\nX: {}\r\n\r\n", "y".repeat(3900));
+            let hints = if is("/hints") { hint.repeat(3) } else { String::new() };
+            let field = "y".repeat(if is("/long") { 4096 } else { 3900 });
+            let body = "b".repeat(20_000);
+            let head = format!("HTTP/1.1 200 OK\r\nX: {field}\r\nContent-Length: 20000\r\n\r\n");
+            peer.send([hints, head, body].concat());
+        }
+    });
+    let server = proxy(backend.port(), "", "proxy_buffer_size 4k;");
+    for (target, status) in [("/", 200), ("/hints", 200), ("/long", 502), ("/", 200)] {
+        let answer = server.get(target);
+        assert_eq!(answer.status, status, "{target}");
+        assert!(status == 502 || answer.body == "b".repeat(20_000).into_bytes(), "{target}");
+    }
+    server.wait_for_log("upstream sent too big header while reading response header from upstream");
 }
 
 #[test]
@@ -480,66 +505,6 @@ fn a_full_disk_is_our_own_fault() {
         server.request(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
     assert_eq!(response.status, 500);
     server.wait_for_log("\\[crit\\] .*pwrite\\(\\) .* failed \\(28: No space left on device\\)");
-}
-
-const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
-const PASS_UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
-
-/// Sends back what it gets, until the client has closed its side; then says so.
-fn echo() -> Backend {
-    Backend::start(|mut peer| {
-        if peer.head().is_none() {
-            return;
-        }
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhi ");
-        loop {
-            let some = peer.some();
-            if some.is_empty() {
-                peer.send("bye");
-                return;
-            }
-            peer.send(some);
-        }
-    })
-}
-
-#[test]
-fn a_tunnel_survives_a_reload_and_closes_one_side_at_a_time() {
-    let backend = echo();
-    let server = proxy(backend.port(), "", PASS_UPGRADE);
-    let mut client = server.client();
-    client.send(UPGRADE);
-    let head = client.wait_for("hi ");
-    assert!(head.contains("101 Switching Protocols") && head.contains("Upgrade: echo"), "{head}");
-    client.send("one");
-    client.wait_for("one");
-    server.reload();
-    client.send("two");
-    client.wait_for("two");
-    client.half_close();
-    let all = client.rest().expect("a clean end");
-    assert!(all.ends_with(b"hi onetwobye"), "{}", String::from_utf8_lossy(&all));
-}
-
-#[test]
-fn a_silent_tunnel_ends() {
-    let backend = echo();
-    let server = proxy(backend.port(), "", &format!("{PASS_UPGRADE} proxy_read_timeout 300ms;"));
-    let mut client = server.client();
-    client.send(UPGRADE);
-    client.wait_for("hi ");
-    let _ = client.rest();
-    server.wait_for_log(
-        "upstream timed out \\(110: Connection timed out\\) while proxying upgraded connection",
-    );
-}
-
-#[test]
-fn an_upgrade_that_nobody_asked_for_is_none() {
-    let backend = echo();
-    let server = proxy(backend.port(), "", PASS_UPGRADE);
-    assert!(is_cut(server.client().try_get("/")));
-    server.wait_for_log("upstream sent unexpected 101");
 }
 
 #[test]

@@ -30,6 +30,21 @@ fn faulty(main: &str, orders: &[(&str, &str)]) -> Builder {
     builder.main(&format!("env BRISK_FAULTS; {main}")).env("BRISK_FAULTS", &orders.join(";"))
 }
 
+/// Its end does not mean that there is room in its socket.
+#[test]
+fn a_client_that_has_said_all_and_takes_nothing_holds_nobody_up() {
+    const BYTES: usize = 30 << 20;
+    let server = site().file("html/huge", vec![b'x'; BYTES]).main("worker_processes 1;").start();
+    let mut slow = Client::connect_narrow(server.port());
+    slow.send("GET /huge HTTP/1.1\r\nHost: a\r\n\r\n");
+    slow.half_close();
+    slow.wait_for("\r\n\r\n");
+    for _ in 0..10 {
+        assert_eq!(server.get("/who").text(), "one");
+    }
+    assert_eq!(slow.response().body.len(), BYTES);
+}
+
 /// A disk that does not answer for two seconds delays who wants something from it, and nobody else.
 #[cfg(debug_assertions)]
 #[test]

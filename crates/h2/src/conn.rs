@@ -78,11 +78,11 @@ pub enum Event<'a, T> {
     Head { stream: u32, end: bool, bytes: usize },
     /// An interim response (RFC 9110 §15.2).
     Interim { stream: u32 },
-    /// Fields behind a body: its end.
-    Trailers { stream: u32 },
+    /// Fields behind a body: its end. `value` as with `Data`.
+    Trailers { stream: u32, value: Option<T> },
     /// A piece of a body. Its bytes stay taken from the windows until they are given to
-    /// [`Connection::consume`].
-    Data { stream: u32, data: &'a [u8], end: bool },
+    /// [`Connection::consume`]. `value`: what was kept with the stream, if both sides have said all now and it is no more.
+    Data { stream: u32, data: &'a [u8], end: bool, value: Option<T> },
     /// A body is not as long as its head has announced (RFC 9113 §8.1.1): it ends here. The caller may still answer, and
     /// then resets the stream with PROTOCOL_ERROR.
     Mismatch { stream: u32 },

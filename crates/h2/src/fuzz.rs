@@ -164,12 +164,12 @@ enum Act {
 /// Notes an event; data is noted as one text however it came.
 fn own(event: Event<'_, Vec<u8>>, story: &mut Story) -> Act {
     match event {
-        Event::Data { stream, data, end } => Act::Took(stream, data.len() as u32, end),
+        Event::Data { stream, data, end, .. } => Act::Took(stream, data.len() as u32, end),
         Event::Head { stream, end, .. } => {
             story.events.push(format!("head {stream} {end}"));
             if end { Act::Answer(stream) } else { Act::Nothing }
         }
-        Event::Trailers { stream } => {
+        Event::Trailers { stream, .. } => {
             story.events.push(format!("trailers {stream}"));
             Act::Answer(stream)
         }

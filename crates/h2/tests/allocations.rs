@@ -48,7 +48,7 @@ impl Server {
             input = &input[received.used..];
             let done = match received.event {
                 Some(Event::Head { stream, end, .. }) => end.then_some(stream),
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     let count = data.len() as u32;
                     self.conn.consume(stream, count, &mut self.out);
                     end.then_some(stream)

@@ -100,7 +100,7 @@ fn serve(mut socket: TcpStream) {
                     conn.value_mut(stream).unwrap().path.clone_from(&path.0);
                     end.then_some(stream)
                 }
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     let count = data.len();
                     conn.consume(stream, count as u32, &mut out);
                     conn.value_mut(stream).unwrap().bytes += count;

@@ -1,6 +1,6 @@
 //! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
 
-use crate::limits::{self, Outcomes, Parts, ZoneRef};
+use crate::limits::{self, Outcome, Outcomes, Parts, ZoneRef};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 const NAME: &str = "limit_conn";
+const KEY_BYTES_MAX: usize = 255;
 
 pub static MODULE: Module = Module {
     name: NAME,
@@ -91,7 +92,7 @@ static VARIABLES: &[Variable] = &[Variable {
     get: VariableGet::Fixed(|r, out| {
         let outcome = r.common_ref::<Counted>().and_then(|counted| counted.outcome.get());
         outcome.is_some_and(|outcome| {
-            out.extend_from_slice(outcome.as_bytes());
+            out.extend_from_slice(outcome.as_str().as_bytes());
             true
         })
     }),
@@ -177,12 +178,10 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     let mut found = Vec::new();
     for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.keyed.is_none()) {
-        limit.zone.resolve(cx, NAME)?;
-        let keyed = cx.global.named.get(&(NAME, limit.zone.name.to_string()));
-        found.push((at, keyed.and_then(|keyed| keyed.downcast_ref::<Keyed>()).cloned()));
+        found.push((at, limit.zone.declared(cx, NAME)?));
     }
     for (at, keyed) in found {
-        cx.conf::<Conf>().limits[at].keyed = keyed;
+        cx.conf::<Conf>().limits[at].keyed = Some(keyed);
     }
     Ok(())
 }
@@ -192,23 +191,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if !conf.limits.is_empty() {
         plan.note(Purity::Impure);
         plan.preaccess.push(Arc::new(LimitConn { conf: cx.shared() }));
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Rejected,
-    RejectedDryRun,
-}
-
-impl Outcome {
-    fn as_bytes(self) -> &'static [u8] {
-        match self {
-            Outcome::Passed => b"PASSED",
-            Outcome::Rejected => b"REJECTED",
-            Outcome::RejectedDryRun => b"REJECTED_DRY_RUN",
-        }
     }
 }
 
@@ -234,8 +216,8 @@ impl Drop for Place {
 fn metrics(to: &mut Scrape) {
     let what = ("brisk_limit_conn_requests_total", "Requests by what limit_conn said to them.");
     for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
-        let names = ["passed", "rejected", "rejected_dry_run"];
-        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &names);
+        let outcomes = [Outcome::Passed, Outcome::Rejected, Outcome::RejectedDryRun];
+        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &outcomes);
     }
 }
 
@@ -251,12 +233,12 @@ impl Handler for LimitConn {
         }
         for limit in &self.conf.limits {
             let Some(keyed) = &limit.keyed else { continue };
-            let Some(key) = key(limit, keyed, r) else { continue };
+            let Some(key) = limit.zone.key(&keyed.key, r, NAME, KEY_BYTES_MAX) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
             let counters = keyed.zone.state::<Counters>();
             match counters.enter(&key, limit.max) {
                 Enter::Counted => {
-                    counters.outcomes.note(Outcome::Passed as usize);
+                    counters.outcomes.note(Outcome::Passed);
                     counted.places.borrow_mut().push(Place { zone: keyed.zone.clone(), key: key.into() });
                     continue;
                 }
@@ -272,30 +254,15 @@ impl Handler for LimitConn {
             counted.places.borrow_mut().clear();
             if self.conf.dry_run {
                 counted.outcome.set(Some(Outcome::RejectedDryRun));
-                counters.outcomes.note(Outcome::RejectedDryRun as usize);
+                counters.outcomes.note(Outcome::RejectedDryRun);
                 return Flow::Next;
             }
             counted.outcome.set(Some(Outcome::Rejected));
-            counters.outcomes.note(Outcome::Rejected as usize);
+            counters.outcomes.note(Outcome::Rejected);
             return Flow::Status(self.conf.status);
         }
         Flow::Next
     }
-}
-
-/// What a request is counted under, if it is.
-fn key(limit: &Limit, keyed: &Keyed, r: &Request) -> Option<Vec<u8>> {
-    let key = keyed.key.eval(r);
-    if key.len() > 255 {
-        let name = &limit.zone.name;
-        brisk_server::rlog!(
-            r,
-            Error,
-            "the value of the key of limit_conn_zone \"{name}\" is more than 255 bytes"
-        );
-        return None;
-    }
-    (!key.is_empty()).then_some(key)
 }
 
 /// What a counter takes besides its key, allocator and table included.

@@ -1,13 +1,15 @@
-//! What `limit_req` and `limit_conn` share: their words, and zones cut into parts with a lock each.
+//! What `limit_req` and `limit_conn` share: their words, keys and outcomes, and zones cut into parts with a lock each.
 
 use brisk_conf::{Diag, Directive, Span, value};
 use brisk_server::conf::Cx;
 use brisk_server::core::LogLevel;
 use brisk_server::metrics::{Counter, Scrape};
-use brisk_server::zone::Zone;
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use brisk_server::vars::Template;
 use hashbrown::DefaultHashBuilder;
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A part has at least this much memory; smaller zones have fewer parts.
 const PART_BYTES_MIN: u64 = 64 << 10;
@@ -47,13 +49,24 @@ pub struct ZoneRef {
 }
 
 impl ZoneRef {
-    /// The zone, once all of `http` has been read.
-    pub fn resolve(&self, cx: &Cx<'_, '_>, module: &str) -> Result<Arc<Zone>, Diag> {
-        let found = cx.global.zones.iter().find(|zone| zone.module == module && *zone.name == *self.name);
-        found.cloned().ok_or_else(|| {
+    /// What the module has noted of the zone's declaration, once all of `http` has been read.
+    pub fn declared<T: Clone + 'static>(&self, cx: &Cx<'_, '_>, module: &'static str) -> Result<T, Diag> {
+        let found = cx.global.named.get(&(module, self.name.to_string()));
+        found.and_then(|found| found.downcast_ref::<T>()).cloned().ok_or_else(|| {
             Diag::emerg(self.span, format!("zero size shared memory zone \"{}\"", self.name))
                 .help(format!("declare it in http: {module}_zone KEY zone={}:10m …", self.name))
         })
+    }
+
+    /// What a request is counted under, if it is.
+    pub fn key(&self, key: &Template, r: &Request, module: &str, bytes_max: usize) -> Option<Vec<u8>> {
+        let (key, name) = (key.eval(r), &self.name);
+        if key.len() > bytes_max {
+            let what = format_args!("the key of {module}_zone \"{name}\"");
+            rlog!(r, Error, "the value of {what} is more than {bytes_max} bytes");
+            return None;
+        }
+        (!key.is_empty()).then_some(key)
     }
 }
 
@@ -73,25 +86,48 @@ pub fn status(d: &Directive) -> Result<u16, Diag> {
     }
 }
 
+/// What a limit has done to a request, once for it and its subrequests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Delayed,
+    Rejected,
+    DelayedDryRun,
+    RejectedDryRun,
+}
+
+impl Outcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Passed => "PASSED",
+            Outcome::Delayed => "DELAYED",
+            Outcome::Rejected => "REJECTED",
+            Outcome::DelayedDryRun => "DELAYED_DRY_RUN",
+            Outcome::RejectedDryRun => "REJECTED_DRY_RUN",
+        }
+    }
+}
+
 /// How often a zone has said what, for whoever watches.
 #[derive(Default)]
 pub struct Outcomes([Counter; 5]);
 
 impl Outcomes {
-    pub fn note(&self, outcome: usize) {
-        self.0[outcome].add(1);
+    pub fn note(&self, outcome: Outcome) {
+        self.0[outcome as usize].add(1);
     }
 
-    /// Tells the numbers under the names of the outcomes.
+    /// Tells the numbers of these outcomes under their names.
     pub fn tell(
         &self,
         to: &mut Scrape,
         (name, help): (&'static str, &'static str),
         zone: &str,
-        names: &[&str],
+        outcomes: &[Outcome],
     ) {
-        for (outcome, counter) in names.iter().zip(&self.0) {
-            to.counter(name, help, &[("zone", zone), ("outcome", outcome)], counter.get());
+        for &outcome in outcomes {
+            let labels = [("zone", zone), ("outcome", &outcome.as_str().to_ascii_lowercase())];
+            to.counter(name, help, &labels, self.0[outcome as usize].get());
         }
     }
 }

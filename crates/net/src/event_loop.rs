@@ -300,5 +300,8 @@ fn bits(flags: epoll::EventFlags) -> u8 {
     if flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
         bits |= Ready::CLOSED.0 | Ready::READ.0;
     }
+    if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+        bits |= Ready::BROKEN.0;
+    }
     bits
 }

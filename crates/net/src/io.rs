@@ -26,6 +26,8 @@ impl Ready {
     pub const WRITE: Ready = Ready(2);
     /// The peer has closed its side, or the connection has failed.
     pub const CLOSED: Ready = Ready(4);
+    /// Both sides are closed, or the connection has failed: nobody hears what is written.
+    pub const BROKEN: Ready = Ready(8);
 }
 
 #[derive(Default)]
@@ -151,7 +153,7 @@ impl Io {
         if done.is_err() {
             // Nobody would ever be woken: let the next call find the end.
             let _ = rustix::net::shutdown(&self.source.fd, rustix::net::Shutdown::Both);
-            let all = Ready::READ.0 | Ready::WRITE.0 | Ready::CLOSED.0;
+            let all = Ready::READ.0 | Ready::WRITE.0 | Ready::CLOSED.0 | Ready::BROKEN.0;
             self.source.ready.set(self.source.ready.get() | all);
         }
     }
@@ -294,9 +296,20 @@ impl Io {
         if self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Ready when a write may succeed (or report the failure).
+    /// Ready when the peer hears nothing any more. A peer over TCP that has closed is found out when it is sent something.
+    pub fn poll_broken(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_broken = || self.source.ready.get() & Ready::BROKEN.0 != 0;
+        if is_broken() {
+            return Poll::Ready(());
+        }
+        self.watch(Ready::READ);
+        await_with(&mut self.source.wakers.borrow_mut().read, cx);
+        if is_broken() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Ready when a write may succeed (or report the failure). A peer that has closed its own side only may take its time.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_ready = || self.source.ready.get() & (Ready::WRITE.0 | Ready::CLOSED.0) != 0;
+        let is_ready = || self.source.ready.get() & (Ready::WRITE.0 | Ready::BROKEN.0) != 0;
         if is_ready() {
             return Poll::Ready(());
         }

@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// See the module's head.
 pub struct Stream {
@@ -180,6 +180,11 @@ impl Stream {
         self.io.poll_closed(cx)
     }
 
+    /// See [`Io::poll_broken`].
+    pub fn poll_broken(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_broken(cx)
+    }
+
     /// Ready when a write may succeed (or report the failure).
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.io.poll_writable(cx)
@@ -228,6 +233,19 @@ impl Stream {
             tls.close(&self.io);
         }
         Ok(rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Write)?)
+    }
+
+    /// As [`Stream::shutdown_write`], when all that a session has to say before has left (RFC 8446 §6.1). Nothing is to be
+    /// written any more once it was called.
+    pub fn poll_shutdown_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = self.tls() {
+            tls.close(&self.io);
+            while tls.has_control() {
+                ready!(self.io.poll_writable(cx));
+                tls.flush_control(&self.io)?;
+            }
+        }
+        Poll::Ready(self.shutdown_write())
     }
 
     /// The socket of a plain stream, for another thread's loop: the stream that is dropped then says nothing to its peer.

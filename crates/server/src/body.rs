@@ -388,6 +388,15 @@ impl BodySource {
         }
     }
 
+    /// Tells the client of a tunnel that nothing more comes; what it sends is still heard. To be called when all that it is
+    /// to get has left, as for a body that is pulled.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.reader {
+            Some(reader) => reader.poll_end(cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
     /// Bytes taken from the client so far, framing included.
     pub fn received(&self) -> u64 {
         self.reader.as_ref().map_or(0, BodyReader::received)

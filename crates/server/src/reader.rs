@@ -80,6 +80,15 @@ impl BodyReader {
         each!(self, reader => reader.poll_raw(cx, out))
     }
 
+    /// Tells the client of a tunnel that nothing more comes; what it sends is still heard. Only when all that it is to get
+    /// has left.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            BodyReader::H1(reader) => reader.poll_end(cx),
+            BodyReader::H2(reader) => Poll::Ready(reader.end()),
+        }
+    }
+
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
     pub fn discard_received(&mut self) -> Result<(), BodyError> {

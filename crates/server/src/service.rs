@@ -1,11 +1,19 @@
 //! Work that belongs to a configuration and to no request: looking names up again, asking back ends how they are.
 
+use crate::connection::{Connection, Peer};
+use crate::request::Request;
 use crate::thread::{Live, Thread};
+use brisk_http::uri::{UriOptions, parse_target};
+use brisk_http::{HeadOptions, parse_request};
+use brisk_net::{Io, Stream, clock};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 /// Something that goes on in one thread while a configuration is live.
@@ -36,6 +44,31 @@ impl Work {
     /// Starts a task that is dropped, wherever it waits, when the work ends.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         brisk_net::spawn(Until { task: Some(Box::pin(task)), end: self.end.clone() });
+    }
+
+    /// A GET of `uri` that no client has sent, at the first server: for variables that work of our own wants. Of a client
+    /// they find nobody: `$remote_addr` is `unix:`.
+    pub fn request(&self, uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let listener = self.thread.listeners.borrow().first().cloned().ok_or(io::ErrorKind::NotFound)?;
+        let (ours, _) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let id = self.thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        let now = clock::now();
+        let conn = Connection::new(Stream::from(Io::local(ours.into())), id, Peer::Unix, listener, now);
+        let mut r = Box::new(Request::new(self.thread.clone(), self.live.clone()));
+        r.conn = Some(Rc::new(conn));
+        r.started = now;
+        r.buf = [b"GET ", uri.as_bytes(), b" HTTP/1.0\r\nHost: ", host, b"\r\n\r\n"].concat();
+        let Request { buf, head, target, .. } = &mut *r;
+        parse_request(buf, &HeadOptions::default(), head).map_err(invalid)?;
+        let sent = head.target.of(buf);
+        parse_target(sent, UriOptions::default(), target).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let args = target.args.of(sent).to_vec();
+        (r.args, r.uri) = (args, r.target.path.clone());
+        r.host.extend_from_slice(host);
+        r.loc = r.snap().server(r.server).root;
+        Ok(r)
     }
 
     pub(crate) fn end(&self) {

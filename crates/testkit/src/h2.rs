@@ -336,12 +336,12 @@ impl H2Client {
                     let head = (self.heads.status(), std::mem::take(&mut self.heads.fields));
                     self.answers.entry(stream).or_default().interim.push(head);
                 }
-                Event::Trailers { stream } => {
+                Event::Trailers { stream, .. } => {
                     let answer = self.answers.entry(stream).or_default();
                     answer.trailers = std::mem::take(&mut self.heads.fields);
                     answer.ended = true;
                 }
-                Event::Data { stream, data, end } => {
+                Event::Data { stream, data, end, .. } => {
                     self.order.push((stream, data.len()));
                     let answer = self.answers.entry(stream).or_default();
                     answer.body.extend_from_slice(data);

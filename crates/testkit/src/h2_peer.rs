@@ -96,7 +96,7 @@ impl H2Peer {
                     let fields = std::mem::take(&mut self.heads.0);
                     self.requests.push(H2Request { stream, fields, ended: end });
                 }
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     self.body.extend_from_slice(data);
                     self.ended |= end;
                     let count = data.len() as u32;

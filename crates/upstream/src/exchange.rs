@@ -91,6 +91,8 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub head_bytes_max: usize,
+    /// How much may be read at once before anybody knows more.
+    pub read_bytes_max: usize,
     pub read_timeout: Duration,
     pub send_timeout: Duration,
 }
@@ -148,7 +150,7 @@ impl Exchange {
             has_head: false,
             is_over: false,
             is_eof: false,
-            read_max: READ_BYTES,
+            read_max: limits.read_bytes_max,
             state,
         };
         this.link.requests += 1;
@@ -279,15 +281,12 @@ impl Exchange {
 
     /// Reads once and puts what it means into the queue, or the fault.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let room = if self.has_head {
-            READ_BYTES.min(self.read_max)
-        } else {
-            self.limits.head_bytes_max.saturating_sub(self.rest.len()).min(READ_BYTES)
-        };
-        if room == 0 && !self.has_head {
+        if self.head_room() == 0 {
             self.fault = Some(Fault::HeadTooBig);
             return Poll::Ready(());
         }
+        // Head and body mostly come together: one read takes both.
+        let room = READ_BYTES.min(self.read_max);
         scratch(|buf| {
             self.poll_stream(cx, &mut buf[..room]).map(|result| match result {
                 Ok(0) => self.eof(),
@@ -295,7 +294,7 @@ impl Exchange {
                     self.state.note(|attempt| attempt.received += count as u64);
                     self.link.wait = None;
                     self.link.read_limit.set(self.limits.read_timeout);
-                    self.digest(&buf[..count]);
+                    self.take(&buf[..count]);
                 }
                 Err(fault) => self.fault = Some(fault),
             })
@@ -344,6 +343,24 @@ impl Exchange {
             }
             Err(error) => self.fault = Some(Fault::Invalid(error)),
         }
+    }
+
+    /// Gives what was read to the codec; before there is a head, no more at a time than one may be long.
+    fn take(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.fault.is_none() {
+            let (part, behind) = bytes.split_at(bytes.len().min(self.head_room()));
+            if part.is_empty() {
+                self.fault = Some(Fault::HeadTooBig);
+                return;
+            }
+            self.digest(part);
+            bytes = behind;
+        }
+    }
+
+    /// Bytes that may still come before there is a head.
+    fn head_room(&self) -> usize {
+        if self.has_head { usize::MAX } else { self.limits.head_bytes_max.saturating_sub(self.rest.len()) }
     }
 
     /// Gives `bytes`, behind what was left, to the codec.

@@ -5,7 +5,7 @@ use crate::body::{Begin, Incoming, Rate};
 use crate::conf::{Settings, next};
 use crate::connect;
 use crate::engine::Engine;
-use crate::exchange::{Exchange, Fault, Got, Limits};
+use crate::exchange::{Exchange, Fault, Got, Limits, READ_BYTES};
 use crate::head::BackendHead;
 use crate::heading::Heading;
 use crate::link::Link;
@@ -283,8 +283,11 @@ impl<P: Protocol> Journey<P> {
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
         let settings = self.settings();
+        let head_bytes_max = settings.buffer_size as usize;
         let limits = Limits {
-            head_bytes_max: settings.buffer_size as usize,
+            head_bytes_max,
+            // A rate may follow from the head, and counts from there on.
+            read_bytes_max: if settings.limit_rate.is_none() { READ_BYTES } else { head_bytes_max },
             read_timeout: settings.read_timeout,
             send_timeout: settings.send_timeout,
         };
@@ -441,8 +444,7 @@ impl<P: Protocol> Journey<P> {
         if miss.reused && miss.bit == next::ERROR {
             selection.add_try();
         }
-        let again = selection.tries() > 0 && self.may_retry(r, miss.bit, miss.sent);
-        (again && selection.group().may_retry(clock::mono_ms())).then_some(selection)
+        self.may_retry(r, &selection, selection.tries(), miss.bit, miss.sent).then_some(selection)
     }
 
     /// An answer whose status sends the request to the next server.
@@ -454,10 +456,10 @@ impl<P: Protocol> Journey<P> {
         mut turn: Box<Turn>,
     ) -> Result<(Box<Exchange>, Box<Turn>), Box<Selection>> {
         let Some(bit) = next::of_status(head.status) else { return Ok((exchange, turn)) };
-        let tries = turn.selection.as_ref().map_or(0, Selection::tries);
-        let within_budget =
-            |turn: &Turn| turn.selection.as_ref().is_some_and(|one| one.group().may_retry(clock::mono_ms()));
-        if tries <= 1 || !self.may_retry(r, bit, true) || !within_budget(&turn) {
+        // The present attempt is still one of those that are left.
+        let left = |selection: &Selection| selection.tries().saturating_sub(1);
+        let may_retry = |selection: &Selection| self.may_retry(r, selection, left(selection), bit, true);
+        if !turn.selection.as_ref().is_some_and(may_retry) {
             return Ok((exchange, turn));
         }
         let outcome = if matches!(head.status, 403 | 404) { Outcome::Next } else { Outcome::Failed };
@@ -474,8 +476,9 @@ impl<P: Protocol> Journey<P> {
         }
     }
 
-    /// `*_next_upstream`, without the count of attempts.
-    fn may_retry(&self, r: &Request, bit: u32, sent: bool) -> bool {
+    /// Whether another server may be asked: `*_next_upstream` with its limits, `left` attempts among them, and the group's
+    /// budget, which this takes from.
+    fn may_retry(&self, r: &Request, selection: &Selection, left: u32, bit: u32, sent: bool) -> bool {
         let is_idempotent = match r.head.method {
             Method::Post => false,
             _ => !matches!(r.head.method_name.of(&r.buf), b"LOCK" | b"PATCH"),
@@ -485,9 +488,11 @@ impl<P: Protocol> Journey<P> {
             wanted |= next::NON_IDEMPOTENT;
         }
         let timeout_ms = self.settings().next_upstream_timeout.as_millis() as u64;
-        self.settings().next_upstream & wanted == wanted
+        left > 0
+            && self.settings().next_upstream & wanted == wanted
             && !(sent && self.payload.is_unbuffered())
             && (timeout_ms == 0 || clock::mono_ms().saturating_sub(self.started_ms) < timeout_ms)
+            && selection.group().may_retry(clock::mono_ms())
     }
 
     /// The answer, with whatever of its body has come already.

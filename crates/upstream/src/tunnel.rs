@@ -1,4 +1,8 @@
 //! A connection that has become a tunnel: bytes both ways, until both sides have closed theirs.
+//!
+//! The end of one side is passed on as such. That of a client leaves the back end its last word. That of a back end may also
+//! mean that it is gone (over TCP the two look alike): then the next bytes from the client are answered with a reset, and
+//! the tunnel ends; a client that is silent is waited for as long as anybody is.
 
 use crate::exchange::scratch;
 use crate::link::Link;
@@ -17,7 +21,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Open,
-    /// The reader has seen the end.
+    /// The reader has seen the end; the writer is being told.
+    Ending,
     Closed,
 }
 
@@ -95,13 +100,15 @@ impl Tunnel {
             }
             self.up.clear();
             self.up_at = 0;
-            if self.up_way == Way::Closed {
-                return Poll::Ready(Ok(()));
-            }
-            if !ready!(self.client.poll_raw(cx, &mut self.up))? {
-                self.up_way = Way::Closed;
+            match self.up_way {
+                Way::Open if ready!(self.client.poll_raw(cx, &mut self.up))? => {}
+                Way::Open => self.up_way = Way::Ending,
                 // The back end may still have something to say.
-                let _ = self.link.stream.shutdown_write();
+                Way::Ending => {
+                    let _ = ready!(self.link.stream.poll_shutdown_write(cx));
+                    self.up_way = Way::Closed;
+                }
+                Way::Closed => return Poll::Ready(Ok(())),
             }
         }
     }
@@ -131,6 +138,18 @@ impl Tunnel {
         Poll::Ready(Ok(bytes))
     }
 
+    /// After the back end's last word: ready when nobody needs the tunnel any more.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.up_way == Way::Closed {
+            return Poll::Ready(());
+        }
+        // What the back end had said before has left: otherwise the tunnel would not be pulled.
+        if self.down_way == Way::Ending && self.client.poll_end(cx).is_ready() {
+            self.down_way = Way::Closed;
+        }
+        self.link.stream.poll_broken(cx)
+    }
+
     fn fail(&mut self, what: &str, error: &io::Error) -> Poll<Option<io::Result<Chunk>>> {
         let text = brisk_conf::os_text(error);
         self.witness
@@ -140,7 +159,8 @@ impl Tunnel {
 
     fn end(&mut self) -> Poll<Option<io::Result<Chunk>>> {
         self.turn.finish(Outcome::Ok);
-        Poll::Ready(Some(Err(Reported::error())))
+        // Who has heard the back end's last word was not cut off.
+        Poll::Ready((self.down_way == Way::Open).then(|| Err(Reported::error())))
     }
 }
 
@@ -157,18 +177,22 @@ impl BodyStream for Tunnel {
                 Poll::Ready(Ok(bytes)) if !bytes.is_empty() => {
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
                 }
-                Poll::Ready(Ok(_)) => {
-                    self.down_way = Way::Closed;
-                    self.turn.finish(Outcome::Ok);
-                    return Poll::Ready(None);
-                }
+                Poll::Ready(Ok(_)) => self.down_way = Way::Ending,
                 Poll::Ready(Err(error)) => return self.fail("recv", &error),
                 Poll::Pending => {}
             }
         }
+        if self.down_way != Way::Open && self.poll_rest(cx).is_ready() {
+            return self.end();
+        }
         if self.idle.poll_over(cx) {
-            let text = "upstream timed out (110: Connection timed out) while proxying upgraded connection";
-            self.witness.log(LogLevel::Error, format_args!("{text}"));
+            // Only who has not said all can be late.
+            let (level, who) = match self.down_way {
+                Way::Open => (LogLevel::Error, "upstream"),
+                _ => (LogLevel::Info, "client"),
+            };
+            let text = "timed out (110: Connection timed out) while proxying upgraded connection";
+            self.witness.log(level, format_args!("{who} {text}"));
             return self.end();
         }
         Poll::Pending

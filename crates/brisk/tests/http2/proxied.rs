@@ -47,6 +47,9 @@ fn a_length_of_zero_does_not_end_a_request() {
     assert_eq!(client.wait(open).text(), "/first");
 }
 
+const UPGRADE: &str =
+    "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+
 /// RFC 8441 §5: what a client asks for by extended CONNECT is an upgrade to the back end.
 #[test]
 fn websockets_reach_a_back_end() {
@@ -67,8 +70,7 @@ fn websockets_reach_a_back_end() {
         }
         peer.send("bye");
     });
-    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
-    let server = server(&backend, upgrade);
+    let server = server(&backend, UPGRADE);
     let mut client = H2Client::connect(server.port());
     let fields = [
         (":method", "CONNECT"),
@@ -105,8 +107,7 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
         peer.drain();
         let _ = told.lock().unwrap().send(());
     });
-    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
-    let server = server(&backend, upgrade);
+    let server = server(&backend, UPGRADE);
     let mut client = H2Client::connect(server.port());
     let mut fields = H2Client::get_fields("/");
     fields[0].1 = "CONNECT";
@@ -115,6 +116,51 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
     client.until(|client| client.answers[&stream].body == b"hi");
     client.cancel(stream);
     hears.recv_timeout(std::time::Duration::from_secs(20)).expect("the back end's connection is closed");
+}
+
+/// RFC 8441 §5: the end of one side is END_STREAM; what the client sends on the stream still reaches the back end.
+#[test]
+fn a_back_end_that_has_said_all_still_listens() {
+    let (told, hears) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let backend = Backend::start(move |mut peer| {
+        let head = peer.head().unwrap_or_default();
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbye");
+        if head.starts_with("GET /closed ") {
+            return;
+        }
+        peer.half_close();
+        let _ = told.lock().unwrap().send(peer.drain());
+    });
+    let server = server(&backend, &format!("{UPGRADE} proxy_read_timeout 1h;"));
+    let mut client = H2Client::connect(server.port());
+    let begin = |client: &mut H2Client, path| {
+        let mut fields = H2Client::get_fields(path);
+        fields[0].1 = "CONNECT";
+        fields.insert(1, (":protocol", "websocket"));
+        let stream = client.begin(&fields, false);
+        client.until(|client| client.answers[&stream].ended);
+        let answer = &client.answers[&stream];
+        assert_eq!((answer.status, answer.text().as_str(), answer.reset), (200, "bye", None));
+        stream
+    };
+    let stream = begin(&mut client, "/");
+    // More than fits into the stream's window at once.
+    client.send(stream, &vec![b'x'; 300_000], false);
+    client.send(stream, b"mine!", true);
+    let patience = std::time::Duration::from_secs(30);
+    assert_eq!(hears.recv_timeout(patience).expect("the end arrives, too"), 300_005);
+
+    // Nobody listens: the client is told to stop (RFC 9113 §8.1).
+    let stream = begin(&mut client, "/closed");
+    client.send(stream, b"is anybody there?", false);
+    client.until(|client| client.answers[&stream].reset.is_some());
+    assert_eq!(client.answers[&stream].reset, Some(brisk_h2::ErrorCode::NO_ERROR));
+
+    // Nothing else was touched by that, and a client that goes frees the back end.
+    begin(&mut client, "/");
+    drop(client);
+    assert_eq!(hears.recv_timeout(patience).expect("it is closed"), 0);
 }
 
 /// A WebSocket outlives the configuration it came with, and ends when both are silent for `proxy_read_timeout`.
@@ -131,7 +177,6 @@ fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
             peer.send(bytes.to_ascii_uppercase());
         }
     });
-    let upgrade = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
     let begin = |client: &mut H2Client| {
         let mut fields = H2Client::get_fields("/");
         fields[0].1 = "CONNECT";
@@ -140,14 +185,14 @@ fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
         client.until(|client| client.answers[&stream].body == b"hi ");
         stream
     };
-    let lasting = server(&backend, upgrade);
+    let lasting = server(&backend, UPGRADE);
     let mut client = H2Client::connect(lasting.port());
     let stream = begin(&mut client);
     lasting.reload();
     client.send(stream, b"still", false);
     client.until(|client| client.answers[&stream].text() == "hi STILL");
 
-    let hasty = server(&backend, &format!("{upgrade} proxy_read_timeout 300ms;"));
+    let hasty = server(&backend, &format!("{UPGRADE} proxy_read_timeout 300ms;"));
     let mut client = H2Client::connect(hasty.port());
     let stream = begin(&mut client);
     client.until(|client| client.answers[&stream].ended || client.answers[&stream].reset.is_some());

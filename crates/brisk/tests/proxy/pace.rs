@@ -46,6 +46,7 @@ fn answers_leave_and_come_at_the_rate_that_is_set() {
     check("", "proxy_limit_rate 10k;", true);
     check("X-Accel-Limit-Rate: 10000\r\n", "", true);
     check("X-Accel-Limit-Rate: 10000\r\n", "proxy_ignore_headers X-Accel-Limit-Rate;", false);
+    check("X-Rate: 10000\r\n", "proxy_limit_rate $upstream_http_x_rate;", true);
     check("", "limit_rate 10k;", true);
 }
 

@@ -66,3 +66,43 @@ fn who_must_be_checked_first_waits_for_it() {
     fs::write(server.dir().join("one/ok"), "ok").unwrap();
     wait::holds("a request passes", || server.get("/ok").status == 200);
 }
+
+/// `require`: variables of the answer, and maps over them. What only a client has is empty or made up, and does no harm.
+#[test]
+fn what_a_match_requires_must_be_set() {
+    for http2 in ["", "proxy_http_version 2;"] {
+        let conf = r#"
+            map $upstream_status:$upstream_http_x_state $is_well { default 0; ~^200:(ok|busy)$ 1; }
+            match ready { status 200; require $is_well $upstream_http_x_load; require $upstream_cookie_a; }
+            match facts { require $upstream_addr $request_uri$arg_x $host $remote_addr $connection $status
+                $request_id $msec $http_host; require "$ssl_protocol$proxy_protocol_addr$server_addr$server_port-"; }
+            match never { require $arg_y; }
+            upstream u { zone z 64k; server 127.0.0.1:{{PORT2}}; }
+            upstream f { zone z2 64k; server 127.0.0.1:{{PORT2}}; }
+            upstream n { zone z3 64k; server 127.0.0.1:{{PORT2}}; }
+            server { listen 127.0.0.1:{{PORT}}; HTTP2
+                location / { proxy_pass http://u; health_check interval=20ms uri=/alive match=ready; }
+                location /f { proxy_pass http://f; health_check interval=20ms mandatory uri=/alive?x=1 match=facts; }
+                location /n { proxy_pass http://n; health_check interval=20ms uri=/alive?x=1 match=never; }
+                location /api { api; } }
+            server { listen 127.0.0.1:{{PORT2}}; http2 on; root {{DIR}}/html;
+                location = /alive { if (-f {{DIR}}/html/free) { add_header X-Load 3; add_header X-State busy;
+                    add_header Set-Cookie "a=c; path=/"; } add_header X-Load 0; add_header X-State ok;
+                    add_header Set-Cookie a=b; } }"#;
+        let builder = Builder::new(BIN).http(&conf.replace("HTTP2", http2));
+        let server =
+            builder.file("html/alive", "alive").file("html/free", "").file("html/who", "one").start();
+        let gets = |target: &str, status: u16| {
+            wait::holds(&format!("{status} for {target}"), || server.get(target).status == status);
+        };
+        server.wait_for_log("failed: \\$arg_y is empty or 0, peer: .*, upstream: \"n\"");
+        gets("/n", 502);
+        gets("/f", 404);
+        assert_eq!(server.get("/who").text(), "one");
+        fs::remove_file(server.dir().join("html/free")).unwrap();
+        server.wait_for_log("failed: \\$upstream_http_x_load is empty or 0, peer: .*, upstream: \"u\"");
+        gets("/who", 502);
+        server.write("html/free", "");
+        gets("/who", 200);
+    }
+}

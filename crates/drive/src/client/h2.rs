@@ -313,14 +313,14 @@ impl State {
             match received.event {
                 Some(Event::Head { stream, end, bytes }) => self.head(stream, end, bytes, sink),
                 Some(Event::Interim { stream }) => self.head(stream, false, 0, sink),
-                Some(Event::Trailers { stream }) => {
+                Some(Event::Trailers { stream, .. }) => {
                     if let Some(incoming) = self.streams.get_mut(&stream) {
                         incoming.trailers = std::mem::take(&mut sink.fields);
                         incoming.over = Some(Ok(()));
                         wake(incoming);
                     }
                 }
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     consumed = Some((stream, data.len() as u32));
                     if let Some(incoming) = self.streams.get_mut(&stream) {
                         incoming.body_bytes += data.len() as u64;

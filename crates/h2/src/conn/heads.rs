@@ -223,8 +223,8 @@ impl<T: Default> Connection<T> {
             self.count(Nuisance::Reset)?;
             return Ok(Some(self.mismatch(id)));
         }
-        self.end_receive(id);
-        Ok(Some(Event::Trailers { stream: id }))
+        let value = self.end_receive(id);
+        Ok(Some(Event::Trailers { stream: id, value }))
     }
 
     fn decode<S: FieldSink>(&mut self, block: &[u8], sink: &mut S) -> Result<(), ConnectionError> {

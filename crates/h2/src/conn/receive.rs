@@ -256,13 +256,11 @@ impl<T: Default> Connection<T> {
             // Only padding is left of it.
             frame.stream = 0;
         }
-        if is_end {
-            self.end_receive(stream);
-        }
+        let value = if is_end { self.end_receive(stream) } else { None };
         if count == 0 && !is_end {
             return Ok(quiet(used));
         }
-        Ok(told(used, Event::Data { stream, data, end: is_end }))
+        Ok(told(used, Event::Data { stream, data, end: is_end, value }))
     }
 
     /// A body is not what it was said to be; whatever else comes of it is not looked at.
@@ -272,13 +270,11 @@ impl<T: Default> Connection<T> {
         Event::Mismatch { stream: id }
     }
 
-    /// The peer has said all on a stream.
-    pub(super) fn end_receive(&mut self, id: u32) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
+    /// The peer has said all on a stream. Gives what was kept with it if we have, too.
+    pub(super) fn end_receive(&mut self, id: u32) -> Option<T> {
+        let stream = self.streams.get_mut(id)?;
         stream.receive = Half::Closed;
-        if stream.send == Half::Closed {
-            self.remove(id);
-        }
+        if stream.send == Half::Closed { self.remove(id).map(|stream| stream.data) } else { None }
     }
 
     /// A stream error (RFC 9113 §5.4.2): resets it. An event, if the stream was there.

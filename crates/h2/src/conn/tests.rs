@@ -75,7 +75,7 @@ impl Side {
                 self.conn.receive(input, &mut self.heads, &mut self.out).map_err(|error| error.code)?;
             at += received.used;
             match received.event {
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     self.body.extend_from_slice(data);
                     events.push(format!("Data {stream} {} {end}", data.len()));
                     let count = data.len() as u32;
@@ -283,6 +283,23 @@ fn bodies_of_another_length_than_announced() {
     side.conn.send_head(1, &[0x8c], true, &mut side.out).unwrap();
     assert_eq!(side.hear(&data(1, b"x")), Ok(vec![]));
     assert_eq!(side.said(), ["HEADERS 1 5"]);
+}
+
+/// Who has said all on a stream may still be told what comes (RFC 9113 §5.1, half-closed (local)).
+#[test]
+fn the_last_that_comes_on_a_stream_has_with_it_what_was_kept() {
+    let last = [frame_of(kind::DATA, 1, 1, b"x"), frame_of(kind::HEADERS, 5, 1, &[0, 1, b'a', 0])];
+    for last in last {
+        let mut side = Side::server();
+        side.hear(&post(1)).unwrap();
+        side.conn.send_head(1, &[0x88], true, &mut side.out).unwrap();
+        assert_eq!(side.hear(&frame_of(kind::DATA, 0, 1, b"x")).unwrap(), ["Data 1 1 false"]);
+        let received = side.conn.receive(&last, &mut side.heads, &mut side.out).unwrap();
+        let (Some(Event::Data { value, .. }) | Some(Event::Trailers { value, .. })) = received.event else {
+            panic!("{:?}", received.event)
+        };
+        assert!(value.is_some() && side.conn.is_empty());
+    }
 }
 
 #[test]
@@ -584,7 +601,7 @@ fn both_sides() {
         server.conn.send_head(id, &[0, 1, b't', 1, b'v'], true, &mut server.out).unwrap();
         let (events, _) = exchange(&mut client, &mut server);
         assert!(events.contains(&"Head 1 false".to_string()), "{events:?}");
-        assert!(events.contains(&"Trailers { stream: 1 }".to_string()), "{events:?}");
+        assert!(events.contains(&"Trailers { stream: 1, value: Some(()) }".to_string()), "{events:?}");
         assert_eq!((client.body.as_slice(), client.heads.fields.len()), (&b"hello"[..], 1));
         assert!(client.conn.is_empty() && server.conn.is_empty());
     }

@@ -210,7 +210,7 @@ impl H2 {
                 None if used == 0 => break,
                 None => continue,
                 Some(Event::Head { stream, end, bytes }) => self.head_of(stream, end, bytes, now, ctx),
-                Some(Event::Data { stream, data, end }) => {
+                Some(Event::Data { stream, data, end, .. }) => {
                     let count = data.len() as u64;
                     self.conn.consume(stream, count as u32, out);
                     if let Some((_, request)) = self.find(stream) {
@@ -218,7 +218,7 @@ impl H2 {
                     }
                     end.then_some(stream)
                 }
-                Some(Event::Trailers { stream }) => Some(stream),
+                Some(Event::Trailers { stream, .. }) => Some(stream),
                 Some(Event::Mismatch { stream }) => {
                     self.conn.reset(stream, ErrorCode::PROTOCOL_ERROR, out);
                     self.lose(stream, ErrorKind::Truncated, now, made, ctx);

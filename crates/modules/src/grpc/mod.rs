@@ -3,7 +3,7 @@
 mod rows;
 
 use crate::address::{Address, Schemes};
-use crate::proxy::headers::{Headers, To};
+use crate::proxy::headers::{Headers, SetHeaders, To};
 use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Context, Diag, Directive};
 use brisk_http::uri::{Escape, escape};
@@ -14,7 +14,7 @@ use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf};
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::vars::{Template, Variable, VariableGet};
+use brisk_server::vars::{Variable, VariableGet};
 use brisk_upstream::backend::Passes;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::{HasSettings, Settings};
@@ -66,7 +66,7 @@ struct Conf {
     settings: Settings,
     pass: Option<Arc<Address>>,
     /// `grpc_set_header`, as written.
-    set_headers: Arc<Vec<(Box<[u8]>, Template)>>,
+    set_headers: SetHeaders,
     /// Made when the block is complete.
     tls: Option<Arc<PeerTls>>,
 }
@@ -77,7 +77,7 @@ impl Default for Conf {
         settings.buffering = false;
         settings.request_buffering = false;
         settings.pass_trailers = true;
-        Conf { settings, pass: None, set_headers: Arc::default(), tls: None }
+        Conf { settings, pass: None, set_headers: SetHeaders::default(), tls: None }
     }
 }
 
@@ -127,13 +127,11 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     if let Address::Fixed(fixed) = &*address {
-        let constant =
-            |(name, value): &(Box<[u8]>, Template)| Some((name.to_vec(), value.as_literal()?.to_vec()));
         plan.put(Arc::new(Passes {
             group: fixed.group.id(),
             tls: conf.tls.as_ref().filter(|_| fixed.is_tls).map(|tls| tls.alone(&fixed.host)),
             host: fixed.host.as_bytes().to_vec(),
-            headers: conf.set_headers.iter().filter_map(constant).collect(),
+            headers: conf.set_headers.constants(),
             connect_timeout: conf.settings.connect_timeout,
             read_timeout: conf.settings.read_timeout,
             is_http2: true,

@@ -11,7 +11,6 @@ use brisk_upstream::conf::{
     socket_rcvbuf, socket_sndbuf,
 };
 use brisk_upstream::settings_row;
-use std::sync::Arc;
 
 pub(super) static ROWS: &[Row] = &[
     row!(
@@ -67,12 +66,7 @@ pub(super) static ROWS: &[Row] = &[
 ];
 
 fn set_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let value = cx.template(d.arg(1))?;
-    let first = cx.first;
-    let list = Arc::make_mut(&mut cx.conf::<Conf>().set_headers);
-    if first {
-        list.clear();
-    }
-    list.push((d.arg(0).bytes().into(), value));
+    let (is_first, value) = (cx.first, cx.template(d.arg(1))?);
+    cx.conf::<Conf>().set_headers.add(is_first, d, value);
     Ok(())
 }

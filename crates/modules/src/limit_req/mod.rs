@@ -2,7 +2,7 @@
 
 mod zone;
 
-use crate::limits::{self, ZoneRef};
+use crate::limits::{self, Outcome, ZoneRef};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
 use brisk_net::{clock, sleep};
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -21,6 +21,7 @@ use std::time::Duration;
 use zone::{Counters, Millirequests, Verdict};
 
 const NAME: &str = "limit_req";
+const KEY_BYTES_MAX: usize = 65_535;
 
 pub static MODULE: Module = Module {
     name: NAME,
@@ -95,7 +96,7 @@ static VARIABLES: &[Variable] = &[Variable {
     get: VariableGet::Fixed(|r, out| {
         let status = r.common_ref::<Status>().and_then(|status| status.0.get());
         status.is_some_and(|outcome| {
-            out.extend_from_slice(outcome.as_bytes());
+            out.extend_from_slice(outcome.as_str().as_bytes());
             true
         })
     }),
@@ -222,12 +223,10 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     let mut found = Vec::new();
     for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.counted.is_none()) {
-        limit.zone.resolve(cx, NAME)?;
-        let counted = cx.global.named.get(&(NAME, limit.zone.name.to_string()));
-        found.push((at, counted.and_then(|counted| counted.downcast_ref::<Counted>()).cloned()));
+        found.push((at, limit.zone.declared(cx, NAME)?));
     }
     for (at, counted) in found {
-        cx.conf::<Conf>().limits[at].counted = counted;
+        cx.conf::<Conf>().limits[at].counted = Some(counted);
     }
     Ok(())
 }
@@ -240,36 +239,15 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }
 }
 
-/// What was done to a request, once for it and its subrequests.
-#[derive(Clone, Copy)]
-enum Outcome {
-    Passed,
-    Delayed,
-    Rejected,
-    DelayedDryRun,
-    RejectedDryRun,
-}
-
-impl Outcome {
-    fn as_bytes(self) -> &'static [u8] {
-        match self {
-            Outcome::Passed => b"PASSED",
-            Outcome::Delayed => b"DELAYED",
-            Outcome::Rejected => b"REJECTED",
-            Outcome::DelayedDryRun => b"DELAYED_DRY_RUN",
-            Outcome::RejectedDryRun => b"REJECTED_DRY_RUN",
-        }
-    }
-}
-
 #[derive(Default)]
 struct Status(Cell<Option<Outcome>>);
 
 fn metrics(to: &mut Scrape) {
-    const NAMES: [&str; 5] = ["passed", "delayed", "rejected", "delayed_dry_run", "rejected_dry_run"];
+    use Outcome::{Delayed, DelayedDryRun, Passed, Rejected, RejectedDryRun};
+    const ALL: [Outcome; 5] = [Passed, Delayed, Rejected, DelayedDryRun, RejectedDryRun];
     let what = ("brisk_limit_req_requests_total", "Requests by what limit_req said to them.");
     for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
-        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &NAMES);
+        zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &ALL);
     }
 }
 
@@ -349,7 +327,8 @@ impl LimitReq {
     /// All must agree before any counts, so that a refused request costs nothing.
     fn ask(&self, r: &Request, now_ms: u64) -> Together {
         let limits = &self.conf.limits;
-        let keys: Vec<Option<Vec<u8>>> = limits.iter().map(|limit| key(limit, r)).collect();
+        let key = |limit: &Limit| limit.zone.key(&limit.counted.as_ref()?.key, r, NAME, KEY_BYTES_MAX);
+        let keys: Vec<Option<Vec<u8>>> = limits.iter().map(key).collect();
         let Some(last) = keys.iter().rposition(Option::is_some) else { return Together::Uncounted };
         let ask = |at: usize, burst: Millirequests, account: bool| {
             let (counted, key) = (limits[at].counted.as_ref()?, keys[at].as_ref()?);
@@ -379,7 +358,7 @@ impl LimitReq {
 
     fn note(&self, limit: usize, outcome: Outcome) {
         if let Some(counted) = &self.conf.limits[limit].counted {
-            counted.zone.state::<Counters>().outcomes.note(outcome as usize);
+            counted.zone.state::<Counters>().outcomes.note(outcome);
         }
     }
 
@@ -388,21 +367,6 @@ impl LimitReq {
         let rate = limit.counted.as_ref().map_or(1, |counted| counted.rate).max(1);
         excess.saturating_sub(limit.delay) * 1000 / rate
     }
-}
-
-/// What a request is counted under, if it is.
-fn key(limit: &Limit, r: &Request) -> Option<Vec<u8>> {
-    let key = limit.counted.as_ref()?.key.eval(r);
-    if key.len() > 65_535 {
-        let name = &limit.zone.name;
-        brisk_server::rlog!(
-            r,
-            Error,
-            "the value of the key of limit_req_zone \"{name}\" is more than 65535 bytes"
-        );
-        return None;
-    }
-    (!key.is_empty()).then_some(key)
 }
 
 fn one_lower(level: LogLevel) -> LogLevel {

@@ -1,5 +1,6 @@
 //! The header of requests to back ends: what is set, and what of the client's passes.
 
+use brisk_conf::Directive;
 use brisk_http::HeaderId;
 use brisk_http::Version;
 use brisk_http::field::write_field;
@@ -12,6 +13,7 @@ use brisk_upstream::http2::RequestHead;
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::BodyShape;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What is never passed on as the client sent it, unless `proxy_set_header` says otherwise.
 const REPLACED: &[HeaderId] = &[
@@ -51,6 +53,28 @@ pub(crate) struct To<'a> {
     pub passes_client: bool,
 }
 
+/// `*_set_header`, as written.
+#[derive(Clone, Default)]
+pub(crate) struct SetHeaders(Arc<Vec<(Box<[u8]>, Template)>>);
+
+impl SetHeaders {
+    /// The setter. A block that has any forgets those around it.
+    pub fn add(&mut self, is_first: bool, d: &Directive, value: Template) {
+        let list = Arc::make_mut(&mut self.0);
+        if is_first {
+            list.clear();
+        }
+        list.push((d.arg(0).bytes().into(), value));
+    }
+
+    /// Fields that do not depend on a request.
+    pub fn constants(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let constant =
+            |(name, value): &(Box<[u8]>, Template)| Some((name.to_vec(), value.as_literal()?.to_vec()));
+        self.0.iter().filter_map(constant).collect()
+    }
+}
+
 /// `proxy_set_header` with its defaults.
 pub(crate) struct Headers {
     /// `None`: the host of `proxy_pass`.
@@ -67,7 +91,7 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    pub fn new(set: &[(Box<[u8]>, Template)], cached: bool) -> Headers {
+    pub fn new(set: &SetHeaders, cached: bool) -> Headers {
         let mut this = Headers {
             host: None,
             lines: Vec::new(),
@@ -77,7 +101,7 @@ impl Headers {
             replaced: 0,
             replaced_names: HashSet::new(),
         };
-        for (name, value) in set {
+        for (name, value) in &*set.0 {
             match HeaderId::from_name(name) {
                 HeaderId::Other => drop(this.replaced_names.insert(name.to_ascii_lowercase().into())),
                 id => this.set |= id.bit(),

@@ -24,7 +24,7 @@ use brisk_upstream::backend::Passes;
 use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
 use cookie::CookieFlags;
-use headers::Headers;
+use headers::{Headers, SetHeaders};
 use pass::{Pass, Passed};
 use redirect::{Redirects, Rewrite};
 use request::Http;
@@ -59,7 +59,7 @@ struct Conf {
     /// `proxy_http_version`.
     version: Version,
     /// `proxy_set_header`, as written.
-    set_headers: Arc<Vec<(Box<[u8]>, Template)>>,
+    set_headers: SetHeaders,
     set_body: Option<Arc<Template>>,
     method: Option<Arc<Template>>,
     redirects: Redirects,
@@ -76,7 +76,7 @@ impl Default for Conf {
             settings: Settings::new(HIDDEN, "proxy_temp"),
             pass: None,
             version: Version::Http11,
-            set_headers: Arc::default(),
+            set_headers: SetHeaders::default(),
             set_body: None,
             method: None,
             redirects: Redirects::Default,
@@ -133,13 +133,11 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 
 /// For those who ask the location's servers on their own.
 fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
-    let constant =
-        |(name, value): &(Box<[u8]>, Template)| Some((name.to_vec(), value.as_literal()?.to_vec()));
     Passes {
         group: fixed.group.id(),
         tls: conf.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
         host: fixed.url.host_header.clone().into_bytes(),
-        headers: conf.set_headers.iter().filter_map(constant).collect(),
+        headers: conf.set_headers.constants(),
         connect_timeout: conf.settings.connect_timeout,
         read_timeout: conf.settings.read_timeout,
         is_http2: conf.version == Version::Http2,

@@ -224,7 +224,7 @@ pub(super) static ROWS: &[Row] = &[
         D::Nothing,
         Definition,
         true,
-        "What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX. Without it 2xx and 3xx pass.",
+        "What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX, require $VARIABLE … (of the answer, as $upstream_http_NAME, or a map of such: neither empty nor 0). Without it 2xx and 3xx pass.",
         Set::Simple(health::match_block)
     ),
     row!(

@@ -68,6 +68,21 @@ fn blocks_are_checked_in_nginxs_words() {
 }
 
 #[test]
+fn matches_are_checked() {
+    for (text, want) in [
+        ("require;", "invalid number of arguments in \"require\" directive"),
+        ("require uri;", "no variable in \"uri\""),
+        ("require $uri x;", "no variable in \"x\""),
+        ("require $brisk_no_such;", "unknown \"brisk_no_such\" variable"),
+        ("status x;", "invalid status \"x\""),
+        ("other x;", "unknown directive \"other\""),
+    ] {
+        refused(&[(&format!("match m {{ {text} }}"), want)]);
+    }
+    accepted(&["match m { status 200; require $upstream_http_x \"$uri-\"; }"]);
+}
+
+#[test]
 fn sticky_is_checked_in_nginxs_words() {
     for (text, want) in [
         ("sticky x y;", "unknown parameter \"x\""),

@@ -192,6 +192,11 @@ impl BodyReader {
         }
     }
 
+    /// Tells the client of a tunnel that nothing more comes; what it sends is still heard.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.conn.io.poll_shutdown_write(cx)
+    }
+
     /// Reads once from the socket: data of known length straight to `out`, chunks to the connection's input.
     fn receive(&mut self, out: &mut Vec<u8>) -> io::Result<usize> {
         let State::Length(left) = &mut self.state else {

@@ -102,6 +102,15 @@ impl BodyReader {
         Poll::Ready(self.take(out).map_err(|_| io::ErrorKind::ConnectionReset.into()))
     }
 
+    /// Tells the client of a tunnel that nothing more comes (RFC 8441 §5); what it sends is still heard.
+    pub fn end(&mut self) -> io::Result<()> {
+        if self.exchange.gone.get().is_some() || !self.exchange.session().end_body(self.exchange.id) {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        self.exchange.said_all.set(true);
+        Ok(())
+    }
+
     /// Somebody reads: the client is told to go on.
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.reading, true) && !self.exchange.ended.get() {

@@ -5,7 +5,7 @@ use super::encode;
 use super::head::{self, Fault, Intake};
 use super::life::{self, How};
 use super::serve;
-use super::session::{Session, Stage};
+use super::session::{Session, Stage, Value};
 use super::stream::Exchange;
 use crate::conf::ListenId;
 use crate::connection::Connection;
@@ -225,10 +225,11 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                     request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
                 }
             }
-            Some(Event::Data { stream, data, end }) => body(session, stream, data, end),
-            Some(Event::Trailers { stream }) => match sink.trailer_fault() {
-                Some(_) => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
-                None => body(session, stream, b"", true),
+            Some(Event::Data { stream, data, end, value }) => body(session, stream, value, data, end),
+            Some(Event::Trailers { stream, value }) => match sink.trailer_fault() {
+                Some(_) if value.is_none() => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
+                // Where we have said all there is nothing left to be reset.
+                _ => body(session, stream, value, b"", true),
             },
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
@@ -276,9 +277,9 @@ fn reset(live: &Live, conn: &Connection, stream: u32, code: ErrorCode, by_peer: 
     crate::log::connection(live, conn, LogLevel::Info, format_args!("{text}"));
 }
 
-/// A piece of a body.
-fn body(session: &Session, stream: u32, data: &[u8], end: bool) {
-    let exchange = session.engine.borrow().value(stream).cloned().flatten();
+/// A piece of a body. `over`: whose it is, if the stream has ended with it.
+fn body(session: &Session, stream: u32, over: Option<Value>, data: &[u8], end: bool) {
+    let exchange = over.or_else(|| session.engine.borrow().value(stream).cloned()).flatten();
     match exchange {
         Some(exchange) => {
             exchange.input.borrow_mut().extend_from_slice(data);

@@ -264,7 +264,7 @@ impl<'a> Sender<'a> {
                 return self.head(&block, true);
             }
         }
-        if ended || self.exchange.session().end_body(self.exchange.id) {
+        if ended || self.exchange.said_all.get() || self.exchange.session().end_body(self.exchange.id) {
             Ok(())
         } else {
             Err(SendError::Gone)

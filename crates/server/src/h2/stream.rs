@@ -75,6 +75,8 @@ pub struct Exchange {
     pub framing: Cell<u64>,
     /// The final head has left.
     pub head_sent: Cell<bool>,
+    /// The stream's body was ended by whoever made it.
+    pub said_all: Cell<bool>,
     pub wakers: Wakers,
 }
 
@@ -94,6 +96,7 @@ impl Exchange {
             sent: Cell::new(0),
             framing: Cell::new(0),
             head_sent: Cell::new(false),
+            said_all: Cell::new(false),
             wakers: Wakers::default(),
         }
     }

@@ -4,12 +4,16 @@ use brisk_conf::{Arity, Diag, Directive, Token};
 use brisk_http::response::ResponseHead;
 use brisk_server::conf::Cx;
 use brisk_server::regex::Regex;
+use brisk_server::request::Request;
+use brisk_server::vars::Template;
 use std::sync::Arc;
 
 /// Conditions that must all hold. Without any, the status must be 2xx or 3xx.
 #[derive(Default)]
 pub struct Match {
     tests: Vec<Test>,
+    /// Variables, as they were written, that must be neither empty nor 0.
+    required: Vec<(Box<str>, Template)>,
 }
 
 enum Test {
@@ -43,7 +47,7 @@ pub(in crate::upstream) fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(
     let name = d.arg(0).str().to_string();
     let mut wanted = Match::default();
     for line in d.block.as_deref().unwrap_or_default() {
-        wanted.tests.push(test(cx, line)?);
+        condition(cx, line, &mut wanted)?;
     }
     if cx.global.named.insert(("match", name.clone()), Box::new(Arc::new(wanted))).is_some() {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\"")));
@@ -51,28 +55,39 @@ pub(in crate::upstream) fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(
     Ok(())
 }
 
-fn test(cx: &mut Cx<'_, '_>, line: &Directive) -> Result<Test, Diag> {
+fn condition(cx: &mut Cx<'_, '_>, line: &Directive, wanted: &mut Match) -> Result<(), Diag> {
     let name = line.name();
     let Some((_, arity)) = inner().into_iter().find(|(have, _)| *have == name) else {
         return Err(Diag::emerg(line.name.span, format!("unknown directive \"{name}\""))
-            .help("a match block holds status, header and body"));
+            .help("a match block holds status, header, body and require"));
     };
     let count = line.args.len();
     if count < usize::from(arity.min) || arity.max != u8::MAX && count > usize::from(arity.max) {
         let text = format!("invalid number of arguments in \"{name}\" directive");
         return Err(Diag::emerg(line.span, text));
     }
-    match name {
-        "status" => status(&line.args),
-        "header" => header(cx, &line.args),
+    wanted.tests.push(match name {
+        "status" => status(&line.args)?,
+        "header" => header(cx, &line.args)?,
         "body" => {
             let not = operator(&line.args[0], &[("~", false), ("!~", true)])?;
             let pattern = cx.regex(&line.args[1], line.args[1].bytes(), false)?;
-            Ok(Test::Body { not, pattern })
+            Test::Body { not, pattern }
         }
-        _ => Err(Diag::emerg(line.span, "\"require\" is not supported: a check is no request of a client")
-            .help("use status, header and body")),
+        _ => return require(cx, &line.args, wanted),
+    });
+    Ok(())
+}
+
+fn require(cx: &mut Cx<'_, '_>, args: &[Token], wanted: &mut Match) -> Result<(), Diag> {
+    for token in args {
+        if !token.bytes().starts_with(b"$") {
+            return Err(Diag::emerg(token.span, format!("no variable in \"{}\"", token.text()))
+                .help("a value of require begins with a variable"));
+        }
+        wanted.required.push((token.text().into(), cx.template(token)?));
     }
+    Ok(())
 }
 
 fn operator<T: Copy>(token: &Token, known: &[(&str, T)]) -> Result<T, Diag> {
@@ -125,9 +140,21 @@ impl Match {
         self.tests.iter().any(|test| matches!(test, Test::Body { .. }))
     }
 
-    /// Whether an answer is as wanted; the error says what is not.
+    /// Whether there are variables to be looked at.
+    pub fn requires(&self) -> bool {
+        !self.required.is_empty()
+    }
+
+    /// Whether `require` is content with them; the error names one that is not set. `r` has the answer.
+    pub fn check_variables(&self, r: &Request) -> Result<(), &str> {
+        let is_unset = |value: &Template| matches!(&*value.eval(r), b"" | b"0");
+        let unset = self.required.iter().find(|(_, value)| is_unset(value));
+        unset.map_or(Ok(()), |(name, _)| Err(&**name))
+    }
+
+    /// Whether an answer is as wanted, but for its variables; the error says what is not.
     pub fn check(&self, bytes: &[u8], head: &ResponseHead, body: &[u8]) -> Result<(), &'static str> {
-        if self.tests.is_empty() {
+        if self.tests.is_empty() && !self.requires() {
             return if (200..400).contains(&head.status) { Ok(()) } else { Err("status") };
         }
         for test in &self.tests {

@@ -1,12 +1,18 @@
 //! One check: connect, ask, look at the answer. HTTP/1.0, so that the body is what it is, or HTTP/2 if that is spoken.
 
 use super::{Check, http2};
-use brisk_balance::Endpoint;
+use brisk_balance::{Endpoint, PeerInfo};
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Stream, timeout};
+use brisk_server::request::Request;
+use brisk_server::service::Work;
 use brisk_upstream::backend::Passes;
+use brisk_upstream::head::BackendHead;
+use brisk_upstream::state::State;
+use std::io;
+use std::sync::Arc;
 
 /// An answer's head and as much of its body as `match` looks at.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -16,6 +22,9 @@ pub(super) struct Ask<'a> {
     pub endpoint: Endpoint,
     pub passes: &'a Passes,
     pub check: &'a Check,
+    /// Who is asked, and for what work: variables tell of it.
+    pub peer: &'a Arc<PeerInfo>,
+    pub work: &'a Work,
 }
 
 /// Asks; the error says why the server is not well.
@@ -45,23 +54,49 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
         }
         if passes.is_http2 {
             let answer = http2::get(&io, ask).await?;
-            return judge(ask.check, &answer);
+            return whole(ask, &answer);
         }
         io.write_all(&request(ask)).await.map_err(|error| format!("send() failed ({error})"))?;
-        answer(&io, ask.check).await
+        answer(&io, ask).await
     };
     timeout(passes.read_timeout, asked).await.map_err(|_| "the answer timed out".to_string())?
 }
 
 /// Judges a whole answer.
-fn judge(check: &Check, bytes: &[u8]) -> Result<(), String> {
+fn whole(ask: &Ask<'_>, bytes: &[u8]) -> Result<(), String> {
     let mut head = ResponseHead::default();
     match parse_response(bytes, &mut head) {
-        Ok(Parsed::Complete) => {}
-        _ => return Err("the answer is broken".into()),
+        Ok(Parsed::Complete) => judge(ask, bytes, head),
+        _ => Err("the answer is broken".into()),
     }
+}
+
+/// Judges an answer, or as much of it as is looked at.
+fn judge(ask: &Ask<'_>, bytes: &[u8], head: ResponseHead) -> Result<(), String> {
+    let wanted = &ask.check.wanted;
     let body = &bytes[head.len..];
-    check.wanted.check(bytes, &head, body).map_err(|what| format!("{what} does not match"))
+    wanted.check(bytes, &head, body).map_err(|what| format!("{what} does not match"))?;
+    if !wanted.requires() {
+        return Ok(());
+    }
+    let r = answered(ask, bytes, head).map_err(|error| format!("there are no variables ({error})"))?;
+    wanted.check_variables(&r).map_err(|name| format!("{name} is empty or 0"))
+}
+
+/// The check as a request that has been answered, for its variables.
+fn answered(ask: &Ask<'_>, bytes: &[u8], head: ResponseHead) -> io::Result<Box<Request>> {
+    let mut r = ask.work.request(&ask.check.uri, &ask.passes.host)?;
+    let scheme = if ask.passes.tls.is_some() { "https://" } else { "http://" };
+    let state = State::begin(&mut r, scheme, ask.check.uri.as_bytes().into());
+    state.choose(ask.peer);
+    state.note(|attempt| {
+        attempt.status = head.status;
+        attempt.received = bytes.len() as u64;
+        attempt.length = (bytes.len() - head.len) as u64;
+    });
+    r.resp.status = head.status;
+    state.set_head(Arc::new(BackendHead::from_response(bytes, head)));
+    Ok(r)
 }
 
 fn request(ask: &Ask<'_>) -> Vec<u8> {
@@ -88,7 +123,7 @@ fn request(ask: &Ask<'_>) -> Vec<u8> {
     out
 }
 
-async fn answer(io: &Stream, check: &Check) -> Result<(), String> {
+async fn answer(io: &Stream, ask: &Ask<'_>) -> Result<(), String> {
     let (mut bytes, mut head) = (Vec::new(), ResponseHead::default());
     let mut is_over = false;
     loop {
@@ -100,10 +135,9 @@ async fn answer(io: &Stream, check: &Check) -> Result<(), String> {
             head = ResponseHead::default();
             continue;
         }
-        let has_enough = is_over || !check.wanted.looks_at_body() || bytes.len() >= ANSWER_BYTES_MAX;
+        let has_enough = is_over || !ask.check.wanted.looks_at_body() || bytes.len() >= ANSWER_BYTES_MAX;
         if is_head && has_enough {
-            let body = &bytes[head.len..];
-            return check.wanted.check(&bytes, &head, body).map_err(|what| format!("{what} does not match"));
+            return judge(ask, &bytes, head);
         }
         if is_over {
             return Err("the connection was closed before the answer was complete".into());
