@@ -15,7 +15,7 @@ use crate::machine::Environment;
 use crate::parts::{ALL, Definition};
 use crate::results::{self, Part};
 use crate::rounds::WAITED_SHARE_MAX;
-use crate::{markdown, server, slow};
+use crate::{least, markdown, server, slow};
 
 const HELP: &str = "\
 brisk-benches: measures whole servers and holds them against our targets
@@ -42,6 +42,8 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
     match args.split_first() {
         Some((first, rest)) if first == "exec" => return server::exec(rest),
         Some((first, rest)) if first == "floor" => return floor_from(rest),
+        Some((first, rest)) if first == "forward" => return forward_from(rest),
+        Some((first, rest)) if first == "ask" => return ask_from(rest),
         Some((first, rest)) if first == "slow" => return slow_from(rest),
         _ => {}
     }
@@ -173,6 +175,26 @@ fn floor_from(args: &[String]) -> io::Result<()> {
         }
         _ => Err(io::Error::other("usage: floor PORT BODY_BYTES [CPU [WORK]]")),
     }
+}
+
+fn forward_from(args: &[String]) -> io::Result<()> {
+    let ports: Vec<u16> = args.iter().map_while(|arg| arg.parse().ok()).collect();
+    let [port, back_end] = ports[..] else { return Err(io::Error::other("usage: forward PORT BACK_END")) };
+    least::forward(port, back_end)
+}
+
+fn ask_from(args: &[String]) -> io::Result<()> {
+    let usage = || io::Error::other("usage: ask CONNECTIONS SECONDS http://127.0.0.1:PORT/PATH");
+    let [connections, seconds, url] = args else { return Err(usage()) };
+    let (port, path) = url
+        .strip_prefix("http://127.0.0.1:")
+        .and_then(|rest| rest.split_at_checked(rest.find('/')?))
+        .ok_or_else(usage)?;
+    let duration = Duration::from_secs_f64(seconds.parse().map_err(|_| usage())?);
+    let port = port.parse().map_err(|_| usage())?;
+    let answers = least::ask(port, path, connections.parse().map_err(|_| usage())?, duration)?;
+    println!("answers: {answers}");
+    Ok(())
 }
 
 fn slow_from(args: &[String]) -> io::Result<()> {

@@ -16,6 +16,7 @@ pub mod cli;
 pub mod conf;
 pub mod floor;
 pub mod lab;
+pub mod least;
 pub mod machine;
 pub mod markdown;
 pub mod parts;

@@ -36,6 +36,8 @@ pub enum Program {
     Varnish,
     /// [`crate::floor`], with a body of so many bytes.
     Floor { body_bytes: usize },
+    /// [`crate::least::forward`], to this port.
+    Forward { back_end: u16 },
     /// [`crate::slow`], with a body of so many bytes.
     Slow { body_bytes: usize, workers: usize, work_ms: u64 },
 }
@@ -116,6 +118,10 @@ impl Spec {
             Program::Varnish => (present(&options.varnish)?, self.conf.varnish(place)),
             Program::Floor { body_bytes } => {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
+                (std::env::current_exe()?, args.to_vec())
+            }
+            Program::Forward { back_end } => {
+                let args = ["forward".to_owned(), port.to_string(), back_end.to_string()];
                 (std::env::current_exe()?, args.to_vec())
             }
             Program::Slow { body_bytes, workers, work_ms } => {

@@ -16,13 +16,15 @@ use crate::rounds::{Sample, Samples};
 use crate::server::{Server, free_port};
 use crate::stats::{Summary, median};
 
+/// [`crate::least::ask`], which looks at nothing that comes: nobody can cost less over epoll and TCP.
+const LEAST: &str = "floor";
 /// Connections of the cases over HTTP/1.1.
 const CONNECTIONS: [usize; 4] = [1, 10, 100, 1000];
 /// Connections of the case over HTTP/2, and requests at a time on each.
 const HTTP2: (usize, usize) = (16, 16);
 /// What ours may cost relative to a peer: with so many connections, or over HTTP/2.
-const TARGETS: [(&str, Option<usize>, f64); 3] =
-    [("wrk", Some(100), 0.9), ("oha", Some(100), 0.5), ("h2load", None, 0.8)];
+const TARGETS: [(&str, Option<usize>, f64); 4] =
+    [("wrk", Some(100), 0.9), ("oha", Some(100), 0.5), (LEAST, Some(100), 1.3), ("h2load", None, 0.8)];
 /// Rounds, and the seconds of one measurement, unless others are asked for: five minutes for all generators and cases.
 const USUAL: (usize, f64) = (5, 2.0);
 /// The kernel's clock ticks per second, in which it says what children have used.
@@ -62,7 +64,7 @@ fn number_before(text: &str, after: &str) -> Option<f64> {
     text.split_once(after)?.0.split_whitespace().next_back()?.parse().ok()
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool {
         name: "brisk",
         command: |ask| {
@@ -114,6 +116,15 @@ const TOOLS: [Tool; 6] = [
         parse: |text| number_after(text, "\"200\":"),
     },
     Tool {
+        name: LEAST,
+        command: |ask| {
+            let (seconds, connections) = (ask.seconds, ask.connections);
+            let plain = ask.streams.is_none();
+            plain.then(|| words(&format!("{LEAST} ask {connections} {seconds}"), ask.url))
+        },
+        parse: |text| number_after(text, "answers:"),
+    },
+    Tool {
         name: "k6",
         command: |ask| {
             let (seconds, connections) = (ask.seconds, ask.connections);
@@ -149,6 +160,9 @@ impl Tool {
     fn program(&self, lab: &Lab) -> Option<String> {
         if self.name == "brisk" {
             return Some(lab.options.brisk.display().to_string());
+        }
+        if self.name == LEAST {
+            return Some(std::env::current_exe().ok()?.display().to_string());
         }
         // scripts/setup.sh puts there what Debian does not have.
         let path = std::env::var("PATH").unwrap_or_default() + ":target/tools/bin";
@@ -187,7 +201,7 @@ impl Tool {
     }
 }
 
-/// `brisk bench`, wrk, ab, h2load, and oha and k6 where they are installed.
+/// `brisk bench`, wrk, ab, h2load, the floor, and oha and k6 where they are installed.
 pub fn run(lab: &Lab) -> io::Result<Findings> {
     std::fs::write(
         lab.docroot.join(K6_SCRIPT),

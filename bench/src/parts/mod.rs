@@ -92,7 +92,8 @@ pub const ALL: &[Definition] = &[
     },
     Definition {
         name: "proxied",
-        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides.",
+        about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides. \
+                *floor* passes bytes on over epoll without a look at them: nobody can cost less.",
         run: proxied::run,
     },
     Definition {
@@ -167,7 +168,7 @@ pub const ALL: &[Definition] = &[
     Definition {
         name: "load",
         about: "What load generators cost: CPU per request on nginx's file of 100 bytes, of `brisk bench`, wrk, ab, h2load, \
-                oha and k6; the last case is HTTP/2.",
+                oha and k6; *floor* sends a request for each read, whatever was read. The last case is HTTP/2.",
         run: load::run,
     },
 ];

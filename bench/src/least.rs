@@ -1,0 +1,141 @@
+//! The least that passing requests on, and asking, can cost over epoll: what [`crate::floor`] is for servers.
+//!
+//! Neither looks at what it carries. Both rely on messages that come in one piece, as small ones do on loopback.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use brisk_load::system;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+const EVENTS_MAX: usize = 512;
+const BUFFER_BYTES: usize = 16 * 1024;
+/// The epoll data of the listening socket; connections are numbered from 0.
+const LISTENER: u64 = u64::MAX;
+/// How long the client waits for events before it looks at the time.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// Passes on whatever comes on port `port` to `back_end`, each connection over one of its own. Serves until killed.
+pub fn forward(port: u16, back_end: u16) -> io::Result<()> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    // Pairs of connections: what comes on one leaves on its neighbour.
+    let mut ends: Vec<Option<TcpStream>> = Vec::new();
+    let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
+    loop {
+        for index in events.wait(&epoll, None)? {
+            if index == LISTENER {
+                while let Ok((client, _)) = listener.accept() {
+                    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, back_end))?;
+                    for end in [client, server] {
+                        watch(&epoll, &end, ends.len() as u64)?;
+                        ends.push(Some(end));
+                    }
+                }
+                continue;
+            }
+            let here = index as usize;
+            let Some(from) = &ends[here] else { continue };
+            let passed = match recv(from, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) if count > 0 => {
+                    let to = ends[here ^ 1].as_ref();
+                    to.is_some_and(|to| send(to, &buffer[..count], SendFlags::NOSIGNAL) == Ok(count))
+                }
+                Err(Errno::AGAIN) => true,
+                _ => false,
+            };
+            if !passed {
+                (ends[here], ends[here ^ 1]) = (None, None);
+            }
+        }
+    }
+}
+
+/// Asks for `path` on `port` for so long, over so many connections, a request following each read; gives how many there
+/// were.
+pub fn ask(port: u16, path: &str, connections: usize, duration: Duration) -> io::Result<u64> {
+    system::raise_open_files(12_000)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let mut ends = Vec::with_capacity(connections);
+    for index in 0..connections {
+        let end = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        watch(&epoll, &end, index as u64)?;
+        send(&end, request.as_bytes(), SendFlags::NOSIGNAL)?;
+        ends.push(end);
+    }
+    let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
+    let (begun, mut answers) = (Instant::now(), 0);
+    while begun.elapsed() < duration {
+        for index in events.wait(&epoll, Some(&TICK))? {
+            let end = &ends[index as usize];
+            match recv(end, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {
+                    answers += 1;
+                    send(end, request.as_bytes(), SendFlags::NOSIGNAL)?;
+                }
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// Registers a connection once and for all.
+fn watch(epoll: &OwnedFd, end: &TcpStream, index: u64) -> io::Result<()> {
+    end.set_nonblocking(true)?;
+    end.set_nodelay(true)?;
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    Ok(epoll::add(epoll, end, epoll::EventData::new_u64(index), flags)?)
+}
+
+/// What one wake-up brings.
+struct Events([MaybeUninit<epoll::Event>; EVENTS_MAX]);
+
+impl Default for Events {
+    fn default() -> Events {
+        Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
+    }
+}
+
+impl Events {
+    /// Waits; gives the data of each event.
+    fn wait(&mut self, epoll: &OwnedFd, timeout: Option<&Timespec>) -> io::Result<impl Iterator<Item = u64>> {
+        let events = match epoll::wait(epoll, &mut self.0, timeout) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &mut [],
+            Err(error) => return Err(error.into()),
+        };
+        Ok(events.iter().map(|event| event.data.u64()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor;
+    use crate::server::free_port;
+
+    #[test]
+    fn what_is_asked_through_the_proxy_is_answered() {
+        let (back_end, port) = (free_port().unwrap(), free_port().unwrap());
+        let options = floor::Options { port: back_end, body_bytes: 100, cpu: None, work: 0 };
+        std::thread::spawn(move || floor::serve(options));
+        std::thread::spawn(move || forward(port, back_end));
+        for port in [back_end, port] {
+            while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+                std::thread::yield_now();
+            }
+            assert!(ask(port, "/", 4, Duration::from_millis(50)).unwrap() > 0);
+        }
+    }
+}
