@@ -233,11 +233,14 @@ impl Session {
 
     /// As [`Session::seal`], to the start of `room`; gives how much of it is filled.
     pub fn seal_into(&mut self, plain: &[u8], room: &mut [u8]) -> Result<usize, Error> {
-        if plain.len() >= OWN_RECORDS_BYTES_MIN {
-            let filled = self.take_over(room)?;
-            return Ok(filled + self.write(Put::Data(plain), &mut room[filled..])?);
+        if plain.len() < OWN_RECORDS_BYTES_MIN || !self.may_take_over() {
+            return self.write(Put::Data(plain), room);
         }
-        self.write(Put::Data(plain), room)
+        // The library keeps its answer to a KeyUpdate until it is given data, so the first record is its own.
+        let (first, rest) = plain.split_at(self.record_plain.min(plain.len()));
+        let filled = self.write(Put::Data(first), room)?;
+        self.take_over()?;
+        Ok(filled + self.write(Put::Data(rest), &mut room[filled..])?)
     }
 
     /// Seals a close_notify (RFC 8446 §6.1): the peer knows then that nothing was cut off.
@@ -273,13 +276,14 @@ impl Session {
         }
     }
 
-    /// From now on records are ours, if nothing stands against it. Gives how much the library has put into `room`.
-    fn take_over(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+    /// Whether nothing stands against records of our own.
+    fn may_take_over(&self) -> bool {
         let is_fit = self.progress.established && !self.progress.peer_closed && self.left.is_empty();
-        if !is_fit || !matches!(self.side, Side::Server(_)) {
-            return Ok(0);
-        }
-        let filled = self.write(Put::Nothing, room)?;
+        is_fit && matches!(self.side, Side::Server(_))
+    }
+
+    /// From now on records are ours.
+    fn take_over(&mut self) -> Result<(), Error> {
         let agreed = Agreed {
             is_resumed: self.is_resumed(),
             version: self.version(),
@@ -291,7 +295,7 @@ impl Session {
         if let Side::Server(conn) = std::mem::replace(&mut self.side, Side::Over) {
             self.side = Side::Own(Box::new(Own { records: Records::take_over(*conn)?, agreed }));
         }
-        Ok(filled)
+        Ok(())
     }
 
     /// What the library knows of the session, as long as it is the library's.
