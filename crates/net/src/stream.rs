@@ -222,10 +222,22 @@ impl Stream {
         Ok(())
     }
 
+    /// Has a session say that nothing more will be written, and waits until that has left. Dropping the stream says so, too,
+    /// if there is room at that time.
+    pub async fn finish(&self) -> io::Result<()> {
+        let Some(tls) = self.tls() else { return Ok(()) };
+        loop {
+            match tls.close(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
+                done => return done,
+            }
+        }
+    }
+
     /// Says that nothing more will be written; reading goes on.
     pub fn shutdown_write(&self) -> io::Result<()> {
         if let Some(tls) = self.tls() {
-            tls.close(&self.io);
+            let _ = tls.close(&self.io);
         }
         Ok(rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Write)?)
     }
@@ -249,7 +261,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(tls) = self.tls.get() {
-            tls.close(&self.io);
+            let _ = tls.close(&self.io);
         }
     }
 }

@@ -365,19 +365,20 @@ impl Tls {
         self.aborted.set(true);
     }
 
-    /// Sends a close_notify, if that can be done at once and nothing is half sent.
-    pub(crate) fn close(&self, io: &Io) {
-        if self.closed.replace(true) || self.aborted.get() {
-            return;
-        }
+    /// Sends a close_notify, unless something is half sent. `WouldBlock`: it has not left yet.
+    pub(crate) fn close(&self, io: &Io) -> io::Result<()> {
         let mut rest = self.rest.borrow_mut();
-        let rest = &mut *rest;
         let mut session = self.session.borrow_mut();
-        let mut out = Vec::new();
-        if rest.in_flight == 0 && session.is_established() && session.close(&mut out).is_ok() {
-            rest.outgoing.push(&out);
-            let _ = rest.outgoing.flush(io);
+        if self.aborted.get() || rest.in_flight > 0 || !session.is_established() {
+            return Ok(());
         }
+        let mut out = Vec::new();
+        if !self.closed.get() && session.close(&mut out).is_err() {
+            return Ok(());
+        }
+        self.closed.set(true);
+        rest.outgoing.push(&out);
+        rest.outgoing.flush(io)
     }
 }
 
