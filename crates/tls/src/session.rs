@@ -55,6 +55,8 @@ pub struct Session {
     side: Side,
     /// Plaintext of one record, at most.
     record_plain: usize,
+    /// The kernel may get the keys.
+    kernel: bool,
     /// Input that is not whole yet, as the library has left it.
     left: Vec<u8>,
     progress: Progress,
@@ -104,19 +106,16 @@ impl Conn for UnbufferedClientConnection {
 }
 
 impl Session {
-    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize) -> Session {
-        let record_plain = record_plain.clamp(1, RECORD_PLAIN_MAX);
-        Session {
-            side: Side::Server(Box::new(conn)),
-            record_plain,
-            left: Vec::new(),
-            progress: Progress::default(),
-        }
+    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize, kernel: bool) -> Session {
+        Session::new(Side::Server(Box::new(conn)), record_plain.clamp(1, RECORD_PLAIN_MAX), kernel)
     }
 
     pub(crate) fn client(conn: UnbufferedClientConnection) -> Session {
-        let side = Side::Client(Box::new(conn));
-        Session { side, record_plain: RECORD_PLAIN_MAX, left: Vec::new(), progress: Progress::default() }
+        Session::new(Side::Client(Box::new(conn)), RECORD_PLAIN_MAX, false)
+    }
+
+    fn new(side: Side, record_plain: usize, kernel: bool) -> Session {
+        Session { side, record_plain, kernel, left: Vec::new(), progress: Progress::default() }
     }
 
     /// Works through what has come. Plaintext is handed to `plain`, records to be sent are appended to `out` — also
@@ -293,9 +292,44 @@ impl Session {
             peer_certificates: self.peer_certificates().into(),
         };
         if let Side::Server(conn) = std::mem::replace(&mut self.side, Side::Over) {
-            self.side = Side::Own(Box::new(Own { records: Records::take_over(*conn)?, agreed }));
+            let records = Records::take_over(*conn, self.kernel)?;
+            self.side = Side::Own(Box::new(Own { records, agreed }));
         }
         Ok(())
+    }
+
+    /// What the kernel needs to seal `bytes` of plaintext and what follows: the value of the socket option TLS_TX
+    /// (`linux/tls.h`). All that was sealed before must have left. Nothing if the kernel may not have it
+    /// ([`ServerOptions::kernel`](crate::ServerOptions::kernel)), or as long as not much was sealed. Whoever asks tells by
+    /// [`Session::handed_over`] what has come of it.
+    pub fn crypto_info(&self, bytes: u64) -> Option<Vec<u8>> {
+        self.own().filter(|_| !self.progress.failed)?.records.crypto_info(bytes)
+    }
+
+    /// The kernel seals from now on if it has `taken` the key: it gets plaintext, and what this session puts out are alerts
+    /// for it to seal. If not, it is not offered again.
+    pub fn handed_over(&mut self, taken: bool) {
+        if let Side::Own(own) = &mut self.side {
+            own.records.handed_over(taken);
+        }
+    }
+
+    /// The kernel seals.
+    pub fn is_handed_over(&self) -> bool {
+        self.own().is_some_and(|own| own.records.is_handed_over())
+    }
+
+    /// The kernel seals, and its key has served its time: nothing more is to be read, so that nothing more is to be said.
+    pub fn is_retired(&self) -> bool {
+        self.own().is_some_and(|own| own.records.is_retired())
+    }
+
+    /// To be told of each write of plaintext that the kernel has sealed. An error: nothing more may be written.
+    pub fn sent_by_kernel(&mut self, bytes: u64) -> Result<(), Error> {
+        match &mut self.side {
+            Side::Own(own) => own.records.sent(bytes),
+            _ => Err(Error::Over),
+        }
     }
 
     /// What the library knows of the session, as long as it is the library's.
@@ -307,11 +341,15 @@ impl Session {
         }
     }
 
-    fn agreed(&self) -> Option<&Agreed> {
+    fn own(&self) -> Option<&Own> {
         match &self.side {
-            Side::Own(own) => Some(&own.agreed),
+            Side::Own(own) => Some(own),
             _ => None,
         }
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.own().map(|own| &own.agreed)
     }
 
     /// The handshake is complete.
