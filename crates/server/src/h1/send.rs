@@ -79,7 +79,7 @@ impl Sender {
         let conn = r.conn.clone().expect("a request has a connection");
         Sender {
             send_timeout: core.send_timeout,
-            sendfile: core.sendfile && conn.io.can_sendfile(),
+            sendfile: core.sendfile,
             conn,
             chunk_max: if core.sendfile_max_chunk == 0 { u64::MAX } else { core.sendfile_max_chunk },
             rate: limit,
@@ -309,11 +309,15 @@ impl Sender {
     }
 
     async fn file(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
-        if self.sendfile {
-            self.by_sendfile(lead, file, range).await
-        } else {
-            self.by_copy(lead, file, range).await
+        if self.can_sendfile(&range) {
+            return self.by_sendfile(lead, file, range).await;
         }
+        let at = self.by_copy(lead, file, range.clone()).await?;
+        self.by_sendfile(b"", file, at..range.end).await
+    }
+
+    fn can_sendfile(&self, range: &Range<u64>) -> bool {
+        self.sendfile && self.conn.io.can_sendfile(range.end - range.start)
     }
 
     async fn by_sendfile(
@@ -389,12 +393,13 @@ impl Sender {
         Ok(())
     }
 
+    /// Sends the file, or the start of it: a session that has sent something may have the kernel go on. Gives how far.
     async fn by_copy(
         &mut self,
         lead: &[u8],
         file: &Rc<OpenFile>,
         range: Range<u64>,
-    ) -> Result<(), SendError> {
+    ) -> Result<u64, SendError> {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
         let mut buf = vec![0; COPY_CHUNK_BYTES];
         let mut at = range.start;
@@ -422,8 +427,11 @@ impl Sender {
             self.bytes(lead, &buf[..count], b"").await?;
             lead = b"";
             at += count as u64;
+            if self.can_sendfile(&(at..range.end)) {
+                break;
+            }
         }
-        Ok(())
+        Ok(at)
     }
 }
 
