@@ -330,6 +330,7 @@ impl Sender {
         // MSG_MORE keeps the head back, so that it leaves in one packet with the start of the file.
         self.more(lead).await?;
         let mut at = range.start;
+        let mut turn = 0;
         while at < range.end {
             let room = self.allowance().await?.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
             let count = room.min(range.end - at) as usize;
@@ -339,15 +340,17 @@ impl Sender {
                 Ok(0) => return Err(SendError::Truncated),
                 Ok(_) => {
                     self.sent += at - before;
-                    if at - before < count as u64 {
-                        continue;
-                    }
-                    // A whole chunk left at once: let others have their turn.
-                    if at < range.end {
+                    turn += at - before;
+                    // A whole chunk left without a pause: let others have their turn.
+                    if turn >= count as u64 && at < range.end {
+                        turn = 0;
                         yield_now().await;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    turn = 0;
+                    self.wait().await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
