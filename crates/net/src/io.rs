@@ -10,6 +10,7 @@
 
 use crate::event_loop::Loop;
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -251,6 +252,22 @@ impl Io {
     /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`.
     pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
         self.attempt(|fd| rustix::fs::sendfile(fd, file, Some(offset), count))
+    }
+
+    /// Sends a TLS record of another type than data, where the kernel seals.
+    pub(crate) fn try_tls_record(&self, kind: u8, plain: &[u8]) -> io::Result<usize> {
+        self.attempt(|fd| crate::sys::send_tls_record(fd, kind, plain))
+    }
+
+    /// Whether a third of the socket's buffer is free, or it has failed. If not, it is not writable before an event says so.
+    pub(crate) fn has_room(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&self.source.fd, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let has_room = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&now)))? > 0;
+        if !has_room {
+            self.clear(Ready::WRITE);
+        }
+        Ok(has_room)
     }
 
     fn attempt(

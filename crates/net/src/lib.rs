@@ -28,4 +28,4 @@ pub use mailbox::Mailbox;
 pub use stream::Stream;
 pub use task::{TaskId, spawn};
 pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
-pub use tls::{Handshakes, Tls, TlsError, handshakes as tls_handshakes};
+pub use tls::{Handshakes, Tls, TlsError, handshakes as tls_handshakes, kernel_seals};

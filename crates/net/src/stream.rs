@@ -72,7 +72,7 @@ impl Stream {
 
     /// From now on events go to the driver under `key`. If there is unread readiness it is told at once.
     pub fn set_hot(&self, key: u64) {
-        if self.tls().is_some_and(Tls::has_plaintext) {
+        if self.tls().is_some_and(|tls| tls.has_plaintext() || tls.is_retired()) {
             self.io.mark_readable();
         }
         self.io.set_hot(key);
@@ -131,7 +131,7 @@ impl Stream {
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
         match self.tls.get() {
             None => self.io.try_write_more(buf),
-            Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], false),
+            Some(tls) => tls.try_write_more(&self.io, buf),
         }
     }
 
@@ -144,24 +144,25 @@ impl Stream {
         }
     }
 
-    /// Whether [`Stream::try_sendfile`] works here.
-    pub fn can_sendfile(&self) -> bool {
-        self.tls.get().is_none()
+    /// Whether [`Stream::try_sendfile`] works here, for `count` bytes that are to be sent now. A session may have the kernel
+    /// seal from now on, for this.
+    pub fn can_sendfile(&self, count: u64) -> bool {
+        self.tls.get().is_none_or(|tls| tls.hand_over(&self.io, count))
     }
 
     /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`. Only where
     /// [`Stream::can_sendfile`].
     pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
-        if !self.can_sendfile() {
-            return Err(io::ErrorKind::Unsupported.into());
+        match self.tls.get() {
+            None => self.io.try_sendfile(file, offset, count),
+            Some(tls) => tls.try_sendfile(&self.io, file, offset, count),
         }
-        self.io.try_sendfile(file, offset, count)
     }
 
     /// Ready when a read may succeed (or report the end).
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(tls) = self.tls() {
-            if tls.has_plaintext() || tls.is_peer_closed() {
+            if tls.has_plaintext() || tls.is_peer_closed() || tls.is_retired() {
                 return Poll::Ready(());
             }
             // Records of the handshake that would not leave: nobody else waits for the socket meanwhile.
@@ -227,10 +228,22 @@ impl Stream {
         Ok(())
     }
 
+    /// Has a session say that nothing more will be written, and waits until that has left. Dropping the stream says so, too,
+    /// if there is room at that time.
+    pub async fn finish(&self) -> io::Result<()> {
+        let Some(tls) = self.tls() else { return Ok(()) };
+        loop {
+            match tls.close(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
+                done => return done,
+            }
+        }
+    }
+
     /// Says that nothing more will be written; reading goes on.
     pub fn shutdown_write(&self) -> io::Result<()> {
         if let Some(tls) = self.tls() {
-            tls.close(&self.io);
+            let _ = tls.close(&self.io);
         }
         Ok(rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Write)?)
     }
@@ -267,7 +280,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(tls) = self.tls.get() {
-            tls.close(&self.io);
+            let _ = tls.close(&self.io);
         }
     }
 }

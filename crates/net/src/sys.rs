@@ -1,5 +1,6 @@
 //! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here.
 
+use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,17 +16,48 @@ pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result
 }
 
 fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
+    set_bytes(fd, level, option, &value.to_ne_bytes())
+}
+
+fn set_bytes(fd: BorrowedFd<'_>, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
+    let len = value.len() as libc::socklen_t;
     // SAFETY: `value` outlives the call and its size is given.
-    check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value.as_ptr().cast(), len) }).map(drop)
+}
+
+/// Options of `SOL_TLS` (`linux/tls.h`).
+const TLS_TX: i32 = 1;
+const TLS_SET_RECORD_TYPE: i32 = 1;
+
+/// Has the kernel seal what is written to a connected TCP socket from now on. `info` is a `struct tls12_crypto_info_…`.
+/// After an error the socket is as before: without keys the protocol layer hands everything through.
+pub fn seal_in_kernel(socket: BorrowedFd<'_>, info: &[u8]) -> io::Result<()> {
+    set_bytes(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")?;
+    set_bytes(socket, libc::SOL_TLS, TLS_TX, info)
+}
+
+/// Sends a TLS record of this type, other than data, where the kernel seals.
+pub fn send_tls_record(socket: BorrowedFd<'_>, kind: u8, plain: &[u8]) -> rustix::io::Result<usize> {
+    let mut piece = libc::iovec { iov_base: plain.as_ptr().cast_mut().cast(), iov_len: plain.len() };
+    // Aligned as a header must be, with room for it and one byte.
+    let mut control = [0u64; 4];
+    // SAFETY: the message's zero pattern is valid, what it points to outlives the call, and sendmsg writes to none of it.
+    // CMSG_SPACE of one byte is 24, so header and data lie in `control`.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(1) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_TLS;
+        (*header).cmsg_type = TLS_SET_RECORD_TYPE;
+        (*header).cmsg_len = libc::CMSG_LEN(1) as _;
+        *libc::CMSG_DATA(header) = kind;
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+    };
+    let error = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    usize::try_from(sent).map_err(|_| error())
 }
 
 /// Lets a socket be bound to an address that is not ours.

@@ -2,18 +2,31 @@
 //!
 //! Writing follows the rule that TLS libraries have in common: once bytes are sealed they must be sent, so a write that
 //! the socket would not take must be repeated with the same bytes. In turn what was written has left this process.
+//!
+//! Where the kernel can (kTLS), it may seal what a server sends, so that files need not come through this process. Reading
+//! goes on as before.
 
 use crate::io::Io;
+use crate::sys;
 use brisk_tls::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Bytes taken from the socket at a time.
 const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
 /// Plaintext sealed at a time.
 const SEAL_BYTES: usize = 4 * RECORD_PLAIN_MAX;
+/// Who sends less than this at a time does not have the kernel set up for it.
+const KERNEL_BYTES_MIN: u64 = 64 * 1024;
+/// The type of records with alerts (RFC 8446 §5.1).
+const ALERT: u8 = 21;
+/// The probe connects within this machine.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// Room to read and decrypt in, and room to seal in: a thread works on one session at a time.
@@ -175,6 +188,17 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
+/// Tries whether the kernel can seal records, on a connection of its own. An error says what it refuses.
+pub fn kernel_seals() -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let socket = TcpStream::connect_timeout(&listener.local_addr()?, PROBE_TIMEOUT)?;
+    // TLS 1.3 and AES-128-GCM, which every kernel has that has any of it, with nothing for a key.
+    let mut info = [0; 40];
+    info[..2].copy_from_slice(&0x0304u16.to_ne_bytes());
+    info[2..4].copy_from_slice(&51u16.to_ne_bytes());
+    sys::seal_in_kernel(socket.as_fd(), &info)
+}
+
 fn failed(error: brisk_tls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
@@ -209,6 +233,11 @@ impl Tls {
 
     pub(crate) fn is_peer_closed(&self) -> bool {
         self.session.borrow().is_peer_closed()
+    }
+
+    /// Nothing more is to be read, because nothing more can be answered.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.session.borrow().is_retired()
     }
 
     /// Whether the protocol itself has something to send that would not leave.
@@ -267,7 +296,7 @@ impl Tls {
         let mut session = self.session.borrow_mut();
         let end = READ.with_borrow_mut(|room| {
             loop {
-                if filled == buf.len() || session.is_peer_closed() {
+                if filled == buf.len() || session.is_peer_closed() || session.is_retired() {
                     return Ok(());
                 }
                 let (count, may_have_more) = rest.receive(io, &mut session, room)?;
@@ -281,7 +310,7 @@ impl Tls {
                 let received = session.receive(&mut room[..count], &mut take, &mut out).map_err(failed);
                 self.count(&session);
                 if !out.is_empty() {
-                    rest.outgoing.push(&out);
+                    rest.put(io, &session, &out);
                 }
                 received?;
                 if !may_have_more {
@@ -312,6 +341,9 @@ impl Tls {
 
     /// Seals and sends; up to [`SEAL_BYTES`] at a time. What `is_last` has a close_notify behind it.
     pub(crate) fn try_write(&self, io: &Io, bufs: &[IoSlice<'_>], is_last: bool) -> io::Result<usize> {
+        if self.is_handed_over() {
+            return self.write_to_kernel(io, bufs, is_last);
+        }
         let mut rest = self.rest.borrow_mut();
         let rest = &mut *rest;
         if rest.in_flight > 0 {
@@ -361,27 +393,125 @@ impl Tls {
         would_block()
     }
 
+    /// As [`Tls::try_write`]; if the kernel seals, what follows at once comes into the same record.
+    pub(crate) fn try_write_more(&self, io: &Io, buf: &[u8]) -> io::Result<usize> {
+        if self.is_handed_over() {
+            let room = self.room(io)?.min(buf.len());
+            return self.by_kernel(io.try_write_more(&buf[..room]));
+        }
+        self.try_write(io, &[IoSlice::new(buf)], false)
+    }
+
+    fn is_handed_over(&self) -> bool {
+        self.session.borrow().is_handed_over()
+    }
+
+    /// Has the kernel seal from now on, if that is worth it for `count` bytes, allowed and possible.
+    pub(crate) fn hand_over(&self, io: &Io, count: u64) -> bool {
+        let mut session = self.session.borrow_mut();
+        if session.is_handed_over() {
+            return true;
+        }
+        if count < KERNEL_BYTES_MIN {
+            return false;
+        }
+        let Some(info) = session.crypto_info(count) else { return false };
+        // What was sealed here comes first.
+        let mut rest = self.rest.borrow_mut();
+        if rest.in_flight > 0 || rest.outgoing.flush(io).is_err() {
+            return false;
+        }
+        let is_taken = sys::seal_in_kernel(io.fd(), &info).is_ok();
+        session.handed_over(is_taken);
+        is_taken
+    }
+
+    /// Sends a part of a file. Only after [`Tls::hand_over`].
+    pub(crate) fn try_sendfile(
+        &self,
+        io: &Io,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> io::Result<usize> {
+        if !self.is_handed_over() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let room = self.room(io)?.min(count);
+        self.by_kernel(io.try_sendfile(file, offset, room))
+    }
+
+    fn write_to_kernel(&self, io: &Io, bufs: &[IoSlice<'_>], is_last: bool) -> io::Result<usize> {
+        let all = bufs.iter().map(|buf| buf.len()).sum();
+        let room = self.room(io)?;
+        let sent = if room < all {
+            let first = bufs.iter().find(|buf| !buf.is_empty()).map_or(&[][..], |buf| &buf[..]);
+            io.try_write(&first[..room.min(first.len())])
+        } else {
+            io.try_writev(bufs)
+        };
+        let count = self.by_kernel(sent)?;
+        if is_last && count == all {
+            let _ = self.close(io);
+        }
+        Ok(count)
+    }
+
+    /// How much the kernel may be given now to seal. Records for which there is no room in the socket wait where they are
+    /// lost when it closes, so it never gets more than the socket takes at once.
+    fn room(&self, io: &Io) -> io::Result<usize> {
+        if !io.has_room()? {
+            return would_block();
+        }
+        // A third of the buffer is free. Half of that leaves room for what sealing and the kernel's accounts add.
+        Ok((rustix::net::sockopt::socket_send_buffer_size(io.fd())? / 6).max(1))
+    }
+
+    fn by_kernel(&self, count: io::Result<usize>) -> io::Result<usize> {
+        let count = count?;
+        self.session.borrow_mut().sent_by_kernel(count as u64).map_err(failed)?;
+        Ok(count)
+    }
+
     pub(crate) fn abort(&self) {
         self.aborted.set(true);
     }
 
-    /// Sends a close_notify, if that can be done at once and nothing is half sent.
-    pub(crate) fn close(&self, io: &Io) {
-        if self.closed.replace(true) || self.aborted.get() {
-            return;
-        }
+    /// Sends a close_notify, unless something is half sent. `WouldBlock`: it has not left yet.
+    pub(crate) fn close(&self, io: &Io) -> io::Result<()> {
         let mut rest = self.rest.borrow_mut();
-        let rest = &mut *rest;
         let mut session = self.session.borrow_mut();
-        let mut out = Vec::new();
-        if rest.in_flight == 0 && session.is_established() && session.close(&mut out).is_ok() {
-            rest.outgoing.push(&out);
-            let _ = rest.outgoing.flush(io);
+        if self.aborted.get() || rest.in_flight > 0 || !session.is_established() {
+            return Ok(());
         }
+        let mut out = Vec::new();
+        if !self.closed.get() && session.close(&mut out).is_err() {
+            return Ok(());
+        }
+        if !session.is_handed_over() {
+            self.closed.set(true);
+            rest.outgoing.push(&out);
+            return rest.outgoing.flush(io);
+        }
+        if !self.closed.get() {
+            self.room(io)?;
+            io.try_tls_record(ALERT, &out)?;
+            self.closed.set(true);
+        }
+        Ok(())
     }
 }
 
 impl Rest {
+    /// Has an answer of the protocol sent. The alert that it is where the kernel seals leaves now or never.
+    fn put(&mut self, io: &Io, session: &Session, bytes: &[u8]) {
+        if session.is_handed_over() {
+            let _ = io.try_tls_record(ALERT, bytes);
+        } else {
+            self.outgoing.push(bytes);
+        }
+    }
+
     fn take_plaintext(&mut self, buf: &mut [u8]) -> usize {
         let count = self.plaintext.len().min(buf.len());
         if count == 0 {

@@ -93,6 +93,39 @@ impl TlsClient {
         }
     }
 
+    /// Everything up to the end of this text.
+    pub fn until(&mut self, text: &str) -> Result<String, String> {
+        let mut looked = 0;
+        loop {
+            let found = self.plain[looked..].windows(text.len()).position(|part| part == text.as_bytes());
+            if let Some(at) = found {
+                let count = looked + at + text.len();
+                return self.exactly(count).map(|have| String::from_utf8_lossy(&have).into_owned());
+            }
+            looked = self.plain.len().saturating_sub(text.len());
+            if self.read()? == 0 {
+                return Err("closed".to_string());
+            }
+        }
+    }
+
+    /// Reads so many bytes.
+    pub fn exactly(&mut self, count: usize) -> Result<Vec<u8>, String> {
+        while self.plain.len() < count {
+            if self.read()? == 0 {
+                return Err("closed".to_string());
+            }
+        }
+        Ok(self.plain.drain(..count).collect())
+    }
+
+    /// Changes the own keys and asks for the server's to be changed.
+    pub fn update_keys(&mut self) -> Result<(), String> {
+        let mut out = Vec::new();
+        self.session.update_keys(&mut out).map_err(|e| e.to_string())?;
+        self.stream.write_all(&out).map_err(|e| e.to_string())
+    }
+
     /// One request on a connection of its own; gives the whole response.
     pub fn get(port: u16, context: &ClientContext, host: &str, target: &str) -> Result<String, String> {
         let mut client = TlsClient::connect(port, context, host)?;

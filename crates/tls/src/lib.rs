@@ -14,6 +14,7 @@ mod error;
 pub mod fuzz;
 mod hello;
 pub mod issue;
+mod kernel;
 mod key;
 pub mod names;
 pub mod ocsp;

@@ -5,6 +5,7 @@
 //! come in them after a handshake are dealt with here. Only a server's side: a client would have to keep tickets.
 
 use crate::error::Error;
+use crate::kernel;
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
@@ -103,10 +104,21 @@ impl Key {
     }
 }
 
+/// Who seals.
+enum Sealer {
+    /// This code, whatever comes.
+    Own,
+    /// This code; the kernel may get the key.
+    Willing(ConnectionTrafficSecrets),
+    /// The kernel. Its key is never changed: where it would have to be, the session is retired.
+    Kernel { is_retired: bool },
+}
+
 /// See the module's head.
 pub(crate) struct Records {
     keys: KernelConnection<ServerConnectionData>,
     form: Form,
+    sealer: Sealer,
     sealing: Key,
     opening: Key,
     /// The start of a handshake message that goes on in the next record.
@@ -117,8 +129,9 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes a session over. It must be established, with nothing left to be sent, and nothing half read.
-    pub fn take_over(conn: UnbufferedServerConnection) -> Result<Records, Error> {
+    /// Takes a session over. It must be established, with nothing left to be sent, and nothing half read. With `kernel`
+    /// keys may go on to the kernel.
+    pub fn take_over(conn: UnbufferedServerConnection, kernel: bool) -> Result<Records, Error> {
         let (secrets, keys) = conn.dangerous_into_kernel_connection()?;
         let is_gcm = !matches!(secrets.tx.1, ConnectionTrafficSecrets::Chacha20Poly1305 { .. });
         let form = match keys.protocol_version() {
@@ -128,7 +141,42 @@ impl Records {
         };
         let sealing = Key::new(secrets.tx.0, &secrets.tx.1)?;
         let opening = Key::new(secrets.rx.0, &secrets.rx.1)?;
-        Ok(Records { keys, form, sealing, opening, message: Vec::new(), idle: 0, is_peer_closed: false })
+        let sealer = if kernel { Sealer::Willing(secrets.tx.1) } else { Sealer::Own };
+        let message = Vec::new();
+        Ok(Records { keys, form, sealer, sealing, opening, message, idle: 0, is_peer_closed: false })
+    }
+
+    /// What the kernel needs to seal from the next record on: the value of TLS_TX. Nothing if it may not, or if the key
+    /// might not last for `bytes` of plaintext and as much again.
+    pub fn crypto_info(&self, bytes: u64) -> Option<Vec<u8>> {
+        let Sealer::Willing(secrets) = &self.sealer else { return None };
+        let key = &self.sealing;
+        let lasts = key.number.saturating_add(records(bytes)) <= key.number_max / 2;
+        kernel::crypto_info(self.form == Form::Tls13, key.number, secrets).filter(|_| lasts)
+    }
+
+    /// The kernel has taken what [`Records::crypto_info`] gave, or has refused it and is not asked again.
+    pub fn handed_over(&mut self, taken: bool) {
+        self.sealer = if taken { Sealer::Kernel { is_retired: false } } else { Sealer::Own };
+    }
+
+    pub fn is_handed_over(&self) -> bool {
+        matches!(self.sealer, Sealer::Kernel { .. })
+    }
+
+    /// The kernel seals, and must not go on with its key for more than what is under way.
+    pub fn is_retired(&self) -> bool {
+        matches!(self.sealer, Sealer::Kernel { is_retired: true })
+    }
+
+    /// The kernel has sealed so many bytes in one go. An error: that was all that its key may seal.
+    pub fn sent(&mut self, bytes: u64) -> Result<(), Error> {
+        let key = &mut self.sealing;
+        key.number = key.number.saturating_add(records(bytes));
+        if let Sealer::Kernel { is_retired } = &mut self.sealer {
+            *is_retired |= key.number > key.number_max / 2;
+        }
+        if key.number < key.number_max { Ok(()) } else { Err(Error::Refused("too many records for one key")) }
     }
 
     pub fn is_peer_closed(&self) -> bool {
@@ -173,10 +221,19 @@ impl Records {
         let filled = self.seal_record(HANDSHAKE, &UPDATED, room)?;
         let (number, secrets) = self.keys.update_tx_secret()?;
         self.sealing = Key::new(number, &secrets)?;
+        if let Sealer::Willing(have) = &mut self.sealer {
+            *have = secrets;
+        }
         Ok(filled)
     }
 
+    /// Once the kernel seals only alerts come through here, and stay as they are.
     fn seal_record(&mut self, kind: u8, plain: &[u8], room: &mut [u8]) -> Result<usize, Error> {
+        if self.is_handed_over() {
+            let room = room.get_mut(..plain.len()).filter(|_| kind == ALERT);
+            room.ok_or(Error::Refused("the kernel seals"))?.copy_from_slice(plain);
+            return Ok(plain.len());
+        }
         let key = &mut self.sealing;
         let nonce = key.nonce();
         let explicit = if self.form == Form::Explicit { EXPLICIT_BYTES } else { 0 };
@@ -212,7 +269,7 @@ impl Records {
         out: &mut Vec<u8>,
     ) -> (usize, Result<(), Error>) {
         let mut used = 0;
-        while !self.is_peer_closed {
+        while !self.is_peer_closed && !self.is_retired() {
             match self.record(&mut input[used..], plain, out) {
                 Ok(0) => return (used, Ok(())),
                 Ok(count) => used += count,
@@ -225,7 +282,7 @@ impl Records {
                 }
             }
         }
-        // RFC 8446 §6.1: what comes behind a closure alert is ignored.
+        // RFC 8446 §6.1: what comes behind a closure alert is ignored. So is what could not be answered any more.
         (input.len(), Ok(()))
     }
 
@@ -278,13 +335,21 @@ impl Records {
         let broken = |error| Fault { alert: AlertDescription::InternalError, error };
         let (number, secrets) = self.keys.update_rx_secret().map_err(|error| broken(error.into()))?;
         self.opening = Key::new(number, &secrets).map_err(broken)?;
-        if asks {
+        if let Sealer::Kernel { is_retired } = &mut self.sealer {
+            // RFC 8446 §4.6.3: no data may be sent before the answer, and the kernel cannot be relied on to change keys.
+            *is_retired |= asks;
+        } else if asks {
             let mut room = [0; SEAL_OVERHEAD + UPDATED.len()];
             let filled = self.next_sealing_key(&mut room).map_err(broken)?;
             out.extend_from_slice(&room[..filled]);
         }
         Ok(())
     }
+}
+
+/// Records that the kernel makes of so many bytes that it is given in one go.
+fn records(bytes: u64) -> u64 {
+    bytes.div_ceil(RECORD_PLAIN_MAX as u64)
 }
 
 /// Opens a record in place: the kind of its content, and the content.

@@ -114,6 +114,8 @@ pub struct ServerOptions {
     pub context: [u8; 32],
     pub early_data: bool,
     pub compress_certificates: bool,
+    /// The kernel may get the keys to seal with ([`Session::crypto_info`]).
+    pub kernel: bool,
     pub key_log: Option<KeyLogger>,
 }
 
@@ -132,6 +134,7 @@ impl Default for ServerOptions {
             context: [0; 32],
             early_data: false,
             compress_certificates: false,
+            kernel: false,
             key_log: None,
         }
     }
@@ -145,6 +148,7 @@ pub struct ServerContext {
     returning: Arc<ServerConfig>,
     schemes: Option<Arc<[SignatureScheme]>>,
     record_plain: usize,
+    kernel: bool,
 }
 
 impl ServerContext {
@@ -184,18 +188,9 @@ impl ServerContext {
         if let Some(logger) = &options.key_log {
             config.key_log = Arc::new(Logger(logger.clone()));
         }
-        Ok(ServerContext::of(config, schemes, options.record_plain))
-    }
-
-    fn of(
-        config: ServerConfig,
-        schemes: Option<Arc<[SignatureScheme]>>,
-        record_plain: usize,
-    ) -> ServerContext {
-        let mut returning = config.clone();
-        returning.send_tls13_tickets = 1;
-        let (config, returning) = (Arc::new(config), Arc::new(returning));
-        ServerContext { config, returning, schemes, record_plain }
+        let (config, returning) = both(config);
+        let ServerOptions { record_plain, kernel, .. } = *options;
+        Ok(ServerContext { config, returning, schemes, record_plain, kernel })
     }
 
     /// The same with other certificates.
@@ -203,7 +198,8 @@ impl ServerContext {
     pub fn with_certificates(&self, certificates: Arc<dyn Certificates>) -> ServerContext {
         let mut config = (*self.config).clone();
         config.cert_resolver = Arc::new(Resolver { certificates, schemes: self.schemes.clone() });
-        ServerContext::of(config, self.schemes.clone(), self.record_plain)
+        let (config, returning) = both(config);
+        ServerContext { config, returning, ..self.clone() }
     }
 
     /// A session of a client that has just connected, with a session to go on with if it `offers_session`
@@ -211,8 +207,15 @@ impl ServerContext {
     pub fn session(&self, offers_session: bool) -> Result<Session, Error> {
         let config = if offers_session { &self.returning } else { &self.config };
         let conn = UnbufferedServerConnection::new(config.clone())?;
-        Ok(Session::server(conn, self.record_plain))
+        Ok(Session::server(conn, self.record_plain, self.kernel))
     }
+}
+
+/// For clients that are new, and for those that come with a session.
+fn both(config: ServerConfig) -> (Arc<ServerConfig>, Arc<ServerConfig>) {
+    let mut returning = config.clone();
+    returning.send_tls13_tickets = 1;
+    (Arc::new(config), Arc::new(returning))
 }
 
 /// Tickets, a cache, or neither. Early data (RFC 8446 §8) needs sessions that are taken once, by one thread: those are in a

@@ -55,6 +55,8 @@ pub struct Session {
     side: Side,
     /// Plaintext of one record, at most.
     record_plain: usize,
+    /// The kernel may get the keys.
+    kernel: bool,
     /// Input that is not whole yet, as the library has left it.
     left: Vec<u8>,
     progress: Progress,
@@ -104,19 +106,16 @@ impl Conn for UnbufferedClientConnection {
 }
 
 impl Session {
-    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize) -> Session {
-        let record_plain = record_plain.clamp(1, RECORD_PLAIN_MAX);
-        Session {
-            side: Side::Server(Box::new(conn)),
-            record_plain,
-            left: Vec::new(),
-            progress: Progress::default(),
-        }
+    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize, kernel: bool) -> Session {
+        Session::new(Side::Server(Box::new(conn)), record_plain.clamp(1, RECORD_PLAIN_MAX), kernel)
     }
 
     pub(crate) fn client(conn: UnbufferedClientConnection) -> Session {
-        let side = Side::Client(Box::new(conn));
-        Session { side, record_plain: RECORD_PLAIN_MAX, left: Vec::new(), progress: Progress::default() }
+        Session::new(Side::Client(Box::new(conn)), RECORD_PLAIN_MAX, false)
+    }
+
+    fn new(side: Side, record_plain: usize, kernel: bool) -> Session {
+        Session { side, record_plain, kernel, left: Vec::new(), progress: Progress::default() }
     }
 
     /// Works through what has come. Plaintext is handed to `plain`, records to be sent are appended to `out` — also
@@ -233,11 +232,14 @@ impl Session {
 
     /// As [`Session::seal`], to the start of `room`; gives how much of it is filled.
     pub fn seal_into(&mut self, plain: &[u8], room: &mut [u8]) -> Result<usize, Error> {
-        if plain.len() >= OWN_RECORDS_BYTES_MIN {
-            let filled = self.take_over(room)?;
-            return Ok(filled + self.write(Put::Data(plain), &mut room[filled..])?);
+        if plain.len() < OWN_RECORDS_BYTES_MIN || !self.may_take_over() {
+            return self.write(Put::Data(plain), room);
         }
-        self.write(Put::Data(plain), room)
+        // The library keeps its answer to a KeyUpdate until it is given data, so the first record is its own.
+        let (first, rest) = plain.split_at(self.record_plain.min(plain.len()));
+        let filled = self.write(Put::Data(first), room)?;
+        self.take_over()?;
+        Ok(filled + self.write(Put::Data(rest), &mut room[filled..])?)
     }
 
     /// Seals a close_notify (RFC 8446 §6.1): the peer knows then that nothing was cut off.
@@ -273,13 +275,14 @@ impl Session {
         }
     }
 
-    /// From now on records are ours, if nothing stands against it. Gives how much the library has put into `room`.
-    fn take_over(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+    /// Whether nothing stands against records of our own.
+    fn may_take_over(&self) -> bool {
         let is_fit = self.progress.established && !self.progress.peer_closed && self.left.is_empty();
-        if !is_fit || !matches!(self.side, Side::Server(_)) {
-            return Ok(0);
-        }
-        let filled = self.write(Put::Nothing, room)?;
+        is_fit && matches!(self.side, Side::Server(_))
+    }
+
+    /// From now on records are ours.
+    fn take_over(&mut self) -> Result<(), Error> {
         let agreed = Agreed {
             is_resumed: self.is_resumed(),
             version: self.version(),
@@ -289,9 +292,44 @@ impl Session {
             peer_certificates: self.peer_certificates().into(),
         };
         if let Side::Server(conn) = std::mem::replace(&mut self.side, Side::Over) {
-            self.side = Side::Own(Box::new(Own { records: Records::take_over(*conn)?, agreed }));
+            let records = Records::take_over(*conn, self.kernel)?;
+            self.side = Side::Own(Box::new(Own { records, agreed }));
         }
-        Ok(filled)
+        Ok(())
+    }
+
+    /// What the kernel needs to seal `bytes` of plaintext and what follows: the value of the socket option TLS_TX
+    /// (`linux/tls.h`). All that was sealed before must have left. Nothing if the kernel may not have it
+    /// ([`ServerOptions::kernel`](crate::ServerOptions::kernel)), or as long as not much was sealed. Whoever asks tells by
+    /// [`Session::handed_over`] what has come of it.
+    pub fn crypto_info(&self, bytes: u64) -> Option<Vec<u8>> {
+        self.own().filter(|_| !self.progress.failed)?.records.crypto_info(bytes)
+    }
+
+    /// The kernel seals from now on if it has `taken` the key: it gets plaintext, and what this session puts out are alerts
+    /// for it to seal. If not, it is not offered again.
+    pub fn handed_over(&mut self, taken: bool) {
+        if let Side::Own(own) = &mut self.side {
+            own.records.handed_over(taken);
+        }
+    }
+
+    /// The kernel seals.
+    pub fn is_handed_over(&self) -> bool {
+        self.own().is_some_and(|own| own.records.is_handed_over())
+    }
+
+    /// The kernel seals, and its key has served its time: nothing more is to be read, so that nothing more is to be said.
+    pub fn is_retired(&self) -> bool {
+        self.own().is_some_and(|own| own.records.is_retired())
+    }
+
+    /// To be told of each write of plaintext that the kernel has sealed. An error: nothing more may be written.
+    pub fn sent_by_kernel(&mut self, bytes: u64) -> Result<(), Error> {
+        match &mut self.side {
+            Side::Own(own) => own.records.sent(bytes),
+            _ => Err(Error::Over),
+        }
     }
 
     /// What the library knows of the session, as long as it is the library's.
@@ -303,11 +341,15 @@ impl Session {
         }
     }
 
-    fn agreed(&self) -> Option<&Agreed> {
+    fn own(&self) -> Option<&Own> {
         match &self.side {
-            Side::Own(own) => Some(&own.agreed),
+            Side::Own(own) => Some(own),
             _ => None,
         }
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.own().map(|own| &own.agreed)
     }
 
     /// The handshake is complete.

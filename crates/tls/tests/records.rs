@@ -168,6 +168,15 @@ fn keys_are_changed_when_the_client_asks() {
             client.plain.clear();
         }
     });
+    // Also before the server has sent much.
+    let context = server(|_| ());
+    let (mut client, mut server) = connect(&context, &ClientContext::new(&ClientOptions::default()).unwrap());
+    let mut records = Vec::new();
+    client.session.update_keys(&mut records).unwrap();
+    let answer = server.take(&records).unwrap();
+    client.take(&answer).unwrap();
+    server.give(&text(30_000), &mut client).unwrap();
+    assert!(client.plain == text(30_000));
     // Who does nothing else is told to go.
     each(|mut client, mut server, is_13| {
         if !is_13 {

@@ -122,6 +122,7 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
         record_plain: usize::try_from(conf.buffer_bytes).unwrap_or(usize::MAX),
         early_data: conf.early_data,
         compress_certificates: conf.compression,
+        kernel: conf.kernel,
         context: context_id(conf),
         ..ServerOptions::default()
     };
@@ -350,10 +351,7 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
     };
     match name {
         "SessionTicket" => conf.tickets = on,
-        "KTLS" => {
-            let text = "the option KTLS has no effect here: records are not sealed by the kernel";
-            cx.warn(Diag::notice(command.span, text.to_string()));
-        }
+        "KTLS" => conf.kernel = on && kernel_seals(cx, command)?,
         "ServerPreference" => conf.prefer_server = on,
         // What they would do is always so here, or has no counterpart.
         "PrioritizeChaCha"
@@ -380,6 +378,22 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
         _ => return Err(emerg(command, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed"))),
     }
     Ok(())
+}
+
+/// Whether the kernel can seal records. It is tried, and told of, once per configuration.
+fn kernel_seals(cx: &mut Cx<'_, '_>, command: &Token) -> Result<bool, Diag> {
+    let can = shared(cx, "ktls", String::new(), |cx| {
+        let tried = brisk_net::kernel_seals();
+        if let Err(error) = &tried {
+            let why = brisk_conf::os_text(error);
+            let text =
+                format!("the option KTLS has no effect here: the kernel does not seal records ({why})");
+            let help = "if this kernel has it as a module, \"modprobe tls\" loads it";
+            cx.warn(Diag::notice(command.span, text).help(help));
+        }
+        Ok(tried.is_ok())
+    })?;
+    Ok(*can)
 }
 
 /// `ALL,-TLSv1.2` and the like.

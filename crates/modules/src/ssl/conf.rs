@@ -54,6 +54,8 @@ pub struct Conf {
     pub early_data: bool,
     pub reject: bool,
     pub compression: bool,
+    /// Records may be sealed by the kernel.
+    pub kernel: bool,
     pub commands: Vec<(Token, Token)>,
     pub handshake_timeout: Option<Duration>,
     pub key_log: Option<LogTarget>,

@@ -70,11 +70,15 @@ fn what_cannot_be_offered_is_a_warning() {
         ],
     );
     messages(
-        "server { ssl_conf_command Options PrioritizeChaCha; ssl_conf_command Options KTLS; ssl_conf_command CipherString HIGH; ssl_conf_command Groups X25519; \
+        "server { ssl_conf_command Options PrioritizeChaCha; ssl_conf_command CipherString HIGH; ssl_conf_command Groups X25519; \
          ssl_conf_command SignatureAlgorithms ECDSA+SHA256; ssl_conf_command MaxProtocol TLSv1.3; }",
-        &[
-            "the option PrioritizeChaCha has no effect here",
-            "the option KTLS has no effect here: records are not sealed by the kernel",
-        ],
+        &["the option PrioritizeChaCha has no effect here"],
     );
+    // Once, whatever the number of servers.
+    let servers = "ssl_conf_command Options KTLS; server { listen 1; } server { listen 2; ssl_conf_command Options -KTLS; }";
+    let why = brisk_net::kernel_seals().err().map(|error| {
+        let why = brisk_conf::os_text(&error);
+        format!("the option KTLS has no effect here: the kernel does not seal records ({why})")
+    });
+    messages(servers, why.as_deref().as_slice());
 }

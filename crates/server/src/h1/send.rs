@@ -79,7 +79,7 @@ impl Sender {
         let conn = r.conn.clone().expect("a request has a connection");
         Sender {
             send_timeout: core.send_timeout,
-            sendfile: core.sendfile && conn.io.can_sendfile(),
+            sendfile: core.sendfile,
             conn,
             chunk_max: if core.sendfile_max_chunk == 0 { u64::MAX } else { core.sendfile_max_chunk },
             rate: limit,
@@ -309,11 +309,15 @@ impl Sender {
     }
 
     async fn file(&mut self, lead: &[u8], file: &Rc<OpenFile>, range: Range<u64>) -> Result<(), SendError> {
-        if self.sendfile {
-            self.by_sendfile(lead, file, range).await
-        } else {
-            self.by_copy(lead, file, range).await
+        if self.can_sendfile(&range) {
+            return self.by_sendfile(lead, file, range).await;
         }
+        let at = self.by_copy(lead, file, range.clone()).await?;
+        self.by_sendfile(b"", file, at..range.end).await
+    }
+
+    fn can_sendfile(&self, range: &Range<u64>) -> bool {
+        self.sendfile && self.conn.io.can_sendfile(range.end - range.start)
     }
 
     async fn by_sendfile(
@@ -326,6 +330,7 @@ impl Sender {
         // MSG_MORE keeps the head back, so that it leaves in one packet with the start of the file.
         self.more(lead).await?;
         let mut at = range.start;
+        let mut turn = 0;
         while at < range.end {
             let room = self.allowance().await?.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
             let count = room.min(range.end - at) as usize;
@@ -335,15 +340,17 @@ impl Sender {
                 Ok(0) => return Err(SendError::Truncated),
                 Ok(_) => {
                     self.sent += at - before;
-                    if at - before < count as u64 {
-                        continue;
-                    }
-                    // A whole chunk left at once: let others have their turn.
-                    if at < range.end {
+                    turn += at - before;
+                    // A whole chunk left without a pause: let others have their turn.
+                    if turn >= count as u64 && at < range.end {
+                        turn = 0;
                         yield_now().await;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    turn = 0;
+                    self.wait().await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -389,12 +396,13 @@ impl Sender {
         Ok(())
     }
 
+    /// Sends the file, or the start of it: a session that has sent something may have the kernel go on. Gives how far.
     async fn by_copy(
         &mut self,
         lead: &[u8],
         file: &Rc<OpenFile>,
         range: Range<u64>,
-    ) -> Result<(), SendError> {
+    ) -> Result<u64, SendError> {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
         let mut buf = vec![0; COPY_CHUNK_BYTES];
         let mut at = range.start;
@@ -422,8 +430,11 @@ impl Sender {
             self.bytes(lead, &buf[..count], b"").await?;
             lead = b"";
             at += count as u64;
+            if self.can_sendfile(&(at..range.end)) {
+                break;
+            }
         }
-        Ok(())
+        Ok(at)
     }
 }
 

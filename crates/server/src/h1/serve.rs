@@ -500,6 +500,8 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
     if matches!(how, Next::Drop) {
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {
+        // A client that does not keep up is told of the end as it was sent the rest.
+        let _ = timeout(core.send_timeout, conn.io.finish()).await;
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,
             LingeringClose::Always => true,
