@@ -231,11 +231,15 @@ impl Stream {
     /// Has a session say that nothing more will be written, and waits until that has left. Dropping the stream says so, too,
     /// if there is room at that time.
     pub async fn finish(&self) -> io::Result<()> {
-        let Some(tls) = self.tls() else { return Ok(()) };
+        poll_fn(|cx| self.poll_finish(cx)).await
+    }
+
+    fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(tls) = self.tls() else { return Poll::Ready(Ok(())) };
         loop {
             match tls.close(&self.io) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await,
-                done => return done,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.io.poll_writable(cx)),
+                closed => return Poll::Ready(closed),
             }
         }
     }
@@ -251,13 +255,7 @@ impl Stream {
     /// As [`Stream::shutdown_write`], when all that a session has to say before has left (RFC 8446 §6.1). Nothing is to be
     /// written any more once it was called.
     pub fn poll_shutdown_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(tls) = self.tls() {
-            tls.close(&self.io);
-            while tls.has_control() {
-                ready!(self.io.poll_writable(cx));
-                tls.flush_control(&self.io)?;
-            }
-        }
+        ready!(self.poll_finish(cx))?;
         Poll::Ready(self.shutdown_write())
     }
 
