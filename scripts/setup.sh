@@ -25,8 +25,9 @@ experiments)
     packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl'
     ;;
 conformance)
-    tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl"
-    packages='libc6-dev libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
+    tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl
+        uwsgi:uwsgi"
+    packages='libc6-dev uwsgi-plugin-python3 libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
