@@ -153,10 +153,13 @@ fn old_configurations_do_not_pile_up() {
         let answer = server.request(format!("GET /who HTTP/1.1\r\nHost: www.h{salt}.example\r\n\r\n"));
         assert_eq!(answer.text(), salt.to_string());
     }
-    let after = process::tree_pss_kib(server.pid());
+    // One old configuration that somebody holds on to would already show. On a busy machine the last may be on its way out.
+    let mut after = 0;
+    wait::holds(&format!("at most 7/4 of the {before} KiB at first, after 20 reloads"), || {
+        after = process::tree_pss_kib(server.pid());
+        4 * after <= 7 * before
+    });
     println!("{count} hosts: {before} KiB at first, {after} KiB after 20 reloads, {highest} KiB at most");
-    // One old configuration that somebody holds on to would already show.
-    assert!(4 * after <= 7 * before, "{before} KiB at first, {after} KiB after 20 reloads");
     for mut client in slow {
         assert!(client.rest().unwrap().len() > (4 << 20) - 100);
     }

@@ -119,9 +119,11 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::try_write`], of the last bytes before the end: a session says so along with them.
-    pub fn try_write_last(&self, buf: &[u8]) -> io::Result<usize> {
+    /// As [`Stream::try_write`], of the last bytes before the end: a session says so along with them. If the stream is dropped
+    /// at once when all of it is taken, the kernel does, too: one packet less, and the peer is woken once.
+    pub fn try_write_last(&self, buf: &[u8], drops_at_once: bool) -> io::Result<usize> {
         match self.tls.get() {
+            None if drops_at_once => self.io.try_write_more(buf),
             None => self.io.try_write(buf),
             Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], true),
         }

@@ -3,7 +3,7 @@
 use crate::conf::ListenId;
 use crate::connection::{Connection, Peer};
 use crate::core::LogLevel;
-use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS};
+use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS, KEPT_MORE};
 use crate::proxy_protocol;
 use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
 use brisk_net::listen::{self, Address};
@@ -122,21 +122,18 @@ impl Thread {
         });
     }
 
-    /// Gives a new connection to the thread that has the fewest.
+    /// Gives a new connection to a thread. Most connections of some clients bring one request and end; handing those over costs
+    /// more than serving them, so a thread keeps them unless it has clearly more than another. Those that stay are placed when
+    /// they have been answered (see [`Thread::rest`]); what cannot be moved then goes to the fewest now.
     fn place(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>, live: &Rc<Live>) {
         let loads = &self.shared.loads;
-        let mine = loads[self.index].load(Ordering::Relaxed);
-        let (least, load) = loads
-            .iter()
-            .enumerate()
-            // A thread that has not come up yet takes no mail.
-            .filter(|&(i, _)| self.shared.mailboxes[i].get().is_some())
-            .map(|(i, l)| (i, l.load(Ordering::Relaxed)))
-            .min_by_key(|&(i, load)| (load, i != self.index))
-            .unwrap_or((self.index, mine));
-        let target = if load < mine { least } else { self.index };
         let limit = live.snap.main.connections as usize;
-        if loads[target].load(Ordering::Relaxed) >= limit {
+        let load = |index: usize| loads[index].load(Ordering::Relaxed);
+        let is_moved_later = listener.id.get().is_some_and(|id| live.snap.listen(id).is_plain());
+        let (least, fewest) = self.least();
+        let spare = if is_moved_later && load(self.index) < limit { KEPT_MORE + fewest / 8 } else { 0 };
+        let target = if fewest + spare < load(self.index) { least } else { self.index };
+        if load(target) >= limit {
             crate::worker::log_error(
                 live,
                 LogLevel::Alert,
@@ -149,13 +146,33 @@ impl Thread {
         if target == self.index {
             return self.adopt(fd, peer, listener.clone());
         }
+        self.send_to(target, listener, move |thread, listener| thread.adopt(fd, peer, listener));
+    }
+
+    /// The thread with the fewest connections, and their number; this one, if no other has fewer.
+    fn least(&self) -> (usize, usize) {
+        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).enumerate();
+        // A thread that has not come up yet takes no mail.
+        loads
+            .filter(|&(index, _)| index == self.index || self.shared.mailboxes[index].get().is_some())
+            .min_by_key(|&(index, load)| (load, index != self.index))
+            .unwrap_or((self.index, 0))
+    }
+
+    /// Hands a connection that is counted already to another thread, which is given its own view of the listening socket.
+    fn send_to(
+        &self,
+        target: usize,
+        listener: &Rc<Listener>,
+        take: impl FnOnce(&Rc<Thread>, Rc<Listener>) + Send + 'static,
+    ) {
         let address = listener.address.clone();
         let mailbox = self.shared.mailboxes[target].get().expect("threads accept when all have a mailbox");
         mailbox.call(move || {
             let Some(thread) = Thread::current() else { return };
             let listener = thread.listeners.borrow().iter().find(|l| l.address == address).cloned();
             match listener {
-                Some(listener) => thread.adopt(fd, peer, listener),
+                Some(listener) => take(&thread, listener),
                 // A reload has removed the address meanwhile.
                 None => thread.uncount(),
             }
@@ -164,26 +181,70 @@ impl Thread {
 
     /// Makes a socket a connection of this thread; it is already counted.
     fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let io = match peer {
-            Peer::Unix => Io::local(fd),
-            Peer::Ip(_) => match Io::new(fd) {
-                Ok(io) => io,
-                Err(_) => return self.uncount(),
-            },
-        };
+        let Some(io) = self.register(fd, peer) else { return };
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         self.counters().handled.up();
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);
-        let conn = Rc::new(Connection::new(Stream::from(io), id, peer, listener, now));
+        let conn = Connection::new(io, id, peer, listener, now);
         conn.generation.set(live.generation);
         proxy_protocol::adopted(&live, &conn);
         let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
-        let deadline_ms = now.mono_ms + timeout.as_millis() as u64;
+        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
+    }
+
+    fn register(&self, fd: OwnedFd, peer: Peer) -> Option<Stream> {
+        let io = match peer {
+            Peer::Unix => Io::local(fd),
+            Peer::Ip(_) => match Io::new(fd) {
+                Ok(io) => io,
+                Err(_) => {
+                    self.uncount();
+                    return None;
+                }
+            },
+        };
+        Some(Stream::from(io))
+    }
+
+    /// Gives a connection its place in the table, where it waits for a request.
+    fn enter(&self, conn: Connection, deadline_ms: u64) {
+        let conn = Rc::new(conn);
         let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
         let key = self.insert(slot);
         conn.io.set_hot(key);
         Loop::current().hot_timer(deadline_ms, key);
+    }
+
+    /// A connection has been answered and waits for its next request until `deadline_ms`. After the first answer it is clear that
+    /// it stays: then it goes to the thread with the fewest. True if it has left this one.
+    #[inline]
+    pub(crate) fn rest(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
+        conn.requests.get() == 1 && self.give_away(index, conn, deadline_ms)
+    }
+
+    fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
+        let (target, fewest) = self.least();
+        let is_plain = conn.io.tls().is_none() && conn.session.get().is_none() && conn.proxy.get().is_none();
+        if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
+            return false;
+        }
+        let Ok(fd) = conn.io.hand_over() else { return false };
+        let (id, peer, started) = (conn.id, conn.peer, conn.started);
+        self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
+        self.send_to(target, &conn.listener, move |thread, listener| {
+            // Whoever rests is closed when its thread begins to drain.
+            if thread.is_draining() {
+                return thread.uncount();
+            }
+            let Some(io) = thread.register(fd, peer) else { return };
+            let conn = Connection::new(io, id, peer, listener, started);
+            conn.requests.set(1);
+            conn.generation.set(thread.live().generation);
+            thread.enter(conn, deadline_ms);
+        });
+        self.release(index);
+        true
     }
 }

@@ -58,6 +58,8 @@ pub const H2_LEAVE_MS: u64 = 1000;
 pub const ACCEPT_BATCH_MAX: usize = 64;
 /// The same with `multi_accept on`.
 pub const ACCEPT_ALL_MAX: usize = 1024;
+/// A thread keeps a new connection that may be moved later unless it has so many more than another (and an eighth besides).
+pub const KEPT_MORE: usize = 8;
 /// How long nothing is accepted after that has failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE_MS: u64 = 500;
 /// A body made of several is made at once, as far as that needs no waiting, up to this size.

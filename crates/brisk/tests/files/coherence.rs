@@ -65,7 +65,7 @@ impl Rig {
     }
 
     pub fn of(server: Server, html: PathBuf) -> Rig {
-        // Whoever accepts gives the connection to the thread that has the fewest: two in a row go to both.
+        // A connection that was answered goes to the thread that has the fewest: two in a row go to both.
         let clients = (0..2).map(|_| server.client()).collect();
         Rig { server, clients, html }
     }

@@ -67,6 +67,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// Connections begin with a request of HTTP/1.1.
+    fn is_plain(self) -> bool {
+        !(self.proxy_protocol || self.tls || self.http2)
+    }
+
     #[must_use]
     pub fn or(self, other: Prefix) -> Prefix {
         Prefix {
@@ -97,6 +102,11 @@ pub struct LocalListen {
 }
 
 impl Listen {
+    /// All its connections begin with a request of HTTP/1.1.
+    pub fn is_plain(&self) -> bool {
+        self.prefix.is_plain() && self.by_local.iter().all(|local| local.prefix.is_plain())
+    }
+
     /// The entry for a local address, where a wildcard socket stands for several. The address is asked for only there.
     pub fn local(&self, address: impl FnOnce() -> Option<SocketAddr>) -> Option<&LocalListen> {
         if self.by_local.is_empty() {

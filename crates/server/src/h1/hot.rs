@@ -173,8 +173,13 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     }
     let mut written = 0;
     if !out.is_empty() {
-        let is_last = matches!(stand, Stand::Close { .. });
-        let sent = if is_last { conn.io.try_write_last(out) } else { conn.io.try_write(out) };
+        let is_read = at == input.len() && end - start < READ_CHUNK_BYTES;
+        let sent = match stand {
+            Stand::Close { clean } => {
+                conn.io.try_write_last(out, clean && is_read && thread.logs.named.is_idle())
+            }
+            _ => conn.io.try_write(out),
+        };
         match sent {
             Ok(count) => written = count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -202,7 +207,12 @@ pub(super) fn settle(
     match stand {
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
-        Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
+        Stand::Idle if settled => {
+            let deadline_ms = clock::mono_ms() + keepalive_ms;
+            if !thread.rest(index, &conn, deadline_ms) {
+                thread.extend(index, deadline_ms);
+            }
+        }
         Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();

@@ -173,16 +173,26 @@ fn send(
     stand: Stand,
     keepalive_ms: u64,
 ) {
-    let written = match conn.io.try_write(bytes) {
+    let has_input = !conn.input.borrow().is_empty();
+    let sent = match stand {
+        Stand::Close { clean } => {
+            conn.io.try_write_last(bytes, clean && !has_input && thread.logs.named.is_idle())
+        }
+        _ => conn.io.try_write(bytes),
+    };
+    let written = match sent {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(_) => return thread.release(index),
     };
     let is_sent = written == bytes.len();
-    let has_input = !conn.input.borrow().is_empty();
     let stand = match stand {
         Stand::Idle if is_sent && !has_input => {
-            return thread.set_idle(index, clock::mono_ms() + keepalive_ms);
+            let deadline_ms = clock::mono_ms() + keepalive_ms;
+            if !thread.rest(index, &conn, deadline_ms) {
+                thread.set_idle(index, deadline_ms);
+            }
+            return;
         }
         Stand::Idle => Stand::More,
         Stand::Close { clean } => Stand::Close { clean: clean && !has_input },

@@ -137,7 +137,9 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     };
                     // Whoever waits holds no buffer.
                     conn.input.take();
-                    thread.set_idle(index, deadline_ms);
+                    if !thread.rest(index, &conn, deadline_ms) {
+                        thread.set_idle(index, deadline_ms);
+                    }
                     return;
                 }
                 Head::Request(mut r, status) => {
