@@ -218,12 +218,14 @@ impl Thread {
     }
 
     /// A connection has been answered and waits for its next request until `deadline_ms`. After the first answer it is clear that
-    /// it stays: then it goes to the thread with the fewest. True if it has left this one.
-    #[inline]
-    pub(crate) fn rest(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
-        conn.requests.get() == 1 && self.give_away(index, conn, deadline_ms)
+    /// it stays: then it goes to the thread with the fewest.
+    pub(crate) fn rest(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) {
+        if conn.requests.get() != 1 || !self.give_away(index, conn, deadline_ms) {
+            self.set_idle(index, deadline_ms);
+        }
     }
 
+    /// True if the connection has left this thread.
     fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
         let (target, fewest) = self.least();
         let is_plain = conn.io.tls().is_none() && conn.session.get().is_none() && conn.proxy.get().is_none();

@@ -174,13 +174,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     let mut written = 0;
     if !out.is_empty() {
         let is_read = at == input.len() && end - start < READ_CHUNK_BYTES;
-        let sent = match stand {
-            Stand::Close { clean } => {
-                conn.io.try_write_last(out, clean && is_read && thread.logs.named.is_idle())
-            }
-            _ => conn.io.try_write(out),
-        };
-        match sent {
+        match write(thread, &conn, out, &stand, is_read) {
             Ok(count) => written = count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
@@ -192,6 +186,23 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     // A read that filled its room may have left something behind.
     let settled = written == out.len() && end - start < READ_CHUNK_BYTES;
     settle(thread, (index, conn), stand, &input[at..], &out[written..], settled, keepalive_ms);
+}
+
+/// Sends what has been answered; `is_read`: the client has sent nothing that was not looked at.
+pub(super) fn write(
+    thread: &Thread,
+    conn: &Connection,
+    out: &[u8],
+    stand: &Stand,
+    is_read: bool,
+) -> io::Result<usize> {
+    match stand {
+        // Whether it is closed at once is decided by `settle`.
+        Stand::Close { clean } => {
+            conn.io.try_write_last(out, *clean && is_read && thread.logs.named.is_idle())
+        }
+        _ => conn.io.try_write(out),
+    }
 }
 
 /// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
@@ -207,12 +218,10 @@ pub(super) fn settle(
     match stand {
         // The end was reported together with the last data: no other event will come.
         Stand::Idle if settled && conn.io.is_closed() => thread.release(index),
-        Stand::Idle if settled => {
-            let deadline_ms = clock::mono_ms() + keepalive_ms;
-            if !thread.rest(index, &conn, deadline_ms) {
-                thread.extend(index, deadline_ms);
-            }
+        Stand::Idle if settled && conn.requests.get() == 1 => {
+            thread.rest(index, &conn, clock::mono_ms() + keepalive_ms);
         }
+        Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
         Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();

@@ -174,13 +174,7 @@ fn send(
     keepalive_ms: u64,
 ) {
     let has_input = !conn.input.borrow().is_empty();
-    let sent = match stand {
-        Stand::Close { clean } => {
-            conn.io.try_write_last(bytes, clean && !has_input && thread.logs.named.is_idle())
-        }
-        _ => conn.io.try_write(bytes),
-    };
-    let written = match sent {
+    let written = match hot::write(thread, &conn, bytes, &stand, !has_input) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(_) => return thread.release(index),
@@ -188,11 +182,7 @@ fn send(
     let is_sent = written == bytes.len();
     let stand = match stand {
         Stand::Idle if is_sent && !has_input => {
-            let deadline_ms = clock::mono_ms() + keepalive_ms;
-            if !thread.rest(index, &conn, deadline_ms) {
-                thread.set_idle(index, deadline_ms);
-            }
-            return;
+            return thread.rest(index, &conn, clock::mono_ms() + keepalive_ms);
         }
         Stand::Idle => Stand::More,
         Stand::Close { clean } => Stand::Close { clean: clean && !has_input },

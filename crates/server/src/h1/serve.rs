@@ -137,10 +137,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     };
                     // Whoever waits holds no buffer.
                     conn.input.take();
-                    if !thread.rest(index, &conn, deadline_ms) {
-                        thread.set_idle(index, deadline_ms);
-                    }
-                    return;
+                    return thread.rest(index, &conn, deadline_ms);
                 }
                 Head::Request(mut r, status) => {
                     let run = match status {
