@@ -70,17 +70,6 @@ if [ -n "$missing" ]; then
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing
 fi
 
-# Go's packages are built, not packaged. The tests look here, and then in PATH.
-if [ "$task" = test ] && ! command -v h2spec >/dev/null; then
-    tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
-    mkdir -p "$tools"
-    tools=$(cd "$tools" && pwd)
-    if [ ! -x "$tools/h2spec" ]; then
-        echo "building: h2spec"
-        PATH=$PATH:/usr/local/go/bin GOBIN=$tools go install github.com/summerwind/h2spec/cmd/h2spec@latest
-    fi
-fi
-
 if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
     echo "$0: some tests change users and namespaces: run them as root, or with sudo installed" >&2
     exit 1
@@ -98,16 +87,28 @@ for component in rustfmt clippy; do
     fi
 done
 
-# Load generators that Debian does not have, for `make bench-load`.
-if [ "$task" = load ]; then
-    tools=$(pwd)/target/tools
-    PATH=$PATH:$tools/bin
-    command -v oha >/dev/null || cargo install --quiet --locked --root "$tools" oha
-    if ! command -v k6 >/dev/null; then
-        if ! command -v go >/dev/null; then
-            echo "$0: k6 is built with Go (https://go.dev/dl), which this machine lacks" >&2
-            exit 1
-        fi
-        GOBIN=$tools/bin go install go.k6.io/k6@latest
+# What Debian does not have is built into target/tools/bin. Tests and benchmarks look there, and then in PATH.
+tools=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/tools
+PATH=$tools/bin:$PATH:/usr/local/go/bin
+
+# build PROGRAM COMMAND...: unless it is there.
+build() {
+    command -v "$1" >/dev/null && return
+    echo "building: $1"
+    if ! command -v "$2" >/dev/null; then
+        echo "$0: $1 is built with $2, which this machine lacks (Go: https://go.dev/dl)" >&2
+        exit 1
     fi
-fi
+    mkdir -p "$tools/bin"
+    tools=$(cd "$tools" && pwd)
+    shift
+    GOBIN=$tools/bin CARGO_INSTALL_ROOT=$tools "$@"
+}
+
+case $task in
+test) build h2spec go install github.com/summerwind/h2spec/cmd/h2spec@latest ;;
+load)
+    build oha cargo install --quiet --locked oha
+    build k6 go install go.k6.io/k6@latest
+    ;;
+esac

@@ -1,5 +1,6 @@
 //! The command line: which parts, how long, where to.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,6 @@ fn run(definition: &Definition, options: &Options) -> io::Result<()> {
 }
 
 fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)>, lexopt::Error> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut options = Options {
         brisk: PathBuf::new(),
         nginx: "/usr/sbin/nginx".into(),
@@ -108,7 +108,7 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
         rounds: 9,
         measure: Duration::from_secs(3),
         warmup: Duration::from_millis(300),
-        out: root.join("docs"),
+        out: root().join("docs"),
         given: String::new(),
     };
     let mut parts: Vec<&Definition> = Vec::new();
@@ -116,13 +116,14 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
     while let Some(arg) = parser.next()? {
         match arg {
             Long("brisk") => {
-                options.brisk = parser.value()?.into();
-                options.given.extend([" --brisk ", &options.brisk.display().to_string()]);
+                let given = parser.value()?;
+                options.given.extend([" --brisk ", &given.to_string_lossy()]);
+                options.brisk = absolute(given)?;
             }
-            Long("nginx") => options.nginx = parser.value()?.into(),
-            Long("varnish") => options.varnish = parser.value()?.into(),
-            Long("haproxy") => options.haproxy = parser.value()?.into(),
-            Long("h2o") => options.h2o = parser.value()?.into(),
+            Long("nginx") => options.nginx = absolute(parser.value()?)?,
+            Long("varnish") => options.varnish = absolute(parser.value()?)?,
+            Long("haproxy") => options.haproxy = absolute(parser.value()?)?,
+            Long("h2o") => options.h2o = absolute(parser.value()?)?,
             Long("rounds") => {
                 options.rounds = parser.value()?.parse::<usize>()?.max(1);
                 options.given.extend([" --rounds ", &options.rounds.to_string()]);
@@ -135,7 +136,7 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
                 (options.rounds, options.measure) = (3, Duration::from_secs(1));
                 options.given += " --quick";
             }
-            Long("out") => options.out = parser.value()?.into(),
+            Long("out") => options.out = absolute(parser.value()?)?,
             Short('h') | Long("help") => return Ok(None),
             Value(name) if name == "all" => parts.extend(ALL),
             Value(name) => match ALL.iter().find(|part| name == part.name) {
@@ -149,21 +150,34 @@ fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)
         return Ok(None);
     }
     if options.brisk.as_os_str().is_empty() {
-        options.brisk = build_brisk(root).map_err(|error| error.to_string())?;
+        options.brisk = build_brisk().map_err(|error| error.to_string())?;
     }
     Ok(Some((options, parts)))
 }
 
+/// Programs are started in folders of their own: there a path means the same as here.
+fn absolute(given: OsString) -> Result<PathBuf, lexopt::Error> {
+    std::path::absolute(&given).map_err(|error| format!("{}: {error}", given.display()).into())
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where builds are, and what scripts/setup.sh has built.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Builds Brisk, so that `make bench` never measures yesterday's.
-fn build_brisk(root: &Path) -> io::Result<PathBuf> {
+fn build_brisk() -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.current_dir(root).args(["build", "--release", "-p", "brisk"]);
+    build.current_dir(root()).args(["build", "--release", "-p", "brisk"]);
     if !build.status()?.success() {
         return Err(io::Error::other("cargo build --release -p brisk failed"));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/brisk"))
+    std::path::absolute(target_dir().join("release/brisk"))
 }
 
 fn floor_from(args: &[String]) -> io::Result<()> {
@@ -208,4 +222,23 @@ fn slow_from(args: &[String]) -> io::Result<()> {
         workers: workers as usize,
         work: Duration::from_millis(work_ms),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_from_any_folder() {
+        let args = "--brisk a/brisk --nginx b --h2o ./c --haproxy ../d --varnish e/f --out g load";
+        let (options, parts) = parse(args.split(' ').map(str::to_owned).collect()).unwrap().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let Options { brisk, nginx, h2o, haproxy, varnish, out, given, .. } = options;
+        assert_eq!(brisk, here.join("a/brisk"));
+        for path in [nginx, h2o, haproxy, varnish, out] {
+            assert!(path.is_absolute(), "{}", path.display());
+        }
+        // The command that repeats the part is the one that was given.
+        assert_eq!((given.as_str(), parts[0].name), (" --brisk a/brisk", "load"));
+    }
 }

@@ -1,13 +1,15 @@
 //! What load generators cost: CPU per request of `brisk bench` and its peers, all on the same server.
 
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use brisk_load::rng::Rng;
 
 use super::{CPU_UNIT, Findings, Measured, named, nginx, ours_over_peer};
+use crate::cli;
 use crate::conf::Conf;
 use crate::floor;
 use crate::lab::{LOAD_CPU, Lab, SERVER_CPU};
@@ -155,6 +157,13 @@ fn children_ticks() -> u64 {
     fields.map_or(0, |fields| fields.filter_map(|field| field.parse::<u64>().ok()).sum())
 }
 
+/// In `own`, where scripts/setup.sh puts what Debian does not have, or in the folders of `path`.
+fn find(name: &str, own: &Path, path: &OsStr) -> Option<PathBuf> {
+    let mut places = std::iter::once(own.to_owned()).chain(std::env::split_paths(path));
+    let place = places.find_map(|folder| Some(folder.join(name)).filter(|place| place.is_file()))?;
+    std::path::absolute(place).ok()
+}
+
 impl Tool {
     /// Where it is, if it is there.
     fn program(&self, lab: &Lab) -> Option<String> {
@@ -164,11 +173,9 @@ impl Tool {
         if self.name == LEAST {
             return Some(std::env::current_exe().ok()?.display().to_string());
         }
-        // scripts/setup.sh puts there what Debian does not have.
-        let path = std::env::var("PATH").unwrap_or_default() + ":target/tools/bin";
-        let mut places = path.split(':').map(|folder| Path::new(folder).join(self.name));
-        let place = places.find(|place| place.is_file())?;
-        Some(std::path::absolute(place).ok()?.display().to_string())
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let place = find(self.name, &cli::target_dir().join("tools/bin"), &path)?;
+        Some(place.display().to_string())
     }
 
     fn measure(
@@ -306,6 +313,20 @@ fn conclude(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_of_setup_come_before_those_in_path() {
+        let folder = std::env::temp_dir().join(format!("brisk-bench-tools-{}", std::process::id()));
+        let (own, other) = (folder.join("own"), folder.join("other"));
+        for (place, names) in [(&own, &["a"][..]), (&other, &["a", "b"])] {
+            std::fs::create_dir_all(place).unwrap();
+            names.iter().for_each(|name| std::fs::write(place.join(name), "").unwrap());
+        }
+        let look = |name: &str| find(name, &own, other.as_os_str());
+        let found = [look("a"), look("b"), look("c"), find("b", &own, OsStr::new(""))];
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, [Some(own.join("a")), Some(other.join("b")), None, None]);
+    }
 
     #[test]
     fn what_the_peers_print() {

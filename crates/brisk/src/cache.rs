@@ -5,7 +5,7 @@
 
 use crate::cli::Options;
 use crate::config;
-use brisk_cache::disk::{self, Seen};
+use brisk_cache::disk::{self, Seen, Want};
 use brisk_cache::format::Header;
 use brisk_cachepolicy::Refusal;
 use std::fmt::Write as _;
@@ -128,7 +128,7 @@ fn each(zone: &Zone, mut work: impl FnMut(&Path, Header)) {
         }
         true
     };
-    if let Err(error) = disk::scan(&zone.folder, zone.levels.len(), i64::MAX, &mut visit) {
+    if let Err(error) = disk::scan(&zone.folder, zone.levels.len(), Want::Names, &mut visit) {
         eprintln!("brisk cache: {}: {error}", zone.folder.display());
     }
 }

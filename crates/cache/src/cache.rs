@@ -122,6 +122,7 @@ impl Cache {
         if self.started.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.load_rules();
         let (weak, bell) = (Arc::downgrade(self), self.bell.clone());
         let work = move || housekeeping::run(&weak, &bell);
         if std::thread::Builder::new().name("brisk-cache".into()).spawn(work).is_err() {

@@ -4,6 +4,17 @@ use md5::{Digest as _, Md5};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// What a byte is as a hexadecimal digit in lower case: a million names are read without a branch per digit.
+const DIGITS: [u8; 256] = {
+    let mut digits = [0xff; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        digits[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    digits
+};
+
 /// The MD5 of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 16]);
@@ -24,16 +35,13 @@ impl Digest {
         if name.len() != 32 {
             return None;
         }
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut out = [0; 16];
+        let (mut out, mut seen) = ([0; 16], 0);
         for (slot, pair) in out.iter_mut().zip(name.chunks_exact(2)) {
-            *slot = digit(pair[0])? << 4 | digit(pair[1])?;
+            let (high, low) = (DIGITS[usize::from(pair[0])], DIGITS[usize::from(pair[1])]);
+            *slot = high << 4 | low & 0xf;
+            seen |= high | low;
         }
-        Some(Digest(out))
+        (seen < 16).then_some(Digest(out))
     }
 
     /// Where an entry's file lies: as in nginx, the last digits name the folders of the levels.
@@ -51,9 +59,18 @@ impl Digest {
 
     /// A number that is as good as random.
     pub fn number(self) -> u64 {
-        let mut first = [0; 8];
-        first.copy_from_slice(&self.0[..8]);
-        u64::from_le_bytes(first)
+        self.half(0)
+    }
+
+    /// Another one, of which [`Digest::number`] says nothing.
+    pub fn other_number(self) -> u64 {
+        self.half(8)
+    }
+
+    fn half(self, from: usize) -> u64 {
+        let mut half = [0; 8];
+        half.copy_from_slice(&self.0[from..from + 8]);
+        u64::from_le_bytes(half)
     }
 }
 
@@ -76,7 +93,13 @@ mod tests {
         assert_eq!(path.to_str().unwrap(), format!("/c/{}/{}/{name}", &name[31..], &name[29..31]));
         assert_eq!(digest.path(Path::new("/c"), &[]), Path::new("/c").join(name));
         assert_eq!(Digest::of(b"").to_string(), "d41d8cd98f00b204e9800998ecf8427e");
-        for bad in ["", "D41D8CD98F00B204E9800998ECF8427E", "d41d8cd98f00b204e9800998ecf8427e0", "x"] {
+        for bad in [
+            "",
+            "D41D8CD98F00B204E9800998ECF8427E",
+            "d41d8cd98f00b204e9800998ecf8427e0",
+            "x",
+            "d41d8cd98f00b204e9800998ecf8427g",
+        ] {
             assert_eq!(Digest::parse(bad.as_bytes()), None);
         }
     }

@@ -7,6 +7,7 @@ use brisk_net::file;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+/// Files that are handed on at once.
+const BATCH: usize = 256;
 /// Threads that look through a folder at once, at most.
 const SCAN_THREADS_MAX: usize = 4;
 /// Bytes of a file that are read first: most headers, and small bodies whole.
@@ -233,27 +236,32 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// What is wanted to be known of the files below a folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// What folders say of themselves: a third of the work, and a fraction of what must be read if nothing is in the
+    /// kernel's caches.
+    Names,
+    /// Each file is looked at. Left-over temporary files older than `temp_age_s` are removed.
+    Sizes { temp_age_s: i64 },
+}
+
 /// A file that was found.
 pub struct Seen {
     pub digest: Digest,
-    pub bytes: u64,
+    /// `None`: nobody has asked.
+    pub bytes: Option<u64>,
 }
 
-/// Walks through all entries below a folder; `visit` returns false to stop. Left-over temporary files older than
-/// `temp_age_s` are removed.
-pub fn scan(
-    folder: &Path,
-    levels: usize,
-    temp_age_s: i64,
-    visit: &mut dyn FnMut(Seen) -> bool,
-) -> io::Result<()> {
+/// Walks through all entries below a folder; `visit` returns false to stop.
+pub fn scan(folder: &Path, levels: usize, want: Want, visit: &mut dyn FnMut(Seen) -> bool) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = match rustix::fs::open(folder, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    scan_folder(&fd, levels, temp_age_s, visit)?;
+    scan_folder(&fd, levels, want, visit)?;
     Ok(())
 }
 
@@ -261,11 +269,11 @@ pub fn scan(
 pub fn scan_quickly(
     folder: &Path,
     levels: usize,
-    temp_age_s: i64,
-    visit: &(dyn Fn(Seen) -> bool + Sync),
+    want: Want,
+    visit: &(dyn Fn(&mut [Seen]) -> bool + Sync),
 ) -> io::Result<()> {
     if levels == 0 {
-        return scan(folder, levels, temp_age_s, &mut |seen| visit(seen));
+        return scan_batched(folder, levels, want, visit);
     }
     let mut inner: Vec<PathBuf> = match fs::read_dir(folder) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
@@ -276,7 +284,7 @@ pub fn scan_quickly(
     let next = AtomicUsize::new(0);
     let work = || -> io::Result<()> {
         while let Some(path) = inner.get(next.fetch_add(1, Ordering::Relaxed)) {
-            scan(path, levels - 1, temp_age_s, &mut |seen| visit(seen))?;
+            scan_batched(path, levels - 1, want, visit)?;
         }
         Ok(())
     };
@@ -288,11 +296,31 @@ pub fn scan_quickly(
     })
 }
 
+fn scan_batched(
+    folder: &Path,
+    levels: usize,
+    want: Want,
+    visit: &dyn Fn(&mut [Seen]) -> bool,
+) -> io::Result<()> {
+    let mut batch = Vec::with_capacity(BATCH);
+    let done = scan(folder, levels, want, &mut |seen| {
+        batch.push(seen);
+        if batch.len() < BATCH {
+            return true;
+        }
+        let goes_on = visit(&mut batch);
+        batch.clear();
+        goes_on
+    });
+    visit(&mut batch);
+    done
+}
+
 /// False: stopped.
 fn scan_folder(
     folder: &OwnedFd,
     levels: usize,
-    temp_age_s: i64,
+    want: Want,
     visit: &mut dyn FnMut(Seen) -> bool,
 ) -> io::Result<bool> {
     for entry in Dir::read_from(folder)? {
@@ -308,22 +336,44 @@ fn scan_folder(
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             // It may be gone, or be none of ours.
             let Ok(inner) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { continue };
-            if !scan_folder(&inner, levels - 1, temp_age_s, visit)? {
+            if !scan_folder(&inner, levels - 1, want, visit)? {
                 return Ok(false);
             }
             continue;
         }
-        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if let Some(digest) = Digest::parse(name.to_bytes()).filter(|_| is_file) {
-            if !visit(Seen { digest, bytes: stat.st_size as u64 }) {
-                return Ok(false);
+        match Digest::parse(name.to_bytes()) {
+            Some(digest) => {
+                if let Some(seen) = look(folder, name, digest, entry.file_type(), want)
+                    && !visit(seen)
+                {
+                    return Ok(false);
+                }
             }
-        } else if is_temp(name.to_bytes()) && unix_now() - stat.st_mtime > temp_age_s {
-            let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+            None => remove_left_over(folder, name, want),
         }
     }
     Ok(true)
+}
+
+/// `None`: it is no file, or gone.
+fn look(folder: &OwnedFd, name: &CStr, digest: Digest, kind: FileType, want: Want) -> Option<Seen> {
+    // Some file systems do not say what it is.
+    if want == Want::Names && kind != FileType::Unknown {
+        return (kind == FileType::RegularFile).then_some(Seen { digest, bytes: None });
+    }
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then_some(Seen { digest, bytes: Some(stat.st_size as u64) })
+}
+
+fn remove_left_over(folder: &OwnedFd, name: &CStr, want: Want) {
+    let Want::Sizes { temp_age_s } = want else { return };
+    if is_temp(name.to_bytes())
+        && let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        && unix_now() - stat.st_mtime > temp_age_s
+    {
+        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+    }
 }
 
 fn is_temp(name: &[u8]) -> bool {
@@ -454,32 +504,37 @@ pub(crate) mod tests {
         let (path, ..) = entry(&folder.0, b"y", b"y");
         fs::rename(&path, temp_path(&path)).unwrap();
         fs::write(path.with_file_name("foreign"), "x").unwrap();
-        let find = |age| {
+        let find = |what: Want| {
             let mut found = Vec::new();
             let mut visit = |seen: Seen| {
-                assert!(seen.bytes > 100);
+                assert_eq!(seen.bytes.is_some_and(|bytes| bytes > 100), what != Want::Names);
                 found.push(seen.digest);
                 true
             };
-            scan(&folder.0, 2, age, &mut visit).unwrap();
+            scan(&folder.0, 2, what, &mut visit).unwrap();
             found.sort();
             found
         };
+        let sizes = |temp_age_s| Want::Sizes { temp_age_s };
         want.sort();
-        assert_eq!(find(100), want);
-        let quick = std::sync::Mutex::new(Vec::new());
-        let visit = |seen: Seen| {
-            quick.lock().unwrap().push(seen.digest);
-            true
-        };
-        scan_quickly(&folder.0, 2, 100, &visit).unwrap();
-        let mut quick = quick.into_inner().unwrap();
-        quick.sort();
-        assert_eq!(quick, want);
+        assert_eq!(find(sizes(100)), want);
+        for what in [Want::Names, sizes(100)] {
+            let quick = std::sync::Mutex::new(Vec::new());
+            let visit = |found: &mut [Seen]| {
+                quick.lock().unwrap().extend(found.iter().map(|seen| seen.digest));
+                true
+            };
+            scan_quickly(&folder.0, 2, what, &visit).unwrap();
+            let mut quick = quick.into_inner().unwrap();
+            quick.sort();
+            assert_eq!(quick, want);
+        }
         let inside = || fs::read_dir(path.parent().unwrap()).unwrap().count();
         let before = inside();
-        assert_eq!(find(-10), want);
+        assert_eq!(find(Want::Names), want);
+        assert_eq!(inside(), before);
+        assert_eq!(find(sizes(-10)), want);
         assert_eq!(inside(), before - 1);
-        scan(&folder.0.join("none"), 2, 0, &mut |_| true).unwrap();
+        scan(&folder.0.join("none"), 2, Want::Names, &mut |_| true).unwrap();
     }
 }

@@ -1,9 +1,8 @@
 //! The cache's own thread: it learns what is on disk, and removes what is too old, too much or purged.
 
 use crate::cache::Cache;
-use crate::disk;
+use crate::disk::{self, Seen, Want};
 use crate::purge::Rule;
-use crate::shard::blocks;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -84,25 +83,32 @@ impl Cache {
         let settings = self.settings();
         let used = disk::unix_now();
         let weak = Arc::downgrade(self);
-        let learn = |seen: disk::Seen| {
-            self.index.learn(seen.digest, blocks(seen.bytes), used);
-            // Otherwise nobody but this thread holds it any more.
-            weak.strong_count() > 1
-        };
-        let levels = self.levels.len();
+        // Otherwise nobody but this thread holds it any more.
+        let is_wanted = || weak.strong_count() > 1;
+        let (levels, sizes) = (self.levels.len(), Want::Sizes { temp_age_s: TEMP_AGE_S });
         let done = if settings.loader.is_some() {
             let mut paced = Paced::new(settings.loader);
-            disk::scan(&self.folder, levels, TEMP_AGE_S, &mut |seen| {
+            disk::scan(&self.folder, levels, sizes, &mut |seen| {
                 paced.step();
-                learn(seen)
+                self.index.learn(&mut [seen], used);
+                is_wanted()
             })
         } else {
-            disk::scan_quickly(&self.folder, levels, TEMP_AGE_S, &learn)
+            // Requests need names, to know what is not there; sizes are needed by limits only.
+            let named = disk::scan_quickly(&self.folder, levels, Want::Names, &|found| {
+                self.index.learn(found, used);
+                is_wanted()
+            });
+            self.set_warm();
+            let measure = |found: &mut [Seen]| {
+                self.index.measure(found);
+                is_wanted()
+            };
+            named.and_then(|()| disk::scan_quickly(&self.folder, levels, sizes, &measure))
         };
         if let Err(error) = done {
             self.report(&format!("cache loader: reading \"{}\" failed ({error})", self.folder.display()));
         }
-        self.load_rules();
         self.set_warm();
     }
 
@@ -181,7 +187,8 @@ impl Cache {
         self.folder.join(".purges")
     }
 
-    fn load_rules(&self) {
+    /// Before any file is: a purge that another process took note of holds from the first request on.
+    pub(crate) fn load_rules(&self) {
         let Ok(text) = std::fs::read_to_string(self.rules_path()) else { return };
         for rule in text.lines().filter_map(Rule::parse) {
             self.rules.add(rule);

@@ -1,8 +1,9 @@
 //! The index: shards behind locks that are held for a look or a change, never across a system call.
 
 use crate::digest::Digest;
+use crate::disk::Seen;
 use crate::object::Object;
-use crate::shard::{BLOCK_BYTES, Busy, Entry, Shard};
+use crate::shard::{BLOCK_BYTES, Busy, Entry, Shard, blocks};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -49,6 +50,12 @@ impl Default for Index {
     }
 }
 
+/// Tables use the other number: were it this one, some of the few bits by which they tell neighbours apart would be the same
+/// in all of a shard.
+fn shard_of(digest: Digest) -> usize {
+    (digest.number() >> 60) as usize % SHARDS
+}
+
 /// A locked shard that brings the sums up to date when it is let go.
 struct Held<'a> {
     index: &'a Index,
@@ -82,8 +89,7 @@ impl Index {
     }
 
     fn hold(&self, digest: Digest) -> Held<'_> {
-        // The table uses the lower bits.
-        self.hold_at((digest.number() >> 60) as usize % SHARDS)
+        self.hold_at(shard_of(digest))
     }
 
     /// Looks an entry up; with `counts` the use is counted, also of one that is not there.
@@ -130,11 +136,28 @@ impl Index {
         held.shard.insert(digest, blocks, now as u32, object);
     }
 
-    /// Adds an entry that was found on disk, unless it is known.
-    pub fn learn(&self, digest: Digest, blocks: u32, used: i64) {
-        let mut held = self.hold(digest);
-        if held.shard.get(digest).is_none_or(|entry| entry.blocks == 0) {
-            held.shard.insert(digest, blocks, used as u32, None);
+    /// Adds entries that were found on disk, unless they are known.
+    pub fn learn(&self, found: &mut [Seen], used: i64) {
+        self.with_found(found, |shard, seen| {
+            shard.learn(seen.digest, seen.bytes.map(blocks), used as u32);
+        });
+    }
+
+    /// Gives entries that were learnt by name only their sizes.
+    pub fn measure(&self, found: &mut [Seen]) {
+        self.with_found(found, |shard, seen| {
+            if let Some(bytes) = seen.bytes {
+                shard.measure(seen.digest, blocks(bytes));
+            }
+        });
+    }
+
+    /// One lock for all of a shard.
+    fn with_found(&self, found: &mut [Seen], mut note: impl FnMut(&mut Shard, &Seen)) {
+        found.sort_unstable_by_key(|seen| shard_of(seen.digest));
+        for same in found.chunk_by(|one, other| shard_of(one.digest) == shard_of(other.digest)) {
+            let mut held = self.hold(same[0].digest);
+            same.iter().for_each(|seen| note(&mut held.shard, seen));
         }
     }
 
@@ -282,7 +305,7 @@ impl Index {
 
     /// Gives memory up until limits are kept; begins with the shard of what was put in last.
     pub fn shrink_memory(&self, bytes_max: usize, descriptors_max: usize, from: Digest) {
-        let start = (from.number() >> 60) as usize % SHARDS;
+        let start = shard_of(from);
         for at in (start..SHARDS).chain(0..start).cycle().take(SHARDS * 2) {
             let mut held = self.hold_at(at);
             // Half of the room is everybody's: one shard is not emptied for the others.
@@ -395,6 +418,26 @@ mod tests {
         assert!(matches!(index.look(digest(3), 200, false), Look::Nothing(1)));
         assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(2)));
         assert!(matches!(index.look(digest(50), 200, true), Look::File));
+    }
+
+    #[test]
+    fn what_is_learnt_by_name_is_measured_once() {
+        let index = Index::default();
+        let seen = |number, bytes| Seen { digest: digest(number), bytes };
+        index.insert(digest(1), 5, 3, None);
+        index.look(digest(2), 3, true);
+        index.learn(&mut [seen(1, None), seen(2, None), seen(3, None), seen(4, Some(2 * BLOCK_BYTES))], 4);
+        let blocks = || index.disk_bytes() / BLOCK_BYTES;
+        // 5 is known, 2 was counted only, two sizes are not known yet.
+        assert_eq!((index.count(), blocks(), index.files().len()), (4, 5 + 1 + 1 + 2, 4));
+        index.insert(digest(3), 7, 5, None);
+        index.remove(digest(4));
+        let mut all = [1, 2, 3, 4].map(|number| seen(number, Some(3 * BLOCK_BYTES)));
+        index.measure(&mut all);
+        // What was written meanwhile is larger than what was seen; what has gone stays away.
+        assert_eq!((index.count(), blocks()), (3, 5 + 3 + 7));
+        index.measure(&mut [seen(2, Some(9 * BLOCK_BYTES))]);
+        assert_eq!(blocks(), 5 + 3 + 7);
     }
 
     #[test]

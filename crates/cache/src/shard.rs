@@ -30,6 +30,8 @@ pub struct Entry {
     /// Its slot in the memory tier.
     memory: u32,
     pub uses: u16,
+    /// False: it was found on disk, and nobody has asked for its size.
+    is_measured: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 40);
@@ -104,7 +106,7 @@ pub struct Shard {
 impl Shard {
     fn slot(&self, digest: Digest) -> Option<u32> {
         let is_it = |slot: &u32| self.entries.get(*slot).digest == digest;
-        self.table.find(digest.number(), is_it).copied()
+        self.table.find(digest.other_number(), is_it).copied()
     }
 
     pub fn get(&self, digest: Digest) -> Option<&Entry> {
@@ -146,6 +148,7 @@ impl Shard {
         let entry = self.entries.get_mut(slot);
         self.blocks = self.blocks - u64::from(entry.blocks) + u64::from(blocks);
         entry.blocks = blocks;
+        entry.is_measured = true;
         entry.used = now;
         if let Some(object) = object {
             self.drop_object(slot);
@@ -153,8 +156,39 @@ impl Shard {
         }
     }
 
+    /// Adds an entry that was found on disk, unless it is known; without a size it counts as one block.
+    pub fn learn(&mut self, digest: Digest, blocks: Option<u32>, used: u32) {
+        let slot = match self.slot(digest) {
+            Some(slot) if self.entries.get(slot).blocks > 0 => return,
+            Some(slot) => slot,
+            None => self.add(digest, used),
+        };
+        let entry = self.entries.get_mut(slot);
+        entry.blocks = blocks.unwrap_or(1);
+        entry.is_measured = blocks.is_some();
+        self.blocks += u64::from(entry.blocks);
+    }
+
+    /// Gives an entry its size, if it was learnt without one.
+    pub fn measure(&mut self, digest: Digest, blocks: u32) {
+        let Some(slot) = self.slot(digest) else { return };
+        let entry = self.entries.get_mut(slot);
+        if !entry.is_measured {
+            self.blocks = self.blocks - u64::from(entry.blocks) + u64::from(blocks);
+            (entry.blocks, entry.is_measured) = (blocks, true);
+        }
+    }
+
     fn add(&mut self, digest: Digest, now: u32) -> u32 {
-        let entry = Entry { digest, blocks: 0, used: now, links: Links::default(), memory: NONE, uses: 1 };
+        let entry = Entry {
+            digest,
+            blocks: 0,
+            used: now,
+            links: Links::default(),
+            memory: NONE,
+            uses: 1,
+            is_measured: true,
+        };
         let slot = match self.free.pop() {
             Some(slot) => {
                 *self.entries.get_mut(slot) = entry;
@@ -163,7 +197,8 @@ impl Shard {
             None => self.entries.push(entry),
         };
         let entries = &self.entries;
-        self.table.insert_unique(digest.number(), slot, |&slot| entries.get(slot).digest.number());
+        self.table
+            .insert_unique(digest.other_number(), slot, |&slot| entries.get(slot).digest.other_number());
         self.list.push(&mut self.entries, slot);
         self.count += 1;
         slot
@@ -192,7 +227,8 @@ impl Shard {
         self.drop_object(slot);
         self.list.remove(&mut self.entries, slot);
         let entries = &self.entries;
-        if let Ok(found) = self.table.find_entry(digest.number(), |&s| entries.get(s).digest == digest) {
+        if let Ok(found) = self.table.find_entry(digest.other_number(), |&s| entries.get(s).digest == digest)
+        {
             found.remove();
         }
         self.free.push(slot);

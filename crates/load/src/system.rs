@@ -43,7 +43,16 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
 
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    cpu_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// CPU time of all threads in nanoseconds, those that have ended included.
+pub fn process_cpu_ns() -> u64 {
+    cpu_ns(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

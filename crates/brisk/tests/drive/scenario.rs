@@ -77,6 +77,54 @@ fn users_log_in_remember_and_are_checked() {
     assert!(text.contains("DOES NOT HOLD: me: count > 30") && text.contains("holds: errors"), "{text}");
 }
 
+/// As plain runs do: in the text, for programs, and on the page.
+#[test]
+fn tiers_are_watched_beside_a_scenario() {
+    let server = server();
+    let dir = TempDir::new();
+    let steps = "users = 2\nduration = \"1500ms\"\n[[user]]\n[[user.step]]\nrequest = \"GET /a.txt\"\n\
+                 [[user.step]]\nrequest = \"GET /old\"\n";
+    let file = write(dir.path(), "watched.toml", steps);
+    let page = dir.path().join("watched.html");
+    let watch = format!("server={},port=port:{}", server.pid(), server.port());
+    let target = format!("http://127.0.0.1:{}", server.port());
+    let with = |more: &[&str]| -> Vec<String> {
+        let args = ["bench", "run", "--target", &target, "--watch", &watch];
+        args.iter().chain(more).chain(&[&*file]).map(|&arg| arg.to_owned()).collect()
+    };
+    let shown = |more: &[&str], code: i32| {
+        let args = with(more);
+        printed(&args.iter().map(String::as_str).collect::<Vec<_>>(), code)
+    };
+    let json: Value = serde_json::from_str(&shown(&["--json", "--html", page.to_str().unwrap()], 0)).unwrap();
+    let of = |tier: &str, figure: &str| json["tiers"][tier][figure].as_f64().unwrap();
+    assert!(of("server", "cpu_us_per_response") > 0.0 && of("server", "pss_bytes") > 1e6, "{json}");
+    assert!(of("port", "processes") >= 1.0, "{json}");
+    // Redirects are responses: three to two steps.
+    let per_response = of("server", "cpus") * json["seconds"].as_f64().unwrap() * 1e6
+        / json["all"]["requests"].as_f64().unwrap()
+        / 1.5;
+    let ratio = of("server", "cpu_us_per_response") / per_response;
+    assert!((0.8..1.25).contains(&ratio), "{ratio} {json}");
+    let looks = json["watched"].as_array().unwrap();
+    assert!(looks.iter().any(|look| look["tiers"]["server"]["cpus"].as_f64() > Some(0.0)), "{json}");
+    assert!(json["limit"]["headroom"].as_f64() >= Some(1.0), "{json}");
+    let page = std::fs::read_to_string(page).unwrap();
+    for part in ["/old", "CPU µs/response", "Machine: CPUs", "Context switches", "Sockets in trouble"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let text = shown(&[], 0);
+    assert!(
+        text.contains("server: ")
+            && text.contains(" µs CPU per response, ")
+            && text.contains("machine: CPUs"),
+        "{text}"
+    );
+    let output = run(&["bench", "run", "--watch", "db=no-such-command", "--target", &target, &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no process to watch for \"db\""), "{output:?}");
+}
+
 /// Values from every place that an answer has, used in every place that a request has; stages that ramp.
 #[test]
 fn values_are_taken_and_used_everywhere() {

@@ -38,7 +38,7 @@ fn both() -> Server {
 
 /// Where `scripts/setup.sh` puts it, unless it was there.
 fn h2spec() -> PathBuf {
-    let own = Path::new(bin()).ancestors().nth(2).expect("the folder of builds").join("tools/h2spec");
+    let own = Path::new(bin()).ancestors().nth(2).expect("the folder of builds").join("tools/bin/h2spec");
     if own.exists() { own } else { "h2spec".into() }
 }
 

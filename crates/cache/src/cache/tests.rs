@@ -1,9 +1,11 @@
 //! The cache with a disk below it.
 
 use super::*;
+use crate::disk::Want;
 use crate::disk::tests::Folder;
 use crate::fill::{Chunk, Fill, Reader};
 use crate::format::tests::meta;
+use crate::housekeeping::Pace;
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Instant;
@@ -187,7 +189,7 @@ fn truncated_and_broken_answers_are_not_stored() {
     assert!(matches!(cache.find(Digest::of(b"a"), now(), false), Found::Nothing(_)));
     let files = || {
         let mut count = 0;
-        disk::scan(&folder.0, 2, i64::MAX, &mut |_| {
+        disk::scan(&folder.0, 2, Want::Names, &mut |_| {
             count += 1;
             true
         })
@@ -273,6 +275,8 @@ fn purges_hide_at_once() {
     until("rules are kept", || folder.0.join(".purges").exists());
     let next = super::Cache::new(&folder.0, &[1, 2], settings());
     let _held = next.clone();
+    next.load_rules();
+    assert_eq!(have(&next), [false, false, true], "while the disk is being read");
     next.learn();
     assert_eq!(have(&next), [false, false, true]);
     fill();
@@ -282,6 +286,36 @@ fn purges_hide_at_once() {
     fill();
     cache.purge(Pattern::All);
     assert_eq!(have(&cache), [false; 3]);
+}
+
+/// They were loaded after the names: until then what was purged came back.
+#[test]
+fn purges_of_another_process_hold_from_the_start() {
+    let folder = Folder::new("rules");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    cache(&folder, settings())
+        .save_rules(&[Rule { pattern: Pattern::All, stamp: disk::unix_now_ms() * STAMPS_PER_MS }]);
+    let next = super::Cache::new(&folder.0, &[1, 2], settings());
+    next.start();
+    assert_eq!(next.rules.count(), 1);
+}
+
+/// Their sizes are asked for after their names.
+#[test]
+fn the_loader_learns_names_and_sizes() {
+    let folder = Folder::new("sizes");
+    let first = cache(&folder, settings());
+    for (key, size) in [("a", 100), ("b", 70_000), ("c", 9000)] {
+        store(&first, key, &text(size)).unwrap();
+    }
+    let want = (first.stats().entries, first.stats().disk_bytes);
+    let pace = Pace { files: 2, sleep: Duration::ZERO, threshold: Duration::from_secs(1) };
+    for loader in [None, Some(pace)] {
+        let next = super::Cache::new(&folder.0, &[1, 2], Settings { loader, ..settings() });
+        let _held = next.clone();
+        next.learn();
+        assert_eq!((next.stats().entries, next.stats().disk_bytes), want);
+    }
 }
 
 #[test]
@@ -310,8 +344,8 @@ fn byte_limits_are_kept() {
     let stats = cache.stats();
     assert!(stats.entries >= 15 && stats.evicted >= 75, "{stats:?}");
     let mut bytes = 0;
-    disk::scan(&folder.0, 2, i64::MAX, &mut |seen| {
-        bytes += u64::from(blocks(seen.bytes)) * BLOCK_BYTES;
+    disk::scan(&folder.0, 2, Want::Sizes { temp_age_s: i64::MAX }, &mut |seen| {
+        bytes += u64::from(blocks(seen.bytes.unwrap())) * BLOCK_BYTES;
         true
     })
     .unwrap();

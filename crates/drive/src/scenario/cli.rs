@@ -1,13 +1,16 @@
 //! `brisk bench run` and `brisk bench schema`.
 
 use super::model::Scenario;
+use super::report::{Beginning, Report};
 use super::run::Progress;
 use super::{keys, read, replay, run};
 use crate::client::Url;
 use brisk_load::cli::args::{self, text};
 use brisk_load::system;
+use brisk_load::watch::{self, Tier};
 use lexopt::prelude::*;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,6 +24,8 @@ Runs a scenario: users of several kinds who take steps, think, and are checked. 
       --speed N          of a replay
   -t, --threads N        threads [1]
       --json             print JSON
+      --html FILE        write a page
+      --watch WHAT       resources beside the load: server=PID,php=pool:www,db=mariadbd,x=port:443,y=cgroup:/path
       --check            read the file, say what is wrong with it, and do nothing
   -h, --help             this text
 
@@ -37,6 +42,8 @@ struct Args {
     scenario: Scenario,
     threads: usize,
     json: bool,
+    html: Option<PathBuf>,
+    watch: Vec<Tier>,
     check: bool,
 }
 
@@ -72,6 +79,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let (mut file, mut target, mut users, mut duration, mut speed) = (None, None, None, None, None);
     let (mut threads, mut json, mut check) = (1, false, false);
+    let (mut html, mut watch) = (None, Vec::new());
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
         match arg {
             Long("target") => {
@@ -82,6 +90,8 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("speed") => speed = Some(args::number::<f64>(&text(&mut parser)?)?),
             Short('t') | Long("threads") => threads = args::count(&text(&mut parser)?, 256)?,
             Long("json") => json = true,
+            Long("html") => html = Some(text(&mut parser)?.into()),
+            Long("watch") => watch.extend(watch::parse(&text(&mut parser)?)?),
             Long("check") => check = true,
             Short('h') | Long("help") => {
                 print!("usage: brisk bench run [options] SCENARIO.toml\n\n{HELP}");
@@ -108,7 +118,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         replay.speed = speed;
     }
     needs_target(&scenario)?;
-    Ok(Some(Args { scenario, threads, json, check }))
+    Ok(Some(Args { scenario, threads, json, html, watch, check }))
 }
 
 /// Paths mean nothing without a target.
@@ -134,29 +144,33 @@ fn carry_out(args: Args) -> Result<bool, String> {
     let scenario = Arc::new(args.scenario);
     let progress = Arc::new(Progress::default());
     let over = Arc::new(AtomicBool::new(false));
+    let threads = if scenario.replay.is_some() { 1 } else { args.threads };
+    let beside = Beginning::watch(&args.watch, threads)?;
     let shower = show_progress(&scenario, &progress, &over);
     let done = match &scenario.replay {
         Some(replay) => replay::run(&scenario, replay, &progress),
-        None => run::run(&scenario, args.threads, &progress),
+        None => run::run(&scenario, threads, &progress),
     };
     over.store(true, Ordering::Relaxed);
     drop(shower.join());
     let (tally, elapsed) = done?;
     let seconds = elapsed.as_secs_f64();
     let judged = tally.judge(&scenario.thresholds, seconds);
+    let resources = beside.end(elapsed, progress.responses.load(Ordering::Relaxed));
+    let is_replay = scenario.replay.is_some();
+    let holds = judged.iter().all(|(_, holds)| *holds);
+    let report = Report { tally, seconds, judged, resources, is_replay };
     if args.json {
-        println!("{:#}", tally.json(seconds, &judged));
+        println!("{:#}", report.json());
     } else {
-        println!("{:.1} s{}", seconds, if system::interrupted() { ", ended by hand" } else { "" });
-        print!("{}", tally.text(seconds));
-        if scenario.replay.is_some() {
-            println!("sent at most {:.1} ms later than it was due", tally.late.as_secs_f64() * 1e3);
-        }
-        for (text, holds) in &judged {
-            println!("{} {text}", if *holds { "holds:" } else { "DOES NOT HOLD:" });
-        }
+        print!("{}", report.text());
     }
-    Ok(judged.iter().all(|(_, holds)| *holds))
+    if let Some(path) = &args.html {
+        let target = scenario.target.as_ref().map(ToString::to_string);
+        std::fs::write(path, report.html(&target.unwrap_or_default()))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(holds)
 }
 
 /// A line that is written anew each second; on what is no terminal, a new line every ten.

@@ -18,6 +18,7 @@ pub mod keys;
 pub mod model;
 pub mod read;
 pub mod replay;
+mod report;
 pub mod run;
 pub mod tally;
 pub mod template;

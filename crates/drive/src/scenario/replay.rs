@@ -198,6 +198,9 @@ impl Player {
             let result = client.exchange(&request).await;
             // Since it was due, not since it was sent: what waits in us is waited for, too.
             let took = player.began.elapsed().saturating_sub(due);
+            if result.is_ok() {
+                player.progress.responses.fetch_add(1, Ordering::Relaxed);
+            }
             let path = request.url.path.split('?').next().unwrap_or("/").to_owned();
             {
                 let mut tally = player.tally.borrow_mut();

@@ -26,6 +26,8 @@ const BODY_MAX: usize = 4 << 20;
 /// What can be seen while it runs.
 #[derive(Debug, Default)]
 pub struct Progress {
+    /// Responses, those that redirect and those that are bad included.
+    pub responses: AtomicU64,
     /// Good answers.
     pub good: AtomicU64,
     /// Bad ones, and none.
@@ -248,6 +250,7 @@ impl Visitor {
                 Ok(exchange) => exchange,
                 Err(failure) => return (Err(failure.fault.name().to_owned()), 0, true),
             };
+            self.shared.progress.responses.fetch_add(1, Ordering::Relaxed);
             exchange.fill(&mut mind.jar, &request);
             let next =
                 exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));

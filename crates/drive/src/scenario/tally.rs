@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// What the columns of [`Tally::rows`] are.
+pub const HEAD: [&str; 9] =
+    ["step", "requests", "failed", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms", "req/s"];
+
 /// Figures of one step, one group, or everything.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
@@ -117,6 +121,28 @@ impl Tally {
         thresholds.iter().map(judge).collect()
     }
 
+    /// Steps, groups and all, with the figures that [`HEAD`] names.
+    pub fn rows(&self, seconds: f64) -> Vec<[String; 9]> {
+        let row = |name: &str, line: &Line| {
+            let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+            let at = |share| ms(line.latency.quantile(share) as f64);
+            [
+                name.to_owned(),
+                line.requests().to_string(),
+                line.failed().to_string(),
+                ms(line.latency.mean()),
+                at(0.5),
+                at(0.95),
+                at(0.99),
+                ms(line.latency.max() as f64),
+                format!("{:.2}", line.latency.count() as f64 / seconds.max(1e-9)),
+            ]
+        };
+        let steps = self.steps.iter().map(|(name, line)| row(name, line));
+        let groups = self.groups().into_iter().map(|(name, line)| row(&format!("[{name}]"), &line));
+        steps.chain(groups).chain([row("all", &self.all())]).collect()
+    }
+
     /// For people.
     pub fn text(&self, seconds: f64) -> String {
         let groups = self.groups();
@@ -124,30 +150,16 @@ impl Tally {
         let width =
             self.steps.iter().map(|(name, _)| name.chars().count()).chain(groups.keys().map(String::len));
         let width = width.max().unwrap_or(0).clamp(4, 40);
-        let mut out = format!(
-            "{:<width$} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}\n",
-            "step", "requests", "failed", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms", "req/s"
-        );
-        let mut row = |name: &str, line: &Line| {
-            let ms = |ns: f64| format!("{:.2}", ns / 1e6);
-            let at = |share| ms(line.latency.quantile(share) as f64);
+        let mut out = String::new();
+        for [name, requests, failed, mean, p50, p95, p99, max, rate] in
+            std::iter::once(HEAD.map(str::to_owned)).chain(self.rows(seconds))
+        {
             let name: String = name.chars().take(width).collect();
             let _ = writeln!(
                 out,
-                "{name:<width$} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10.2}",
-                line.requests(),
-                line.failed(),
-                ms(line.latency.mean()),
-                at(0.5),
-                at(0.95),
-                at(0.99),
-                ms(line.latency.max() as f64),
-                line.latency.count() as f64 / seconds.max(1e-9)
+                "{name:<width$} {requests:>9} {failed:>8} {mean:>9} {p50:>9} {p95:>9} {p99:>9} {max:>9} {rate:>10}"
             );
-        };
-        self.steps.iter().for_each(|(name, line)| row(name, line));
-        groups.iter().for_each(|(name, line)| row(&format!("[{name}]"), line));
-        row("all", &all);
+        }
         for (kind, count) in &all.failures {
             let _ = writeln!(out, "failed, {kind}: {count}");
         }

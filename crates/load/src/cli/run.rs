@@ -13,10 +13,7 @@ use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::sweep::{self, Point, Sweep, steady};
 use crate::system;
-use crate::watch::{Tier, Watch};
-
-/// How often tiers are looked at.
-const WATCH_EVERY: Duration = Duration::from_millis(250);
+use crate::watch::{self, Tier, Watch};
 
 /// Runs, and gives the exit code.
 pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, String> {
@@ -66,7 +63,7 @@ impl Load {
         let watch = if self.tiers.is_empty() {
             None
         } else {
-            Some(Watch::start(&self.tiers, WATCH_EVERY).map_err(text)?)
+            Some(Watch::start(&self.tiers, watch::EVERY).map_err(text)?)
         };
         let run = engine::start(plan.clone()).map_err(text)?;
         let ended = self.live.follow(&run, &plan, &label);

@@ -2,14 +2,11 @@
 //! colour.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use super::{Beside, QUANTILES, Report, RunReport, per_day};
+use super::{QUANTILES, Report, Resources, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::Sweep;
-use crate::watch::proc::Machine;
-use crate::watch::{Sample, Watched};
 
 /// What a section shows.
 #[derive(Debug, Clone)]
@@ -166,38 +163,9 @@ fn run_sections(run: &RunReport) -> Vec<Section> {
     let mut charts = series_charts(run);
     charts.extend(latency_charts(run));
     all.push(Section { title: title("course and latency"), text: String::new(), body: Body::Charts(charts) });
-    if let Some((tiers, machine)) = run.tiers() {
-        let head = [
-            "tier",
-            "CPU µs/response",
-            "CPUs",
-            "busiest thread %",
-            "memory MB",
-            "processes",
-            "MB each",
-            "switches/response",
-        ];
-        let row = |tier: crate::watch::TierSummary| {
-            vec![
-                tier.name.clone(),
-                format!("{:.1}", tier.cpu_us_per_response),
-                format!("{:.2}", tier.cores),
-                format!("{:.0}", tier.busiest_share * 100.0),
-                format!("{:.1}", tier.pss_max as f64 / 1e6),
-                tier.processes.to_string(),
-                format!("{:.1}", tier.pss_per_process() / 1e6),
-                format!("{:.2}", tier.switches_per_response),
-            ]
-        };
-        let verdict = run.limit().map_or_else(String::new, |verdict| verdict.to_string());
-        let text = format!("Verdict: {verdict}. Machine: {machine}.");
-        let body = Body::Table(head.map(str::to_owned).to_vec(), tiers.into_iter().map(row).collect());
-        all.push(Section { title: title("resources"), text, body });
-        all.push(Section {
-            title: title("resources over time"),
-            text: String::new(),
-            body: watch_charts(run),
-        });
+    for mut section in run.resources().iter().flat_map(Resources::sections) {
+        section.title = title(&section.title);
+        all.push(section);
     }
     all
 }
@@ -352,78 +320,4 @@ fn sweep_charts(sweep: &Sweep) -> Vec<String> {
         chart("Latency over users", "mean, ms", vec![latency]),
         chart("Errors over users", "% of requests", vec![errors]),
     ]
-}
-
-/// What the machine counts.
-type Counter = fn(&Machine) -> u64;
-
-const PRESSURE: [(&str, Counter); 3] =
-    [("CPU", |m| m.pressure_us[0]), ("memory", |m| m.pressure_us[1]), ("disk", |m| m.pressure_us[2])];
-
-const TROUBLES: [(&str, Counter); 4] = [
-    ("listen drops", |m| m.listen_drops),
-    ("sent again", |m| m.retransmits),
-    ("resets", |m| m.resets),
-    ("failed connects", |m| m.failed_connects),
-];
-
-fn watch_charts(run: &RunReport) -> Body {
-    let Some(Beside { watched, begun, .. }) = &run.watched else { return Body::Charts(Vec::new()) };
-    let seconds = |pair: &[Sample]| pair[1].at.saturating_sub(pair[0].at).as_secs_f64().max(1e-9);
-    let line = |name: &str, value: &dyn Fn(&[Sample]) -> f64| {
-        let looks = watched.samples.windows(2);
-        let point = |pair: &[Sample]| (pair[1].at.as_secs_f64() - begun.as_secs_f64(), value(pair));
-        Series { name: name.to_owned(), points: looks.map(point).collect(), only_marks: false }
-    };
-    let tiers = |value: fn(&[Sample], usize) -> f64| {
-        let names = watched.names.iter().enumerate();
-        names.map(|(index, name)| line(name, &|pair| value(pair, index))).collect::<Vec<_>>()
-    };
-    let cpu = tiers(|pair, index| {
-        let ran = pair[1].tiers[index].cpu_ns - pair[0].tiers[index].cpu_ns;
-        ran as f64 / pair[1].at.saturating_sub(pair[0].at).as_nanos().max(1) as f64
-    });
-    let memory = tiers(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
-    let machine = |counters: &[(&str, Counter)], unit: f64| {
-        let of = |&(name, value): &(&str, Counter)| {
-            let grown = |pair: &[Sample]| value(&pair[1].machine).saturating_sub(value(&pair[0].machine));
-            line(name, &|pair| grown(pair) as f64 / unit / seconds(pair))
-        };
-        counters.iter().map(of).collect::<Vec<_>>()
-    };
-    let chart = |title: &str, y_label: &str, series: Vec<Series>| {
-        let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y_label.to_owned());
-        Line { title, x_label, y_label, series, ..Line::default() }.svg()
-    };
-    Body::Charts(vec![
-        chart("CPUs in use", "CPUs", cpu),
-        chart("Memory (PSS)", "MB", memory),
-        chart("Context switches", "per second", switches(watched, *begun)),
-        // Microseconds per second, as percent.
-        chart("Somebody waited (PSI)", "% of the time", machine(&PRESSURE, 1e4)),
-        chart("Sockets in trouble", "per second", machine(&TROUBLES, 1.0)),
-    ])
-}
-
-/// They are looked at less often than the rest: from one look that sees more of them to the next.
-fn switches(watched: &Watched, begun: Duration) -> Vec<Series> {
-    let of = |(index, name): (usize, &String)| {
-        let mut points = Vec::new();
-        let mut before: Option<&Sample> = None;
-        for sample in &watched.samples {
-            let count = |sample: &Sample| sample.tiers[index].switches;
-            match before {
-                Some(last) if count(sample) > count(last) => {
-                    let seconds = sample.at.saturating_sub(last.at).as_secs_f64().max(1e-9);
-                    let rate = (count(sample) - count(last)) as f64 / seconds;
-                    points.push((sample.at.as_secs_f64() - begun.as_secs_f64(), rate));
-                    before = Some(sample);
-                }
-                Some(_) => {}
-                None => before = Some(sample),
-            }
-        }
-        Series { name: name.clone(), points, only_marks: false }
-    };
-    watched.names.iter().enumerate().map(of).collect()
 }

@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value, json as value};
 
-use super::{Beside, QUANTILES, Report, RunReport, per_day};
+use super::{QUANTILES, Report, RunReport, per_day};
 use crate::histogram::Histogram;
 use crate::stats::{ErrorKind, Slice};
-use crate::watch::Sample;
 
 /// The whole report. A single run's figures stand at the top, those of several under `runs`.
 pub fn json(report: &Report) -> Value {
@@ -92,7 +91,9 @@ pub fn run_of(run: &RunReport) -> Value {
     if !run.outcome.series.is_empty() {
         all["series"] = Value::Array(run.outcome.series.iter().map(slice).collect());
     }
-    resources(run, &mut all);
+    if let Some(resources) = run.resources() {
+        resources.put(&mut all);
+    }
     all
 }
 
@@ -108,58 +109,4 @@ fn slice(slice: &Slice) -> Value {
         "p99_us": latency.quantile(0.99) as f64 / 1e3,
         "max_us": latency.max() as f64 / 1e3,
     })
-}
-
-fn resources(run: &RunReport, all: &mut Value) {
-    let Some((tiers, machine)) = run.tiers() else { return };
-    let tiers: Map<String, Value> = tiers
-        .into_iter()
-        .map(|tier| {
-            let figures = value!({
-                "cpu_us_per_response": tier.cpu_us_per_response,
-                "cpus": tier.cores,
-                "busiest_thread_share": tier.busiest_share,
-                "waited_share": tier.waited_share,
-                "switches_per_response": tier.switches_per_response,
-                "pss_bytes": tier.pss_max,
-                "pss_bytes_per_process": tier.pss_per_process(),
-                "processes": tier.processes,
-            });
-            (tier.name, figures)
-        })
-        .collect();
-    all["tiers"] = Value::Object(tiers);
-    all["machine"] = value!({
-        "cpus": machine.cpus,
-        "busy_share": machine.busy_share,
-        "steal_share": machine.steal_share,
-        "pressure_cpu": machine.pressure[0],
-        "pressure_memory": machine.pressure[1],
-        "pressure_disk": machine.pressure[2],
-        "listen_drops": machine.listen_drops,
-        "retransmits": machine.retransmits,
-        "resets": machine.resets,
-        "failed_connects": machine.failed_connects,
-    });
-    if let Some(beside) = &run.watched {
-        all["watched"] =
-            Value::Array(beside.watched.samples.windows(2).map(|pair| look(beside, pair)).collect());
-    }
-    if let Some(verdict) = run.limit() {
-        let headroom = verdict.headroom();
-        all["limit"] =
-            value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": headroom });
-    }
-}
-
-/// What the tiers did between two looks, on the series' time axis.
-fn look(beside: &Beside, pair: &[Sample]) -> Value {
-    let [before, now] = pair else { return Value::Null };
-    let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(1e-9);
-    let tier = |(index, name): (usize, &String)| {
-        let cpus = (now.tiers[index].cpu_ns - before.tiers[index].cpu_ns) as f64 / 1e9 / seconds;
-        (name.clone(), value!({ "cpus": cpus, "pss_bytes": now.tiers[index].pss }))
-    };
-    let tiers: Map<String, Value> = beside.watched.names.iter().enumerate().map(tier).collect();
-    value!({ "at": now.at.as_secs_f64() - beside.begun.as_secs_f64(), "tiers": tiers })
 }

@@ -3,12 +3,14 @@
 mod environment;
 mod html;
 mod json;
+mod resources;
 mod tables;
 mod text;
 
 pub use environment::Environment;
 pub use html::{Body, Section, fragment, html, page, sections, series_charts};
 pub use json::json;
+pub use resources::{Beside, Resources};
 pub use tables::{csv, prometheus, raw};
 pub use text::text;
 
@@ -17,7 +19,7 @@ use std::time::Duration;
 use crate::arrivals::Rate;
 use crate::engine::Outcome;
 use crate::sweep::{Search, Sweep};
-use crate::watch::{self, MachineSummary, TierSummary, Verdict, Watched};
+use crate::watch::{MachineSummary, TierSummary};
 
 /// The quantiles that reports show.
 pub const QUANTILES: [(&str, f64); 6] =
@@ -47,19 +49,6 @@ pub struct RunReport {
     pub steady: Option<(Duration, bool)>,
     /// What was watched beside it.
     pub watched: Option<Beside>,
-}
-
-/// A watch beside a run. Moments are from the watch's start.
-#[derive(Debug, Clone)]
-pub struct Beside {
-    /// What was seen.
-    pub watched: Watched,
-    /// When the run began: its series counts from here.
-    pub begun: Duration,
-    /// When the counted part began.
-    pub from: Duration,
-    /// When it ended.
-    pub to: Duration,
 }
 
 /// Everything that one command has found.
@@ -160,16 +149,16 @@ impl RunReport {
         is_closed.then(|| self.throughput() * stats.latency.mean() / 1e9 / at_a_time)
     }
 
-    /// What the tiers and the machine did during the counted part.
-    pub fn tiers(&self) -> Option<(Vec<TierSummary>, MachineSummary)> {
-        let Beside { watched, from, to, .. } = self.watched.as_ref()?;
-        Some(watched.summary(*from, *to, self.outcome.stats.responses()))
+    /// What was watched, if anything was.
+    pub fn resources(&self) -> Option<Resources<'_>> {
+        let beside = self.watched.as_ref()?;
+        let (responses, generator_share) = (self.outcome.stats.responses(), self.generator_share());
+        Some(Resources { beside, responses, generator_share })
     }
 
-    /// Who was the limit.
-    pub fn limit(&self) -> Option<Verdict> {
-        let (tiers, machine) = self.tiers()?;
-        Some(watch::limit(&tiers, &machine, self.generator_share()))
+    /// What the tiers and the machine did during the counted part.
+    pub fn tiers(&self) -> Option<(Vec<TierSummary>, MachineSummary)> {
+        self.resources().map(|resources| resources.tiers())
     }
 }
 

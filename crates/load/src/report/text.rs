@@ -85,7 +85,9 @@ fn run(run: &RunReport, out: &mut String) {
     for warning in run.warnings() {
         let _ = writeln!(out, "note: {warning}");
     }
-    resources(run, out);
+    if let Some(resources) = run.resources() {
+        out.push_str(&resources.text());
+    }
     let (day, busy) = per_day(rate);
     let _ = writeln!(out, "at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
     let _ = writeln!(
@@ -94,27 +96,6 @@ fn run(run: &RunReport, out: &mut String) {
         run.generator_cpu_us(),
         run.generator_share() * run.threads as f64 * 100.0,
     );
-}
-
-fn resources(run: &RunReport, out: &mut String) {
-    let Some((tiers, machine)) = run.tiers() else { return };
-    for tier in &tiers {
-        let _ = writeln!(
-            out,
-            "{}: {:.1} µs CPU per response, {:.2} CPUs, {:.1} MB in {} processes ({:.1} MB each), {:.2} switches per response",
-            tier.name,
-            tier.cpu_us_per_response,
-            tier.cores,
-            tier.pss_max as f64 / 1e6,
-            tier.processes,
-            tier.pss_per_process() / 1e6,
-            tier.switches_per_response,
-        );
-    }
-    let _ = writeln!(out, "machine: {machine}");
-    if let Some(verdict) = run.limit() {
-        let _ = writeln!(out, "{verdict}");
-    }
 }
 
 /// One row per run.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use proc::{Account, Machine, Usage};
 
+/// How often tiers are looked at beside a run.
+pub const EVERY: Duration = Duration::from_millis(250);
 /// How often memory and context switches are looked at: reading them costs the watched process time too.
 const DEEP_EVERY: Duration = Duration::from_secs(1);
 

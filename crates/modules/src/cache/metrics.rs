@@ -14,7 +14,11 @@ pub fn metrics(to: &mut Scrape) {
             ("brisk_cache_disk_bytes", "Bytes of stored answers on disk.", stats.disk_bytes as f64),
             ("brisk_cache_memory_bytes", "Bytes of stored answers in memory.", stats.memory_bytes as f64),
             ("brisk_cache_index_bytes", "Bytes of memory of the index.", stats.index_bytes as f64),
-            ("brisk_cache_loading", "1 while the disk is being read.", f64::from(u8::from(stats.loading))),
+            (
+                "brisk_cache_loading",
+                "1 until the names of all stored answers have been read from the disk; their sizes follow.",
+                f64::from(u8::from(stats.loading)),
+            ),
             ("brisk_cache_purges", "Purges of many that are in force.", stats.purges as f64),
         ];
         for (name, help, value) in gauges {
