@@ -101,22 +101,34 @@ pub fn decode(src: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
 /// The same; `long`: padding may be a whole byte.
 pub fn decode_padded(src: &[u8], long: bool, out: &mut Vec<u8>) -> Result<(), Invalid> {
     out.reserve(src.len() + src.len() / 2 + 8);
-    // The next bits, from the highest on.
+    // The next bits, from the highest on: `count` of them, and maybe some of the byte that comes after those.
     let (mut bits, mut count) = (0u64, 0u32);
     let mut rest = src;
     loop {
-        while count <= 56
-            && let Some((&byte, tail)) = rest.split_first()
-        {
-            bits |= u64::from(byte) << (56 - count);
-            count += 8;
-            rest = tail;
+        if let Some(&next) = rest.first_chunk() {
+            bits |= u64::from_be_bytes(next) >> count;
+            let whole = (63 - count) / 8;
+            rest = &rest[whole as usize..];
+            count += whole * 8;
+        } else {
+            while count <= 56
+                && let Some((&byte, tail)) = rest.split_first()
+            {
+                bits |= u64::from(byte) << (56 - count);
+                count += 8;
+                rest = tail;
+            }
         }
-        let (symbol, length) = FAST[(bits >> (64 - FAST_BITS)) as usize];
-        if length != 0 && u32::from(length) <= count {
+        loop {
+            let (symbol, length) = FAST[(bits >> (64 - FAST_BITS)) as usize];
+            if length == 0 || u32::from(length) > count {
+                break;
+            }
             out.push(symbol);
             bits <<= length;
             count -= u32::from(length);
+        }
+        if count < LENGTH_MAX as u32 && !rest.is_empty() {
             continue;
         }
         let Some((symbol, length)) = slow(bits, count) else { break };
