@@ -43,13 +43,18 @@ pub trait FieldSink {
     fn field(&mut self, field: Field<'_>);
 }
 
-/// Takes nothing: for blocks that are decoded only because the tables must stay in step.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Discard;
+/// Takes no field: for blocks that are decoded only because the tables must stay in step. What comes into the tables is tagged as
+/// the sink would have it, because blocks of other streams refer to it.
+#[derive(Debug)]
+pub struct Discard<'a, S>(pub &'a mut S);
 
-impl FieldSink for Discard {
-    fn tag(&mut self, _: &[u8]) -> u8 {
-        0
+impl<S: FieldSink> FieldSink for Discard<'_, S> {
+    fn tag(&mut self, name: &[u8]) -> u8 {
+        self.0.tag(name)
+    }
+
+    fn static_tag(&mut self, index: usize) -> u8 {
+        self.0.static_tag(index)
     }
 
     fn field(&mut self, _: Field<'_>) {}

@@ -109,23 +109,28 @@ impl<T: Default> Connection<T> {
             Some(Half::Open) => self.trailers(id, end_stream, bytes, sink, out),
             Some(Half::Head) => self.response(id, end_stream, bytes, sink, out),
             Some(Half::Closed) if self.reset_by_us.has(id) => {
-                self.decode(bytes, &mut Discard)?;
+                self.decode(bytes, &mut Discard(sink))?;
                 self.count(Nuisance::Stray).map(|()| None)
             }
             Some(Half::Closed) => {
                 // RFC 9113 §5.1, half-closed (remote).
-                self.decode(bytes, &mut Discard)?;
+                self.decode(bytes, &mut Discard(sink))?;
                 self.break_stream(id, ErrorCode::STREAM_CLOSED, out)
             }
-            None if self.role == Role::Client || id <= self.peer_last => self.stray(id, bytes),
+            None if self.role == Role::Client || id <= self.peer_last => self.stray(id, bytes, sink),
             None => self.request(id, end_stream, bytes, sink, out),
         }
     }
 
     /// A block for a stream that is no more.
-    fn stray<'a>(&mut self, id: u32, bytes: &[u8]) -> Result<Option<Event<'a, T>>, ConnectionError> {
+    fn stray<'a, S: HeadSink>(
+        &mut self,
+        id: u32,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<Option<Event<'a, T>>, ConnectionError> {
         if self.reset_by_us.has(id) || (self.role == Role::Client && id < self.next_id) {
-            self.decode(bytes, &mut Discard)?;
+            self.decode(bytes, &mut Discard(sink))?;
             self.count(Nuisance::Stray)?;
             return Ok(None);
         }
@@ -147,14 +152,14 @@ impl<T: Default> Connection<T> {
         if self.goaway.is_some_and(|last| id > last) {
             // RFC 9113 §6.8: the peer knows that it is not looked at. Its fields still change the tables.
             self.peer_last = id;
-            self.decode(bytes, &mut Discard)?;
+            self.decode(bytes, &mut Discard(sink))?;
             self.reset_by_us.push(id);
             return self.count(Nuisance::Stray).map(|()| None);
         }
         self.peer_last = id;
         let max = self.config.settings.max_concurrent_streams.unwrap_or(u32::MAX);
         if self.streams.len() as u32 + self.busy >= max {
-            self.decode(bytes, &mut Discard)?;
+            self.decode(bytes, &mut Discard(sink))?;
             self.count(Nuisance::Stray)?;
             frame::write_rst_stream(id, ErrorCode::REFUSED_STREAM, out);
             self.reset_by_us.push(id);
@@ -165,7 +170,7 @@ impl<T: Default> Connection<T> {
             && self.config.settings.initial_window_size < WINDOW_DEFAULT
         {
             // The peer cannot know yet how little of a body we want: it may send all that the RFC allows (§6.9.2).
-            self.decode(bytes, &mut Discard)?;
+            self.decode(bytes, &mut Discard(sink))?;
             self.count(Nuisance::Stray)?;
             frame::write_rst_stream(id, ErrorCode::REFUSED_STREAM, out);
             self.reset_by_us.push(id);

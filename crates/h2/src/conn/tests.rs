@@ -637,3 +637,12 @@ fn memory_of_an_idle_connection() {
     let bytes = side.conn.memory() + size_of::<Connection<()>>();
     assert!(bytes < 8 << 10, "{bytes}");
 }
+
+/// A refused head leaves `a: b` in the table, and the next one refers to it: it is known there by its name's tag. Found by the fuzzer.
+#[test]
+fn what_a_refused_head_leaves_in_the_table_keeps_its_tag() {
+    crate::fuzz::fuzz_connection(
+        b"\0\0\x08\x01\x04\0\0\0\x01\x82\x86\x84\x40\x01a\x01b\
+          \0\0\x05\x01\x05\0\0\0\x05\x82\x87\x84\xbe\xbe",
+    );
+}
