@@ -197,12 +197,14 @@ pub(super) fn write(
     is_read: bool,
 ) -> io::Result<usize> {
     match stand {
-        // Whether it is closed at once is decided by `settle`.
-        Stand::Close { clean } => {
-            conn.io.try_write_last(out, *clean && is_read && thread.logs.named.is_idle())
-        }
+        Stand::Close { .. } => conn.io.try_write_last(out, is_closed_at_once(thread, stand, is_read)),
         _ => conn.io.try_write(out),
     }
+}
+
+/// Whether `settle` closes the connection at once when all has left: it must, if the kernel was told so.
+fn is_closed_at_once(thread: &Thread, stand: &Stand, is_read: bool) -> bool {
+    is_read && matches!(stand, Stand::Close { clean: true }) && thread.logs.named.is_idle()
 }
 
 /// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
@@ -222,7 +224,7 @@ pub(super) fn settle(
             thread.rest(index, &conn, clock::mono_ms() + keepalive_ms);
         }
         Stand::Idle if settled => thread.extend(index, clock::mono_ms() + keepalive_ms),
-        Stand::Close { clean: true } if settled && unread.is_empty() && thread.logs.named.is_idle() => {
+        stand if settled && is_closed_at_once(thread, &stand, unread.is_empty()) => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(index);
