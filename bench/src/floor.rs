@@ -9,14 +9,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use brisk_load::system;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
 
 const EVENTS_MAX: usize = 512;
-const BUFFER_BYTES: usize = 16 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 /// The epoll data of the listening socket; connections are numbered from 0.
-const LISTENER: u64 = u64::MAX;
+pub(crate) const LISTENER: u64 = u64::MAX;
 
 /// How the floor is started.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,26 @@ pub fn work(steps: usize) {
         state ^= state << 13;
         state ^= state >> 7;
         state = std::hint::black_box(state ^ state << 17);
+    }
+}
+
+/// What one wake-up brings.
+pub(crate) struct Events([MaybeUninit<epoll::Event>; EVENTS_MAX]);
+
+impl Default for Events {
+    fn default() -> Events {
+        Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
+    }
+}
+
+impl Events {
+    /// Waits for them, forever or so long.
+    pub fn wait(&mut self, epoll: &OwnedFd, timeout: Option<&Timespec>) -> io::Result<&[epoll::Event]> {
+        match epoll::wait(epoll, &mut self.0, timeout) {
+            Ok((events, _)) => Ok(events),
+            Err(Errno::INTR) => Ok(&[]),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -76,14 +96,9 @@ pub fn serve(options: Options) -> io::Result<()> {
         buffer: vec![0; BUFFER_BYTES].into(),
         work: options.work,
     };
-    let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+    let mut events = Events::default();
     loop {
-        let ready = match epoll::wait(&floor.epoll, &mut events, None) {
-            Ok((ready, _)) => ready,
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        for event in &*ready {
+        for event in events.wait(&floor.epoll, None)? {
             match event.data.u64() {
                 LISTENER => floor.accept(&listener),
                 index => floor.turn(index as usize, event.flags),

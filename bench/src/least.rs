@@ -3,7 +3,6 @@
 //! Neither looks at what it carries. Both rely on messages that come in one piece, as small ones do on loopback.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -13,10 +12,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-const EVENTS_MAX: usize = 512;
-const BUFFER_BYTES: usize = 16 * 1024;
-/// The epoll data of the listening socket; connections are numbered from 0.
-const LISTENER: u64 = u64::MAX;
+use crate::floor::{BUFFER_BYTES, Events, LISTENER};
+
 /// How long the client waits for events before it looks at the time.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
@@ -30,7 +27,8 @@ pub fn forward(port: u16, back_end: u16) -> io::Result<()> {
     let mut ends: Vec<Option<TcpStream>> = Vec::new();
     let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
     loop {
-        for index in events.wait(&epoll, None)? {
+        for event in events.wait(&epoll, None)? {
+            let index = event.data.u64();
             if index == LISTENER {
                 while let Ok((client, _)) = listener.accept() {
                     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, back_end))?;
@@ -74,8 +72,8 @@ pub fn ask(port: u16, path: &str, connections: usize, duration: Duration) -> io:
     let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
     let (begun, mut answers) = (Instant::now(), 0);
     while begun.elapsed() < duration {
-        for index in events.wait(&epoll, Some(&TICK))? {
-            let end = &ends[index as usize];
+        for event in events.wait(&epoll, Some(&TICK))? {
+            let end = &ends[event.data.u64() as usize];
             match recv(end, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {
@@ -96,27 +94,6 @@ fn watch(epoll: &OwnedFd, end: &TcpStream, index: u64) -> io::Result<()> {
     end.set_nodelay(true)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
     Ok(epoll::add(epoll, end, epoll::EventData::new_u64(index), flags)?)
-}
-
-/// What one wake-up brings.
-struct Events([MaybeUninit<epoll::Event>; EVENTS_MAX]);
-
-impl Default for Events {
-    fn default() -> Events {
-        Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
-    }
-}
-
-impl Events {
-    /// Waits; gives the data of each event.
-    fn wait(&mut self, epoll: &OwnedFd, timeout: Option<&Timespec>) -> io::Result<impl Iterator<Item = u64>> {
-        let events = match epoll::wait(epoll, &mut self.0, timeout) {
-            Ok((events, _)) => events,
-            Err(Errno::INTR) => &mut [],
-            Err(error) => return Err(error.into()),
-        };
-        Ok(events.iter().map(|event| event.data.u64()))
-    }
 }
 
 #[cfg(test)]
