@@ -5,8 +5,8 @@
 mod ends;
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use brisk_tls::{ClientContext, ClientOptions, ServerOptions, Versions};
-use ends::{End, connect, server};
+use brisk_tls::Versions;
+use ends::{End, pair, suites};
 
 /// The kernel's side of a socket.
 struct Kernel {
@@ -75,20 +75,6 @@ impl Kernel {
     }
 }
 
-fn pair(versions: Versions, suite: &str, kernel: bool) -> (End, End) {
-    let server = server(|options: &mut ServerOptions| {
-        options.versions = versions;
-        options.kernel = kernel;
-        let set = if versions.tls13 {
-            options.suites.set_tls13_list(suite)
-        } else {
-            options.suites.set_list(suite)
-        };
-        set.unwrap();
-    });
-    connect(&server, &ClientContext::new(&ClientOptions::default()).unwrap())
-}
-
 /// Has the session seal enough to have keys to give.
 fn warm(client: &mut End, server: &mut End) {
     server.give(&[1; 8192], client).unwrap();
@@ -97,12 +83,9 @@ fn warm(client: &mut End, server: &mut End) {
 
 /// A session that the kernel has been given, of each version and suite; after it has sealed some records itself.
 fn each(check: impl Fn(End, End, Kernel)) {
-    let tls13 = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
-    let tls12 = ["AES128", "AES256", "CHACHA20"];
-    let suites = tls13.map(|suite| (true, suite)).into_iter().chain(tls12.map(|suite| (false, suite)));
-    for (is_13, suite) in suites {
+    for (versions, suite) in suites() {
         for len in [0, 100, 40_000] {
-            let (mut client, mut server) = pair(Versions { tls12: !is_13, tls13: is_13 }, suite, true);
+            let (mut client, mut server) = pair(versions, suite, true);
             assert!(server.session.crypto_info(1 << 20).is_none());
             warm(&mut client, &mut server);
             server.give(&vec![1; len], &mut client).unwrap();

@@ -3,10 +3,8 @@
 
 mod ends;
 
-use brisk_tls::{ClientContext, ClientOptions, ServerOptions, Versions};
-use ends::{End, connect, server};
-
-const BOTH: [Versions; 2] = [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }];
+use brisk_tls::{ClientContext, ClientOptions};
+use ends::{End, connect, pair, server, suites};
 
 fn text(len: usize) -> Vec<u8> {
     (0..len as u32).map(|n| (n ^ (n >> 8)) as u8).collect()
@@ -14,30 +12,13 @@ fn text(len: usize) -> Vec<u8> {
 
 /// A session whose server has sent much; of each version and suite.
 fn each(check: impl Fn(End, End, bool)) {
-    for versions in BOTH {
-        let suites: &[&str] = if versions.tls13 {
-            &["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]
-        } else {
-            &["AES128", "AES256", "CHACHA20"]
-        };
-        for suite in suites {
-            let server = server(|options: &mut ServerOptions| {
-                options.versions = versions;
-                let set = if versions.tls13 {
-                    options.suites.set_tls13_list(suite)
-                } else {
-                    options.suites.set_list(suite)
-                };
-                set.unwrap();
-            });
-            let client = ClientContext::new(&ClientOptions::default()).unwrap();
-            let (mut client, mut server) = connect(&server, &client);
-            server.give(b"small, before", &mut client).unwrap();
-            server.give(&text(40_000), &mut client).unwrap();
-            assert!(client.plain[..13] == *b"small, before" && client.plain[13..] == text(40_000));
-            client.plain.clear();
-            check(client, server, versions.tls13);
-        }
+    for (versions, suite) in suites() {
+        let (mut client, mut server) = pair(versions, suite, false);
+        server.give(b"small, before", &mut client).unwrap();
+        server.give(&text(40_000), &mut client).unwrap();
+        assert!(client.plain[..13] == *b"small, before" && client.plain[13..] == text(40_000));
+        client.plain.clear();
+        check(client, server, versions.tls13);
     }
 }
 

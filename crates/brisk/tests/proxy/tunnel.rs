@@ -3,7 +3,7 @@
 use crate::{BIN, is_cut, proxy};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::tls::{issue, stranger};
-use brisk_testkit::{Backend, Builder, TlsClient};
+use brisk_testkit::{Backend, Builder, Client, Server, TlsClient};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
@@ -181,14 +181,20 @@ fn a_back_end_that_has_closed_its_unix_socket_ends_the_tunnel() {
     server.wait_for_line("up.log", "GET /ws HTTP/1.1\" 101");
 }
 
+/// A client of such a back end that has heard its last word.
+fn told_all(server: &Server) -> Client {
+    let mut client = server.client();
+    client.send(UPGRADE);
+    assert!(client.rest().expect("the end of one side").ends_with(b"last words"));
+    client
+}
+
 /// A client that neither speaks nor ends holds the back end no longer than any silent tunnel.
 #[test]
 fn a_client_that_never_ends_is_left() {
     let (backend, hears) = says_all_and_listens();
     let server = proxy(backend.port(), "", &format!("{PASS_UPGRADE} proxy_read_timeout 300ms;"));
-    let mut client = server.client();
-    client.send(UPGRADE);
-    assert!(client.rest().expect("the end of one side").ends_with(b"last words"));
+    let _client = told_all(&server);
     assert_eq!(hears.recv_timeout(PATIENCE).expect("it is closed"), b"");
     server
         .wait_for_log("client timed out \\(110: Connection timed out\\) while proxying upgraded connection");
@@ -198,9 +204,6 @@ fn a_client_that_never_ends_is_left() {
 fn a_client_that_is_reset_after_the_back_ends_last_word_frees_it() {
     let (backend, hears) = says_all_and_listens();
     let server = proxy(backend.port(), "", &format!("{PASS_UPGRADE} proxy_read_timeout 1h;"));
-    let mut client = server.client();
-    client.send(UPGRADE);
-    assert!(client.rest().expect("the end of one side").ends_with(b"last words"));
-    client.reset();
+    told_all(&server).reset();
     assert_eq!(hears.recv_timeout(PATIENCE).expect("it is closed"), b"");
 }

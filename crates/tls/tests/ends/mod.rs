@@ -2,7 +2,10 @@
 #![allow(dead_code)]
 
 use brisk_tls::issue::{Issued, Wish};
-use brisk_tls::{Certified, ClientContext, Fixed, PrivateKey, ServerContext, ServerOptions, Session};
+use brisk_tls::{
+    Certified, ClientContext, ClientOptions, Fixed, PrivateKey, ServerContext, ServerOptions, Session,
+    Versions,
+};
 use std::sync::Arc;
 
 pub const NOW: i64 = 1_800_000_000;
@@ -76,4 +79,26 @@ pub fn connect(server: &ServerContext, client: &ClientContext) -> (End, End) {
     shake(&mut client, &mut server).unwrap();
     assert!(client.session.is_established() && server.session.is_established());
     (client, server)
+}
+
+/// Each version, with each of its suites.
+pub fn suites() -> impl Iterator<Item = (Versions, &'static str)> {
+    let tls12 = ["AES128", "AES256", "CHACHA20"].map(|suite| (Versions { tls12: true, tls13: false }, suite));
+    let tls13 = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
+    tls12.into_iter().chain(tls13.map(|suite| (Versions { tls12: false, tls13: true }, suite)))
+}
+
+/// A client and a server that speak this version with this suite; with `kernel` keys may go to it.
+pub fn pair(versions: Versions, suite: &str, kernel: bool) -> (End, End) {
+    let server = server(|options| {
+        options.versions = versions;
+        options.kernel = kernel;
+        let set = if versions.tls13 {
+            options.suites.set_tls13_list(suite)
+        } else {
+            options.suites.set_list(suite)
+        };
+        set.unwrap();
+    });
+    connect(&server, &ClientContext::new(&ClientOptions::default()).unwrap())
 }
