@@ -1,14 +1,19 @@
 //! Figures against what is known to be true: a server that delays by known amounts, and the raw log.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use brisk_h2::conn::{HeadKind, HeadSink};
+use brisk_h2::hpack::write_status;
+use brisk_h2::{Config, Connection, Event, Field, FieldSink, Role};
 use brisk_load::arrivals::Rate;
 use brisk_load::engine::{self, Outcome};
-use brisk_load::plan::{Plan, RequestOptions, Stop, Url, sites};
+use brisk_load::plan::{Plan, RequestOptions, Stop, Url, Version, sites};
 use brisk_load::report::{Environment, Report, RunReport, csv, html, json, prometheus, raw, text};
 use brisk_load::rng::Rng;
 
@@ -42,6 +47,96 @@ fn delaying() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
     (address, truth)
 }
 
+/// The same over HTTP/2: each stream is answered by itself.
+fn delaying_streams() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let truth = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&truth);
+    thread::spawn(move || {
+        for (index, socket) in listener.incoming().flatten().enumerate() {
+            socket.set_nodelay(true).unwrap();
+            let (notes, rng) = (Arc::clone(&notes), Rng::new(index as u64));
+            let (sender, pieces) = mpsc::channel();
+            let mut reader = socket.try_clone().unwrap();
+            thread::spawn(move || {
+                let mut buffer = [0; 16_384];
+                while let Ok(count) = reader.read(&mut buffer)
+                    && count > 0
+                    && sender.send((Instant::now(), buffer[..count].to_vec())).is_ok()
+                {}
+            });
+            thread::spawn(move || answer_streams(socket, &pieces, &notes, rng));
+        }
+    });
+    (address, truth)
+}
+
+/// Heads are all the same.
+struct Nothing;
+
+impl FieldSink for Nothing {
+    fn tag(&mut self, _: &[u8]) -> u8 {
+        0
+    }
+
+    fn field(&mut self, _: Field<'_>) {}
+}
+
+impl HeadSink for Nothing {
+    fn begin(&mut self, _: u32, _: HeadKind) {}
+}
+
+/// When an answer is due, when it was asked for, and its stream.
+type Due = (Instant, Instant, u32);
+
+/// Answers what comes in pieces, each stream when it is due.
+fn answer_streams(
+    mut socket: TcpStream,
+    pieces: &mpsc::Receiver<(Instant, Vec<u8>)>,
+    notes: &Mutex<Vec<u64>>,
+    mut rng: Rng,
+) {
+    let (mut out, mut input, mut due) = (Vec::new(), Vec::new(), BinaryHeap::<Reverse<Due>>::new());
+    let mut conn: Connection<()> = Connection::new(Role::Server, Config::default(), 0, &mut out);
+    loop {
+        if socket.write_all(&out).is_err() {
+            return;
+        }
+        out.clear();
+        let now = Instant::now();
+        let first = due.peek().map(|Reverse((at, ..))| *at);
+        if first.is_some_and(|at| at <= now)
+            && let Some(Reverse((_, begun, stream))) = due.pop()
+        {
+            let mut block = Vec::new();
+            write_status(204, &mut block);
+            conn.send_head(stream, &block, true, &mut out).unwrap();
+            notes.lock().unwrap().push(begun.elapsed().as_nanos() as u64);
+            continue;
+        }
+        let wait = first.map_or(Duration::from_mins(1), |at| at - now);
+        let (begun, piece) = match pieces.recv_timeout(wait) {
+            Ok(piece) => piece,
+            Err(mpsc::RecvTimeoutError::Timeout) => continue,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        };
+        input.extend_from_slice(&piece);
+        loop {
+            let received = conn.receive(&input, &mut Nothing, &mut out).unwrap();
+            if received.used == 0 && received.event.is_none() {
+                break;
+            }
+            if let Some(Event::Head { stream, .. }) = received.event {
+                let delay = Duration::from_secs_f64(0.002 + 0.06 * rng.unit().powi(3));
+                due.push(Reverse((begun + delay, begun, stream)));
+            }
+            let used = received.used;
+            input.drain(..used);
+        }
+    }
+}
+
 /// One test at a time: what others do would be in the figures.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -73,14 +168,12 @@ fn report(outcome: Outcome, users: usize) -> Report {
 }
 
 /// Every half percentile is within 1 % or 0.2 ms. The machine may be busy with other tests: one quiet run of several counts.
-#[test]
-fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
+fn assert_agree(count: u64, run: impl Fn() -> (Outcome, Arc<Mutex<Vec<u64>>>)) {
     let _alone = alone();
     let mut worst = Vec::new();
     for _ in 0..20 {
-        let (address, truth) = delaying();
-        let outcome = engine::run(plan(address, 8, Stop::Requests(800))).unwrap();
-        assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (800, 0));
+        let (outcome, truth) = run();
+        assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (count, 0));
         let mut truth = truth.lock().unwrap().clone();
         truth.sort_unstable();
         let off = (1..=199).map(|step| f64::from(step) / 200.0).map(|share| {
@@ -94,6 +187,23 @@ fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
         worst.push(most);
     }
     panic!("times the allowed error, and where: {worst:?}");
+}
+
+#[test]
+fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
+    assert_agree(800, || {
+        let (address, truth) = delaying();
+        (engine::run(plan(address, 8, Stop::Requests(800))).unwrap(), truth)
+    });
+}
+
+#[test]
+fn percentiles_of_many_streams_agree_with_a_server_that_delays_by_known_amounts() {
+    assert_agree(4000, || {
+        let (address, truth) = delaying_streams();
+        let plan = Plan { version: Version::H2, pipeline: 16, ..plan(address, 2, Stop::Requests(4000)) };
+        (engine::run(plan).unwrap(), truth)
+    });
 }
 
 /// The figures of a report are those of its raw log.

@@ -34,8 +34,6 @@ pub struct Open {
     made: Made,
     /// In a pause between two requests, until then.
     pause: Option<Ns>,
-    /// Responses have come whose requests are followed by others with the next turn.
-    owes: bool,
     /// Whether it counts among the thread's opening connections: no response has come yet.
     opening: bool,
 }
@@ -47,8 +45,6 @@ pub enum Turn {
     Wait,
     /// There is more to read, but others have their turn first.
     More,
-    /// Its requests are to leave with the next turn.
-    Owes,
     /// The user thinks, until then.
     Pause(Ns),
     /// Nothing in flight and nothing left to send.
@@ -72,7 +68,6 @@ impl Open {
             budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
             made,
             pause: None,
-            owes: false,
             opening: true,
         }
     }
@@ -141,15 +136,6 @@ impl Open {
     /// In an open loop: sends what waits, on a connection that is free.
     pub fn serve(&mut self, now: Ns, ctx: &mut Context<'_>) -> Turn {
         let sent = self.fill(now, ctx);
-        self.conclude(sent, ctx)
-    }
-
-    /// Sends the requests that were left to this turn.
-    pub fn settle_up(&mut self, ctx: &mut Context<'_>) -> Turn {
-        if !std::mem::take(&mut self.owes) {
-            return Turn::Wait;
-        }
-        let sent = self.fill(ctx.now(), ctx);
         self.conclude(sent, ctx)
     }
 
@@ -308,20 +294,13 @@ impl Open {
         if !answered {
             return push_all(h2, &mut self.wire, out, ctx);
         }
-        let is_empty = h2.in_flight() == 0;
-        let is_used_up = self.budget.here == 0 && is_empty;
+        let is_used_up = self.budget.here == 0 && h2.in_flight() == 0;
         self.opened(ctx);
         if is_used_up {
             return Err(End::Closed { by_peer: false });
         }
         if ctx.plan.think.is_some() {
             self.next(now, ctx)?;
-        }
-        // Servers answer streams one by one. Requests that follow each answer at once are as many small writes, for this
-        // side and for the server; those that leave one look at the sockets later leave together.
-        if !ctx.is_open_loop && out.is_empty() && !is_empty {
-            self.owes = true;
-            return Ok(());
         }
         self.fill_h2(now, out, ctx)
     }
@@ -396,9 +375,6 @@ impl Open {
         }
         if let Some(until) = self.pause {
             return Turn::Pause(until);
-        }
-        if self.owes {
-            return Turn::Owes;
         }
         let is_idle = match &self.talk {
             Talk::Handshake(_) => return Turn::Wait,

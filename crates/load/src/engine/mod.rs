@@ -8,6 +8,7 @@ mod course;
 mod dial;
 mod h1;
 mod h2;
+mod nap;
 mod secure;
 mod wire;
 mod worker;

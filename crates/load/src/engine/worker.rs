@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::thread::set_current_timer_slack;
@@ -17,6 +17,7 @@ use super::conn::{Open, Turn};
 use super::context::{Context, Made, Ns};
 use super::course::Course;
 use super::dial::{Dialled, dial};
+use super::nap::{Nap, timespec};
 use crate::arrivals::Arrivals;
 use crate::plan::Stop;
 use crate::stats::{ErrorKind, Record, Stats};
@@ -99,8 +100,6 @@ pub struct Worker<'a> {
     down: Vec<usize>,
     /// Slots that had more to read than one turn allows.
     again: Vec<usize>,
-    /// Slots whose next requests leave with the next turn; some may stand there twice.
-    owing: Vec<usize>,
     /// In an open loop, slots whose connection could take a request when they were put here; the last one first.
     free: Vec<usize>,
     /// Whether a slot stands there.
@@ -137,7 +136,6 @@ impl<'a> Worker<'a> {
             dials: plan.dial_rate.map(arrivals),
             down: Vec::new(),
             again: Vec::new(),
-            owing: Vec::new(),
             free: Vec::new(),
             is_listed: vec![false; slots],
             pauses: BinaryHeap::new(),
@@ -158,6 +156,7 @@ impl<'a> Worker<'a> {
         };
         let mut course = Course::new(plan, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
+        let mut nap = Nap::new(plan);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let now = self.ctx.now();
@@ -177,9 +176,14 @@ impl<'a> Worker<'a> {
             }
             self.resume(now);
             self.connect_some(now);
-            if !self.again.is_empty() || !self.owing.is_empty() {
+            if !self.again.is_empty() {
                 wait = 0;
             }
+            if nap.is_due(now) {
+                let in_flight = self.slots.iter().map(Slot::in_flight).sum();
+                nap.measure(now, self.ctx.responses, in_flight);
+            }
+            nap.take(wait);
             self.turns(&mut events, wait)?;
             self.publish();
         }
@@ -300,7 +304,6 @@ impl<'a> Worker<'a> {
             Err(error) => return Err(error.into()),
         }
         let again = std::mem::take(&mut self.again);
-        let owing = std::mem::take(&mut self.owing);
         for event in &*events {
             let (slot, flags) = (event.data.u64() as usize, event.flags);
             self.turn(slot, flags);
@@ -308,22 +311,12 @@ impl<'a> Worker<'a> {
         for slot in again {
             self.turn(slot, epoll::EventFlags::IN);
         }
-        for slot in owing {
-            if let Slot::Open(open) = &mut self.slots[slot] {
-                let turn = open.settle_up(&mut self.ctx);
-                self.after(slot, turn);
-            }
-        }
         Ok(())
     }
 
     /// Waits for events, and takes them. Before Linux 5.11 epoll waits for whole milliseconds; what is due sooner is waited for
     /// with poll, so that it is not late on that account.
     fn take_events(&self, events: &mut Vec<epoll::Event>, wait: Ns) -> Result<usize, Errno> {
-        let timespec = |wait: Ns| Timespec {
-            tv_sec: (wait / 1_000_000_000) as i64,
-            tv_nsec: (wait % 1_000_000_000) as i64,
-        };
         let mut left = wait;
         if !wait.is_multiple_of(1_000_000) {
             poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(wait)))?;
@@ -365,7 +358,6 @@ impl<'a> Worker<'a> {
                 }
             }
             Turn::More => self.again.push(slot),
-            Turn::Owes => self.owing.push(slot),
             Turn::Pause(until) => self.pauses.push(Reverse((until, slot))),
             Turn::Settled => {
                 let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
