@@ -49,14 +49,21 @@ fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), 
         if folder.exists() {
             continue;
         }
-        let parents = folder.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let created =
-            parents.and_then(|()| DirBuilder::new().mode(0o700).create(folder)).and_then(|()| own(folder));
-        created.map_err(|error| {
+        make(folder, &own).map_err(|error| {
             format!("mkdir() \"{}\" failed ({})", folder.display(), brisk_conf::os_text(&error))
         })?;
     }
     Ok(())
+}
+
+fn make(folder: &Path, own: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    folder.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Ok(()) => own(folder),
+        // Another Brisk with the same prefix is starting, too.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes this process a worker: environment, limits, priority, user, folder.
@@ -196,4 +203,25 @@ fn environment(main: &MainConf) -> Vec<(String, String)> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_made_by_one_of_many() {
+        let base = std::env::temp_dir().join(format!("brisk-folders-{}", std::process::id()));
+        for round in 0..20 {
+            let folder = base.join(round.to_string()).join("temp");
+            std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| make(&folder, |_| Ok(())))).collect();
+                starts.into_iter().for_each(|start| start.join().unwrap().unwrap());
+            });
+        }
+        std::fs::write(base.join("file"), "").unwrap();
+        let in_the_way = make(&base.join("file"), |_| Ok(()));
+        std::fs::remove_dir_all(&base).unwrap();
+        assert_eq!(in_the_way.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
 }
