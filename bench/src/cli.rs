@@ -45,7 +45,7 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
         Some((first, rest)) if first == "floor" => return floor_from(rest),
         Some((first, rest)) if first == "forward" => return forward_from(rest),
         Some((first, rest)) if first == "ask" => return ask_from(rest),
-        Some((first, rest)) if first == "slow" => return slow_from(rest),
+        Some((first, rest)) if first == "slow-server" => return slow_from(rest),
         _ => {}
     }
     let Some((options, parts)) = parse(args).map_err(|error| io::Error::other(error.to_string()))? else {
@@ -214,7 +214,7 @@ fn ask_from(args: &[String]) -> io::Result<()> {
 fn slow_from(args: &[String]) -> io::Result<()> {
     let numbers: Vec<u64> = args.iter().map_while(|arg| arg.parse().ok()).collect();
     let [port, body_bytes, workers, work_ms] = numbers[..] else {
-        return Err(io::Error::other("usage: slow PORT BODY_BYTES WORKERS WORK_MS"));
+        return Err(io::Error::other("usage: slow-server PORT BODY_BYTES WORKERS WORK_MS"));
     };
     slow::serve(slow::Options {
         port: u16::try_from(port).map_err(io::Error::other)?,

@@ -127,7 +127,7 @@ impl Spec {
             Program::Slow { body_bytes, workers, work_ms } => {
                 let numbers =
                     [port.to_string(), body_bytes.to_string(), workers.to_string(), work_ms.to_string()];
-                let args = ["slow".to_owned()].into_iter().chain(numbers).collect();
+                let args = ["slow-server".to_owned()].into_iter().chain(numbers).collect();
                 (std::env::current_exe()?, args)
             }
         };
