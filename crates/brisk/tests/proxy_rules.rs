@@ -102,6 +102,36 @@ fn requests() {
     check("/", pass, chunked, &format!("POST / HTTP/1.1\r\n{host}Content-Length: 4\r\n\r\nbody"));
 }
 
+/// What was decoded, or set, is one word again when it leaves.
+#[test]
+fn request_lines_have_three_words() {
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let nasty = get("/a%20b%0d%0aX:%09y%7f?c");
+    let decoded = asked("/", "proxy_pass http://BACK$uri;", &nasty);
+    assert_eq!(decoded, "GET /a%20b%0D%0AX:%09y%7F HTTP/1.1\r\nHost: BACK\r\n\r\n");
+    let written = asked("~ (?s)^/(.*)$", "proxy_pass http://BACK/x?y=$1;", &nasty);
+    assert_eq!(written, "GET /x?y=a%20b%0D%0AX:%09y%7F HTTP/1.1\r\nHost: BACK\r\n\r\n");
+    let (backend, _) = noting(EMPTY);
+    for method in ["\"GET /b HTTP/1.1\r\nX:\"", "$arg_none"] {
+        let server = server(backend.port(), "/", &format!("proxy_pass http://BACK; proxy_method {method};"));
+        assert_eq!(server.get("/").status, 500);
+        assert!(server.error_log().contains("invalid method to proxy"), "{}", server.error_log());
+    }
+}
+
+/// The client's body has been read when the other one is made.
+#[test]
+fn a_body_is_made_of_the_clients() {
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+    for buffering in ["on", "off"] {
+        let directives = format!(
+            "proxy_pass http://BACK; proxy_request_buffering {buffering}; proxy_set_body \"<$request_body>\";"
+        );
+        let text = asked("/", &directives, post);
+        assert_eq!(text, "POST / HTTP/1.1\r\nHost: BACK\r\nContent-Length: 5\r\n\r\n<abc>");
+    }
+}
+
 /// What a client gets.
 fn answered(directives: &str, answer: &'static str, request: &str) -> (Response, Server, Backend) {
     let (backend, _) = noting(answer);

@@ -240,6 +240,11 @@ where
         Box::pin(fetch::fetch(self, r, ask))
     }
 
+    fn reads_body_first(&self) -> bool {
+        let settings = self.protocol.settings();
+        settings.request_buffering || !settings.pass_request_body || self.protocol.has_own_body()
+    }
+
     fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow {
         respond::respond(&self.protocol, r, head, length, body)
     }

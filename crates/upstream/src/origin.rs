@@ -15,6 +15,10 @@ pub trait Origin: Send + Sync {
     /// Asks the back end, further attempts included. Nothing of the request's response is touched.
     fn fetch(self: Arc<Self>, r: &mut Request, ask: Ask) -> FetchFuture<'_>;
 
+    /// Whether the request's body is read as a whole before anything is asked (`*_request_buffering`): variables may speak of
+    /// it then.
+    fn reads_body_first(&self) -> bool;
+
     /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors
     /// intercepted. For fresh answers and for stored ones.
     fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow;

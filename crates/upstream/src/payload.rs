@@ -50,9 +50,8 @@ impl Payload {
     /// Reads the body, or leaves it with the client.
     pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
         let settings = engine.protocol.settings();
-        let own = engine.protocol.own_body(r);
         let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
-        let can_stream = own.is_none()
+        let can_stream = !engine.protocol.has_own_body()
             && settings.pass_request_body
             && !settings.request_buffering
             && (is_known || engine.protocol.streams_unknown_length());
@@ -67,7 +66,7 @@ impl Payload {
         if let Err(error) = r.read_body().await {
             return Err(body_failed(r, &error));
         }
-        Ok(match (own, r.body.content()) {
+        Ok(match (engine.protocol.own_body(r), r.body.content()) {
             (Some(bytes), _) => Payload::Own(bytes.into()),
             (None, Some(content)) if settings.pass_request_body => Payload::Content(content.clone()),
             _ => Payload::None,

@@ -54,7 +54,12 @@ pub trait Protocol: Send + Sync + 'static {
     fn codec(&self, r: &Request, way: &Self::Way, ask: &Ask, body: BodyShape)
     -> Result<Box<dyn Codec>, Flow>;
 
-    /// A body in place of the client's.
+    /// Whether there is a body in place of the client's.
+    fn has_own_body(&self) -> bool {
+        false
+    }
+
+    /// That body; the client's has been read by then.
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
         let _ = r;
         None
@@ -68,6 +73,12 @@ pub trait Protocol: Send + Sync + 'static {
     /// What is spoken on connections: those of one dialect serve no other.
     fn dialect(&self) -> u8 {
         0
+    }
+
+    /// Whether the back end is an origin of its own: answers without `Server` and `Date` get none then. What a gateway passes on
+    /// is the server's own answer.
+    fn is_proxy(&self) -> bool {
+        false
     }
 
     /// Whether a connection, idle or not, occupies a process of the server.

@@ -45,12 +45,13 @@ pub(crate) fn respond<P: Protocol>(
             copy(protocol, r, head, field);
         }
     }
-    // Who passes them on adds none.
-    if !head.has(HeaderId::Server) && !settings.hides_field(HeaderId::Server, b"Server") {
-        r.resp.server = Some(Text::default());
-    }
-    if !head.has(HeaderId::Date) && !settings.hides_field(HeaderId::Date, b"Date") {
-        r.resp.date = Some(Text::default());
+    if protocol.is_proxy() {
+        if !head.has(HeaderId::Server) && !settings.hides_field(HeaderId::Server, b"Server") {
+            r.resp.server = Some(Text::default());
+        }
+        if !head.has(HeaderId::Date) && !settings.hides_field(HeaderId::Date, b"Date") {
+            r.resp.date = Some(Text::default());
+        }
     }
     if let Some(charset) =
         head.get(HeaderId::XAccelCharset).filter(|_| !settings.ignores(ignored::X_ACCEL_CHARSET))

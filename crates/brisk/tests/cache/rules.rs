@@ -94,6 +94,31 @@ fn methods_variants_and_bypasses() {
     assert_eq!(heads.lock().unwrap().len(), 6);
 }
 
+/// The body is read before the key is made and the conditions are held against it.
+#[test]
+fn bodies_tell_answers_apart() {
+    let (backend, _) = scripted(|_, n| number("Cache-Control: max-age=600\r\n", n));
+    let server = server(
+        backend.port(),
+        "proxy_cache_methods GET POST; proxy_cache_key \"$uri|$request_body\";
+         proxy_cache_bypass $request_body; proxy_pass_request_body off;",
+    );
+    let post = |body: &str| {
+        let answer = server.request(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        (answer.text(), status(&answer).to_string())
+    };
+    let said = |text: &str, status: &str| (text.to_string(), status.to_string());
+    assert_eq!(post(""), said("1", "MISS"));
+    assert_eq!(post(""), said("1", "HIT"));
+    assert_eq!(post("abc"), said("2", "BYPASS"));
+    assert_eq!(post("0"), said("3", "MISS"));
+    assert_eq!(post("0"), said("3", "HIT"));
+    assert_eq!(post(""), said("1", "HIT"));
+}
+
 #[test]
 fn heads_are_asked_for_as_gets_unless_told_otherwise() {
     let (backend, heads) = scripted(|head, n| {

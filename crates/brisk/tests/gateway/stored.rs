@@ -28,6 +28,8 @@ fn answers_of_all_protocols_are_stored_and_purged() {
             let answer =
                 server.request(format!("{method} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
             let said = answer.header("X-Cache").unwrap_or_default().to_string();
+            // An application's answers are the server's own.
+            assert!(answer.header("Date").is_some() && answer.header("Server").is_some(), "{name} {method}");
             (answer.status, answer.text(), said)
         };
         let page = |text: &str, said: &str| (200, text.to_string(), said.to_string());

@@ -1,6 +1,7 @@
 //! Escaping as nginx does it (`ngx_escape_uri` and its kin): byte for byte, since keys and logs depend on it.
 
 use super::normal::hex;
+use std::borrow::Cow;
 
 /// What the escaped text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ static HTML: Set = set(b" \"#%'<>\\^`{|}", true);
 /// `~` and not `}`: so it is in nginx.
 static REFRESH: Set = set(b" \"'<>\\^`{|~", true);
 static MEMCACHED: Set = set(b" %", false);
+/// What would end a request line, or part of it (RFC 9112 §3).
+static LINE: Set = set(b" \x7f", false);
 static LOG: Set = set(b"\"\\", true);
 
 const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
@@ -61,6 +64,17 @@ pub fn escape(kind: Escape, src: &[u8], out: &mut Vec<u8>) {
         Escape::MemcachedKey | Escape::MailAuth => &MEMCACHED,
     };
     escape_bytes(set, b"%", src, out);
+}
+
+/// A target as it may stand in a request line: with `%HH` for controls, spaces and DEL. What comes from decoded text may hold
+/// them.
+pub fn escape_target(target: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if !target.iter().any(|&b| LINE[b as usize]) {
+        return target;
+    }
+    let mut out = Vec::with_capacity(target.len() + 16);
+    escape_bytes(&LINE, b"%", &target, &mut out);
+    out.into()
 }
 
 /// Appends `src` to `out` as the access log has it by default: `\xHH` for controls, `"`, `\` and bytes from DEL on.

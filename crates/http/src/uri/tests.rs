@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::borrow::Cow;
 
 fn parse(target: &str, opts: UriOptions) -> Result<Target, UriError> {
     let mut out = Target::default();
@@ -175,6 +176,14 @@ fn escapes_as_nginx() {
     check(Escape::Refresh, all, "%20!%22#$%&%27()*+,-./09:;%3C=%3E?@AZ[%5C]%5E_%60az%7B%7C}%7E%7F%C3%A9%0A");
     check(Escape::MemcachedKey, "a b%c\u{7f}é\r\n", "a%20b%25c\u{7f}é%0D%0A");
     check(Escape::MailAuth, "a b", "a%20b");
+}
+
+#[test]
+fn targets_are_one_word() {
+    let sound = b"/a%20b\xc3?c=<d>";
+    assert!(matches!(escape_target(sound[..].into()), Cow::Borrowed(same) if same == sound));
+    let escaped = escape_target(b"/a b\r\nX:\t\0\x7f%20"[..].into());
+    assert_eq!(escaped, &b"/a%20b%0D%0AX:%09%00%7F%20"[..]);
 }
 
 #[test]

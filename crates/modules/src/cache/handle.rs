@@ -12,6 +12,7 @@ use brisk_cachepolicy::directives::Request as RequestDirectives;
 use brisk_cachepolicy::reuse::{self, Mode, Reuse};
 use brisk_http::Method;
 use brisk_net::clock;
+use brisk_server::body::with_body;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -31,8 +32,17 @@ impl Caching {
         Caching { rules, zones, converts_head }
     }
 
-    /// The content handler of a location with a cache. What is in memory and fresh is answered at once.
+    /// The content handler of a location with a cache. A body that is read anyway is read first: the key may speak of it.
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
+        if r.has_no_body() || !origin.reads_body_first() {
+            return self.find(r, origin);
+        }
+        let caching = self.clone();
+        with_body(r, move |r| caching.find(r, origin))
+    }
+
+    /// What is in memory and fresh is answered at once.
+    fn find(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
         let cache = match self.zones.choose(r) {
             Ok(Some(declared)) => declared.cache().clone(),
             Ok(None) => return pass(self.clone(), origin, None),

@@ -6,7 +6,7 @@ use crate::address::{Address, Schemes};
 use crate::proxy::headers::{Headers, SetHeaders, To};
 use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Context, Diag, Directive};
-use brisk_http::uri::{Escape, escape};
+use brisk_http::uri::{Escape, escape, escape_target};
 use brisk_http::{HeaderId, Method, Version};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
@@ -189,6 +189,10 @@ impl Protocol for Grpc {
     fn dialect(&self) -> u8 {
         DIALECT
     }
+
+    fn is_proxy(&self) -> bool {
+        true
+    }
 }
 
 /// Whether the client has said so.
@@ -208,7 +212,7 @@ fn uri(r: &Request) -> Vec<u8> {
         out.push(b'?');
         out.extend_from_slice(&r.args);
     }
-    out
+    escape_target(out.into()).into_owned()
 }
 
 #[cfg(test)]

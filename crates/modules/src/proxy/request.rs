@@ -6,7 +6,7 @@ use super::redirect::Rewrite;
 use super::{Conf, cookie, redirect};
 use crate::ssl::peer::PeerTls;
 use brisk_http::response::RequestKind;
-use brisk_http::uri::{Escape, escape};
+use brisk_http::uri::{Escape, escape, escape_target};
 use brisk_http::{HeaderId, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
@@ -95,7 +95,7 @@ impl Protocol for Http {
                 (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
             }
         }
-        let uri: Rc<[u8]> = match self.uri(r, &url.uri, is_variable) {
+        let uri: Rc<[u8]> = match escape_target(self.uri(r, &url.uri, is_variable)) {
             Cow::Borrowed(uri) => uri.into(),
             Cow::Owned(uri) => uri.into(),
         };
@@ -118,8 +118,9 @@ impl Protocol for Http {
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
         let method = way.method.as_deref().unwrap_or_else(|| method_of(r));
-        if [method, &way.uri].iter().any(|text| text.iter().any(|b| matches!(b, b'\n' | 0))) {
-            rlog!(r, Error, "invalid URI to proxy");
+        if method.is_empty() || !method.iter().all(u8::is_ascii_graphic) {
+            let method = String::from_utf8_lossy(method);
+            rlog!(r, Error, "invalid method to proxy: {method:?}");
             return Err(Flow::Status(500));
         }
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
@@ -170,8 +171,16 @@ impl Protocol for Http {
         out.extend_from_slice(&self.uri(r, &url.uri, is_variable));
     }
 
+    fn has_own_body(&self) -> bool {
+        self.conf.set_body.is_some()
+    }
+
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
         self.conf.set_body.as_ref().map(|body| body.eval(r))
+    }
+
+    fn is_proxy(&self) -> bool {
+        true
     }
 
     fn streams_unknown_length(&self) -> bool {
