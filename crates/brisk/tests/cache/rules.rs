@@ -94,6 +94,38 @@ fn methods_variants_and_bypasses() {
     assert_eq!(heads.lock().unwrap().len(), 6);
 }
 
+/// The two forms of ngx_cache_purge.
+#[test]
+fn a_location_or_a_method_purges() {
+    let (backend, _) = scripted(|_, n| number("Cache-Control: max-age=600\r\n", n));
+    let text = conf(backend.port(), "", "proxy_cache_purge PURGE from 127.0.0.1;");
+    let locations = format!(
+        "location ~ ^/purge(/.*) {{ proxy_cache_purge one \"$1$is_args$args\"; }}
+         location /far {{ proxy_pass http://127.0.0.1:{}; proxy_cache one; proxy_cache_purge PURGE from 10.0.0.0/8 ::1; }}
+         location / {{",
+        backend.port()
+    );
+    let text = text.replacen("location / {", &locations, 1);
+    let server = Builder::new(BIN).main("user root;").http(&text).start();
+    let got = |method: &str, target: &str| {
+        let answer = ask(&server, method, target, "");
+        (answer.status, answer.text())
+    };
+    let number = |n: usize| (200, n.to_string());
+    assert_eq!([got("GET", "/a?b"), got("GET", "/a?b")], [number(1), number(1)]);
+    let (status, page) = got("GET", "/purge/a?b");
+    assert!(status == 200 && page.contains("Successful purge") && page.contains("/a?b"), "{page}");
+    assert_eq!(got("GET", "/purge/a?b").0, 404);
+    assert_eq!(got("GET", "/a?b"), number(2));
+    assert_eq!((got("PURGE", "/a?b").0, got("PURGE", "/a?b").0), (200, 404));
+    assert_eq!([got("GET", "/a?b"), got("GET", "/a?c")], [number(3), number(4)]);
+    assert_eq!(got("GET", "/purge/a*").0, 200);
+    assert_eq!([got("GET", "/a?b"), got("GET", "/a?c")], [number(5), number(6)]);
+    assert_eq!(got("GET", "/far"), number(7));
+    assert_eq!(got("PURGE", "/far").0, 403);
+    assert_eq!(got("GET", "/far"), number(7));
+}
+
 /// The body is read before the key is made and the conditions are held against it.
 #[test]
 fn bodies_tell_answers_apart() {

@@ -1,6 +1,7 @@
 //! What the `*_cache*` directives of a block say.
 
 use super::path::{self, Zones};
+use super::purging::Purging;
 use super::{PREFIXES, PROXY};
 use brisk_cachepolicy::reuse::Mode;
 use brisk_conf::{Context, Diag, Directive, Span, Token, value};
@@ -24,11 +25,12 @@ impl<const P: usize> ModuleConf for Conf<P> {
     }
 
     fn must_enter(&self, into: Context) -> bool {
-        Context::LOCATION.has(into) && self.rules.is_own
+        Context::LOCATION.has(into) && (self.rules.is_own || self.rules.purge.span.is_some())
     }
 
     fn enter(&mut self, _: Context) -> bool {
         self.rules.is_own = false;
+        (self.rules.purge.span, self.rules.purge.key) = (None, None);
         true
     }
 }
@@ -113,7 +115,7 @@ pub struct Rules {
     pub min_uses: u64,
     pub bypass: Vec<Arc<Template>>,
     pub no_cache: Vec<Arc<Template>>,
-    pub purge: Vec<Arc<Template>>,
+    pub purge: Purging,
     pub use_stale: u32,
     pub background_update: bool,
     pub lock: bool,
@@ -141,7 +143,7 @@ impl Default for Rules {
             min_uses: 1,
             bypass: Vec::new(),
             no_cache: Vec::new(),
-            purge: Vec::new(),
+            purge: Purging::default(),
             use_stale: 0,
             background_update: false,
             lock: false,
@@ -281,10 +283,11 @@ pub fn no_cache<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
-/// `*_cache_purge`. The older form with a zone and a key is another module's.
+/// `*_cache_purge`.
 pub fn purge<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let (more, is_first) = (conditions(cx, d)?, cx.first);
-    extend(&mut rules::<P>(cx).purge, is_first, more);
+    let mut purging = std::mem::take(&mut rules::<P>(cx).purge);
+    purging.read(cx, d)?;
+    rules::<P>(cx).purge = purging;
     Ok(())
 }
 
@@ -323,17 +326,50 @@ setters! {
 pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
     let rules = cx.conf_of::<Conf<P>>().rules.clone();
     let prefix = PREFIXES[P];
+    if let Some(key) = &rules.purge.key {
+        let zone = key.zone.str();
+        if cx.block != Context::LOCATION {
+            return Err(Diag::emerg(key.zone.span, "a zone and a key make every request a purge")
+                .help(format!("write {prefix}_cache_purge {zone} … in a location of its own")));
+        }
+        if path::find(cx, zone).is_none() {
+            return Err(unknown(key.zone.span, &format!("{prefix}_cache_purge"), prefix, zone));
+        }
+    }
     let Zone::Named(name, span) = &rules.zone else { return Ok(()) };
     if rules.is_own && path::find(cx, name).is_none() && cx.block != Context::HTTP {
-        return Err(Diag::emerg(*span, format!("\"{prefix}_cache\" zone \"{name}\" is unknown"))
-            .help(format!("declare it in http: {prefix}_cache_path PATH keys_zone={name}:10m;")));
+        return Err(unknown(*span, &format!("{prefix}_cache"), prefix, name));
     }
     Ok(())
 }
 
+fn unknown(span: Span, directive: &str, prefix: &str, zone: &str) -> Diag {
+    Diag::emerg(span, format!("\"{directive}\" zone \"{zone}\" is unknown"))
+        .help(format!("declare it in http: {prefix}_cache_path PATH keys_zone={zone}:10m;"))
+}
+
 /// When it is known whether a block passes its requests on.
-pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) {
+pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) -> Done {
     let rules = cx.conf_of::<Conf<P>>().rules.clone();
+    let prefix = PREFIXES[P];
+    match &rules.purge.key {
+        Some(key) if passes => {
+            let text = format!("a location with \"{prefix}_pass\" is not all purges");
+            return Err(Diag::emerg(key.zone.span, text).help(format!(
+                "write the zone and the key in a location of its own, or here: {prefix}_cache_purge PURGE from 127.0.0.1;"
+            )));
+        }
+        _ if cx.block == Context::LOCATION => {
+            let is_used = passes && !matches!(rules.zone, Zone::Off);
+            rules.purge.check(cx, prefix, is_used);
+        }
+        _ => {}
+    }
+    warn::<P>(cx, &rules, passes);
+    Ok(())
+}
+
+fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
     let prefix = PREFIXES[P];
     let Some(span) = rules.span else { return };
     if matches!(rules.zone, Zone::Off) {

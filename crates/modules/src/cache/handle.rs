@@ -4,6 +4,7 @@ use super::conf::{GET, HEAD, POST, Rules};
 use super::forward::{self, Lookup};
 use super::note::{Note, Status};
 use super::path::Zones;
+use super::purging::Asked;
 use super::{answer, key, purge};
 use brisk_cache::{Cache, Digest, Found, Object};
 use brisk_cachepolicy::Refusal;
@@ -51,8 +52,10 @@ impl Caching {
                 return Flow::Status(500);
             }
         };
-        if !self.rules.purge.is_empty() && key::holds(&self.rules.purge, r) {
-            return purge::handle(&self.rules, &cache, r, &*origin);
+        match self.rules.purge.of(r) {
+            None => {}
+            Some(Asked::Refused) => return Flow::Status(403),
+            Some(asked) => return purge::handle(&self.rules, &cache, r, &*origin, asked),
         }
         if !self.stores_method(r) {
             let note = Note::of(r);

@@ -15,6 +15,7 @@ mod metrics;
 mod note;
 mod path;
 mod purge;
+mod purging;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,8 +24,10 @@ mod variables;
 pub use conf::Conf;
 pub use handle::Caching;
 
+use brisk_conf::Diag;
 use brisk_server::conf::Cx;
 use brisk_server::module::Module;
+use brisk_server::plan::Plan;
 use std::sync::Arc;
 
 /// Whose directives, as [`Conf`]'s parameter.
@@ -42,6 +45,7 @@ pub static PROXY_MODULE: Module = Module {
     variables: variables::VARIABLES,
     conf: || Arc::new(Conf::<PROXY>::default()),
     finish: Some(conf::finish::<PROXY>),
+    install: Some(install::<PROXY>),
     // Of all caches, whoever declared them.
     metrics: Some(metrics::metrics),
     ..Module::EMPTY
@@ -52,6 +56,7 @@ pub static FASTCGI_MODULE: Module = Module {
     rows: rows::FASTCGI_ROWS,
     conf: || Arc::new(Conf::<FASTCGI>::default()),
     finish: Some(conf::finish::<FASTCGI>),
+    install: Some(install::<FASTCGI>),
     ..Module::EMPTY
 };
 
@@ -60,6 +65,7 @@ pub static SCGI_MODULE: Module = Module {
     rows: rows::SCGI_ROWS,
     conf: || Arc::new(Conf::<SCGI>::default()),
     finish: Some(conf::finish::<SCGI>),
+    install: Some(install::<SCGI>),
     ..Module::EMPTY
 };
 
@@ -68,8 +74,19 @@ pub static UWSGI_MODULE: Module = Module {
     rows: rows::UWSGI_ROWS,
     conf: || Arc::new(Conf::<UWSGI>::default()),
     finish: Some(conf::finish::<UWSGI>),
+    install: Some(install::<UWSGI>),
     ..Module::EMPTY
 };
+
+/// A location that only purges.
+fn install<const P: usize>(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    let purge = &cx.conf_of::<Conf<P>>().rules.purge;
+    if let Some(key) = &purge.key
+        && let Some(zone) = path::find(cx, key.zone.str())
+    {
+        key.install(zone, plan);
+    }
+}
 
 /// The cache of a location, if it has one: for the `install` of the `*_pass` module with this prefix.
 pub fn caching(cx: &Cx<'_, '_>, prefix: &str) -> Option<Arc<Caching>> {
@@ -89,12 +106,12 @@ fn caching_of<const P: usize>(cx: &Cx<'_, '_>) -> Option<Arc<Caching>> {
 }
 
 /// For the `finish` of a `*_pass` module: warns of what concerns both. `passes`: the block passes its requests on.
-pub fn check(cx: &mut Cx<'_, '_>, prefix: &str, passes: bool) {
+pub fn check(cx: &mut Cx<'_, '_>, prefix: &str, passes: bool) -> Result<(), Diag> {
     match prefix {
         "proxy" => conf::check::<PROXY>(cx, passes),
         "fastcgi" => conf::check::<FASTCGI>(cx, passes),
         "scgi" => conf::check::<SCGI>(cx, passes),
         "uwsgi" => conf::check::<UWSGI>(cx, passes),
-        _ => {}
+        _ => Ok(()),
     }
 }

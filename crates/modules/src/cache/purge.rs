@@ -1,10 +1,12 @@
 //! Removing what is stored: by request, and because an unsafe request has changed what it stands for.
 
 use super::conf::Rules;
+use super::purging::Asked;
 use super::{answer, key};
 use brisk_cache::{Cache, Digest, Pattern};
 use brisk_cachepolicy::{invalidate, tags};
 use brisk_http::HeaderId;
+use brisk_http::uri::escape_html;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_upstream::head::BackendHead;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 const STORED: [&str; 2] = ["GET", "HEAD"];
 
 /// A request that `*_cache_purge` is about.
-pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin) -> Flow {
+pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin, asked: Asked) -> Flow {
     let tags = answer::with_fields(r, tags::of);
     if !tags.is_empty() {
         for tag in tags {
@@ -30,29 +32,47 @@ pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn O
             keys.push(key);
         }
     }
+    remove(cache, keys, r, asked)
+}
+
+/// Removes what is stored under the first of these keys, or under others that are the same but for the method in them.
+pub fn remove(cache: &Arc<Cache>, keys: Vec<Vec<u8>>, r: &mut Request, asked: Asked) -> Flow {
     if keys[0].ends_with(b"*") {
-        for key in keys {
+        for key in &keys {
             cache.purge(Pattern::Prefix(key[..key.len() - 1].into()));
         }
-        return Flow::Status(204);
+        return done(r, &keys[0], asked);
     }
     let cache = cache.clone();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let mut any = false;
-            for key in keys {
-                any |= cache.purge_key(Digest::of(&key)).await;
+            for key in &keys {
+                any |= cache.purge_key(Digest::of(key)).await;
             }
-            if any {
-                r.resp.text(204, "", "");
-                r.resp.content_length = None;
-                r.resp.content_type = None;
-                Flow::Done
-            } else {
-                Flow::Status(404)
-            }
+            if any { done(r, &keys[0], asked) } else { Flow::Status(404) }
         })
     }))
+}
+
+fn done(r: &mut Request, key: &[u8], asked: Asked) -> Flow {
+    if asked == Asked::Page {
+        r.resp.text(200, "text/html", page(key));
+    } else {
+        r.resp.text(204, "", "");
+        r.resp.content_length = None;
+        r.resp.content_type = None;
+    }
+    Flow::Done
+}
+
+/// What ngx_cache_purge's users and their scripts look for.
+fn page(key: &[u8]) -> Vec<u8> {
+    let mut page =
+        b"<html><head><title>Successful purge</title></head><body><h1>Successful purge</h1><p>Key: ".to_vec();
+    escape_html(key, &mut page);
+    page.extend_from_slice(b"</p></body></html>\n");
+    page
 }
 
 /// After an answer to a request that is not safe (RFC 9111 §4.4).

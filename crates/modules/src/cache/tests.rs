@@ -72,6 +72,17 @@ fn mistakes() {
         ("proxy_cache_valid 20 1m;", "invalid status \"20\""),
         ("proxy_cache_use_stale foo;", "invalid value \"foo\""),
         ("proxy_cache_methods PUT;", "invalid value \"PUT\""),
+        ("server { proxy_cache_purge one $uri$args; }", "a zone and a key make every request a purge"),
+        (
+            "server { location / { proxy_cache_purge b \"$1\"; } }",
+            "\"proxy_cache_purge\" zone \"b\" is unknown",
+        ),
+        ("proxy_cache_purge PURGE from;", "nobody may use it"),
+        ("proxy_cache_purge PURGE from 1.2.3;", "invalid parameter \"1.2.3\""),
+        (
+            "proxy_cache_path /c keys_zone=a:1m; server { location / { proxy_pass http://127.0.0.1:1; proxy_cache_purge a $uri; } }",
+            "a location with \"proxy_pass\" is not all purges",
+        ),
         ("proxy_cache_mode varnish;", "invalid value \"varnish\""),
     ]);
 }
@@ -100,6 +111,25 @@ fn a_cache_without_a_back_end_is_noticed() {
     let text =
         format!("{ZONE} proxy_cache a; server {{ location / {{ }} location /b {{ proxy_cache off; }} }}");
     messages(&text, &[]);
+}
+
+#[test]
+fn purges_that_cannot_be_meant_are_warned_about() {
+    let check =
+        |rules: &str, want: &[&str]| messages(&format!("{ZONE} server {{ location / {{ {rules} }} }}"), want);
+    let used = "proxy_pass http://127.0.0.1:1; proxy_cache a;";
+    check(&format!("{used} proxy_cache_purge $arg_a 0;"), &[]);
+    check(&format!("{used} proxy_cache_purge PURGE from 127.0.0.1 10.0.0.0/8 ::1;"), &[]);
+    check(&format!("{used} proxy_cache_purge on; proxy_cache_purge off;"), &[]);
+    check("proxy_cache_purge a $uri;", &[]);
+    check(
+        &format!("{used} proxy_cache_purge 1;"),
+        &["\"proxy_cache_purge\" with a constant makes every request a purge"],
+    );
+    check(
+        "proxy_cache_purge $arg_a;",
+        &["\"proxy_cache_purge\" has no effect without \"proxy_cache\" and a pass"],
+    );
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }
-    cache::check(cx, O::PREFIX, passes);
+    cache::check(cx, O::PREFIX, passes)?;
     Ok(())
 }
 

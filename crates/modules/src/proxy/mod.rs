@@ -127,7 +127,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }
-    cache::check(cx, "proxy", passes);
+    cache::check(cx, "proxy", passes)?;
     Ok(())
 }
 
