@@ -8,7 +8,9 @@ use brisk_server::tls::{
     Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
 };
 use brisk_server::vars::Template;
-use brisk_tls::{Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, names};
+use brisk_tls::{
+    Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, Versions, names,
+};
 use std::sync::Arc;
 
 /// Runs for every block; makes the rules of a server.
@@ -324,10 +326,10 @@ fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
         };
         match command.str() {
             "Options" => text.split(',').try_for_each(|option| options(cx, conf, &command, option.trim()))?,
-            "Protocol" => protocol(conf, text).ok_or_else(failed)?,
+            "Protocol" => protocol(&mut conf.versions, text).ok_or_else(failed)?,
             "MinProtocol" | "MaxProtocol" => {
                 let is_min = command.str() == "MinProtocol";
-                limit(conf, text, is_min).ok_or_else(failed)?;
+                limit(&mut conf.versions, text, is_min).ok_or_else(failed)?;
             }
             "CipherString" => drop(conf.suites.set_list(text).map_err(list)?),
             "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(list)?),
@@ -344,6 +346,33 @@ fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
     Ok(())
 }
 
+/// Options that do what is always done here, or that have no counterpart.
+pub(super) const IDLE_OPTIONS: &[&str] = &[
+    "PrioritizeChaCha",
+    "NoResumptionOnRenegotiation",
+    "NoRenegotiation",
+    "Bugs",
+    "Compression",
+    "EmptyFragments",
+    "DHSingle",
+    "ECDHSingle",
+    "EncryptThenMac",
+    "AllowNoDHEKEX",
+    "MiddleboxCompat",
+    "AntiReplay",
+    "ExtendedMasterSecret",
+    "CANames",
+    "UnsafeLegacyRenegotiation",
+    "UnsafeLegacyServerConnect",
+    "ClientRenegotiation",
+    "TxCertificateCompression",
+    "RxCertificateCompression",
+];
+
+pub(super) fn without_effect(cx: &mut Cx<'_, '_>, command: &Token, option: &str) {
+    cx.warn(Diag::notice(command.span, format!("the option {option} has no effect here")));
+}
+
 fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) -> Result<(), Diag> {
     let (on, name) = match option.strip_prefix('-') {
         Some(name) => (false, name),
@@ -353,28 +382,7 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
         "SessionTicket" => conf.tickets = on,
         "KTLS" => conf.kernel = on && kernel_seals(cx, command)?,
         "ServerPreference" => conf.prefer_server = on,
-        // What they would do is always so here, or has no counterpart.
-        "PrioritizeChaCha"
-        | "NoResumptionOnRenegotiation"
-        | "NoRenegotiation"
-        | "Bugs"
-        | "Compression"
-        | "EmptyFragments"
-        | "DHSingle"
-        | "ECDHSingle"
-        | "EncryptThenMac"
-        | "AllowNoDHEKEX"
-        | "MiddleboxCompat"
-        | "AntiReplay"
-        | "ExtendedMasterSecret"
-        | "CANames"
-        | "UnsafeLegacyRenegotiation"
-        | "UnsafeLegacyServerConnect"
-        | "ClientRenegotiation"
-        | "TxCertificateCompression"
-        | "RxCertificateCompression" => {
-            cx.warn(Diag::notice(command.span, format!("the option {name} has no effect here")));
-        }
+        _ if IDLE_OPTIONS.contains(&name) => without_effect(cx, command, name),
         _ => return Err(emerg(command, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed"))),
     }
     Ok(())
@@ -397,29 +405,29 @@ fn kernel_seals(cx: &mut Cx<'_, '_>, command: &Token) -> Result<bool, Diag> {
 }
 
 /// `ALL,-TLSv1.2` and the like.
-fn protocol(conf: &mut Conf, list: &str) -> Option<()> {
+pub(super) fn protocol(versions: &mut Versions, list: &str) -> Option<()> {
     for word in list.split(',').map(str::trim) {
         let (on, name) = match word.strip_prefix('-') {
             Some(name) => (false, name),
             None => (true, word.strip_prefix('+').unwrap_or(word)),
         };
         match name {
-            "ALL" => (conf.versions.tls12, conf.versions.tls13) = (on, on),
-            "TLSv1.2" => conf.versions.tls12 = on,
-            "TLSv1.3" => conf.versions.tls13 = on,
+            "ALL" => (versions.tls12, versions.tls13) = (on, on),
+            "TLSv1.2" => versions.tls12 = on,
+            "TLSv1.3" => versions.tls13 = on,
             "SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1" if !on => {}
             _ => return None,
         }
     }
-    (conf.versions.tls12 || conf.versions.tls13).then_some(())
+    (versions.tls12 || versions.tls13).then_some(())
 }
 
-fn limit(conf: &mut Conf, version: &str, is_min: bool) -> Option<()> {
+pub(super) fn limit(versions: &mut Versions, version: &str, is_min: bool) -> Option<()> {
     match (version, is_min) {
-        ("TLSv1.3", true) => conf.versions.tls12 = false,
-        ("TLSv1.2", false) => conf.versions.tls13 = false,
+        ("TLSv1.3", true) => versions.tls12 = false,
+        ("TLSv1.2", false) => versions.tls13 = false,
         ("TLSv1.2" | "TLSv1.1" | "TLSv1" | "SSLv3" | "None", true) | ("TLSv1.3" | "None", false) => {}
         _ => return None,
     }
-    (conf.versions.tls12 || conf.versions.tls13).then_some(())
+    (versions.tls12 || versions.tls13).then_some(())
 }

@@ -1,6 +1,6 @@
 //! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
 
-use super::build::{source, trust_of};
+use super::build::{IDLE_OPTIONS, limit, protocol, source, trust_of, without_effect};
 use super::rows;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::Cx;
@@ -148,7 +148,7 @@ impl PeerTls {
 pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<PeerTls>, Diag> {
     let prefix = PREFIXES[P];
     let mut conf = cx.conf_of::<Conf<P>>().clone();
-    commands(&mut conf)?;
+    commands(cx, &mut conf)?;
     let verify = if conf.verify {
         if conf.trusted.is_none() {
             return Err(Diag::global(format!("no {prefix}_ssl_trusted_certificate for {prefix}_ssl_verify"))
@@ -204,7 +204,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
 }
 
 /// `…_ssl_conf_command`, as far as there is something to command.
-fn commands<const P: usize>(conf: &mut Conf<P>) -> Result<(), Diag> {
+fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(), Diag> {
     for (command, argument) in std::mem::take(&mut conf.commands) {
         let text = argument.str();
         let failed = || {
@@ -212,6 +212,21 @@ fn commands<const P: usize>(conf: &mut Conf<P>) -> Result<(), Diag> {
             Diag::emerg(command.span, call)
         };
         match command.str() {
+            "Protocol" => protocol(&mut conf.versions, text).ok_or_else(failed)?,
+            "MinProtocol" | "MaxProtocol" => {
+                let is_min = command.str() == "MinProtocol";
+                limit(&mut conf.versions, text, is_min).ok_or_else(failed)?;
+            }
+            "Options" => {
+                for option in text.split(',').map(str::trim) {
+                    match option.trim_start_matches(['+', '-']) {
+                        "SessionTicket" => conf.session_reuse &= !option.starts_with('-'),
+                        name @ ("KTLS" | "ServerPreference") => without_effect(cx, &command, name),
+                        name if IDLE_OPTIONS.contains(&name) => without_effect(cx, &command, name),
+                        _ => return Err(failed()),
+                    }
+                }
+            }
             "CipherString" => drop(conf.suites.set_list(text).map_err(|_| failed())?),
             "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(|_| failed())?),
             "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(|_| failed())?.0,
@@ -358,6 +373,14 @@ mod tests {
                 "SSL_CONF_cmd(\"Bad\", \"x\") failed",
             ),
             (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_conf_command MinProtocol SSLv9; } }",
+                "SSL_CONF_cmd(\"MinProtocol\", \"SSLv9\") failed",
+            ),
+            (
+                "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_conf_command Options -Bad; } }",
+                "SSL_CONF_cmd(\"Options\", \"-Bad\") failed",
+            ),
+            (
                 "proxy_ssl_certificate_cache valid=1s;",
                 "\"proxy_ssl_certificate_cache\" must have the \"max\" parameter",
             ),
@@ -390,7 +413,9 @@ mod tests {
     #[test]
     fn a_location_may_speak_tls() {
         let text = "proxy_ssl_session_reuse off; proxy_ssl_verify_depth 2; proxy_ssl_certificate_cache off;
-            server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on; } }";
+            server { location / { proxy_pass https://127.0.0.1; proxy_ssl_name $host; proxy_ssl_server_name on;
+                proxy_ssl_conf_command MinProtocol TLSv1.2; proxy_ssl_conf_command MaxProtocol TLSv1.3;
+                proxy_ssl_conf_command Protocol ALL,-TLSv1.1; proxy_ssl_conf_command Options -SessionTicket,UnsafeLegacyRenegotiation; } }";
         assert!(http(text).is_ok());
         let text = "uwsgi_ssl_ciphers DEFAULT; uwsgi_ssl_protocols TLSv1.3; uwsgi_ssl_session_reuse off;
             uwsgi_ssl_verify_depth 2; uwsgi_ssl_conf_command Groups X25519; uwsgi_ssl_certificate_cache max=2 valid=1m;
