@@ -86,6 +86,8 @@ pub struct Settings {
     pub busy_buffers_size: Option<u64>,
     pub max_temp_file_size: Option<u64>,
     pub temp_file_write_size: Option<u64>,
+    /// Where one of these sizes was said last.
+    pub sizes_at: Option<Span>,
     /// `None`: below the prefix, see [`Settings::temp_path`].
     pub temp_path: Option<Arc<TempPath>>,
     /// Bytes per second.
@@ -134,6 +136,7 @@ impl Settings {
             busy_buffers_size: None,
             max_temp_file_size: None,
             temp_file_write_size: None,
+            sizes_at: None,
             temp_path: None,
             limit_rate: None,
             ignore_headers: 0,
@@ -224,33 +227,31 @@ impl Settings {
     pub fn check(&self, prefix: &str) -> Result<(), Diag> {
         let (count, size) = self.buffers;
         let largest = self.largest_buffer();
+        let busy = self.busy_buffers_size.unwrap_or(2 * largest);
         let of = format!(
             "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
         );
-        if count < 2 {
-            return Err(Diag::global(format!("there must be at least 2 \"{prefix}_buffers\"")));
-        }
-        let busy = self.busy_buffers_size.unwrap_or(2 * largest);
-        if busy < largest {
-            return Err(Diag::global(format!(
-                "\"{prefix}_busy_buffers_size\" must be equal to or greater than {of}"
-            )));
-        }
-        if busy > (count - 1).saturating_mul(size) {
-            return Err(Diag::global(format!(
+        let text = if count < 2 {
+            format!("there must be at least 2 \"{prefix}_buffers\"")
+        } else if busy < largest {
+            format!("\"{prefix}_busy_buffers_size\" must be equal to or greater than {of}")
+        } else if busy > (count - 1).saturating_mul(size) {
+            format!(
                 "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
-            )));
-        }
-        if self.temp_file_write_size.is_some_and(|write| write < largest) {
-            return Err(Diag::global(format!(
-                "\"{prefix}_temp_file_write_size\" must be equal to or greater than {of}"
-            )));
-        }
-        if self.max_temp_file_size.is_some_and(|max| max != 0 && max < largest) {
-            return Err(Diag::global(format!(
+            )
+        } else if self.temp_file_write_size.is_some_and(|write| write < largest) {
+            format!("\"{prefix}_temp_file_write_size\" must be equal to or greater than {of}")
+        } else if self.max_temp_file_size.is_some_and(|max| max != 0 && max < largest) {
+            format!(
                 "\"{prefix}_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {of}"
-            )));
-        }
-        Ok(())
+            )
+        } else {
+            return Ok(());
+        };
+        let help = format!(
+            "as it stands: {prefix}_buffer_size {}; {prefix}_buffers {count} {size}; {prefix}_busy_buffers_size {busy};",
+            self.buffer_size
+        );
+        Err(self.sizes_at.map_or_else(|| Diag::global(&*text), |at| Diag::emerg(at, &*text)).help(help))
     }
 }

@@ -144,5 +144,6 @@ fn buffers_must_fit_together() {
         let output = Builder::new(BIN).http(&server).prepare().run(&["-t"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(message), "{directives}: {said}");
+        assert!(said.contains(".conf:") && said.contains("as it stands: "), "{said}");
     }
 }

@@ -115,14 +115,11 @@ macro_rules! setters {
 }
 
 setters! {
-    buffer_size = |d| value::size(d.arg(0));
     buffering = |d| value::flag(d.name(), d.arg(0));
-    busy_buffers_size = |d| value::size(d.arg(0)).map(Some);
     connect_timeout = |d| value::msec(d.arg(0));
     force_ranges = |d| value::flag(d.name(), d.arg(0));
     ignore_client_abort = |d| value::flag(d.name(), d.arg(0));
     intercept_errors = |d| value::flag(d.name(), d.arg(0));
-    max_temp_file_size = |d| value::size(d.arg(0)).map(Some);
     next_upstream_timeout = |d| value::msec(d.arg(0));
     next_upstream_tries = |d| value::number(d.arg(0));
     pass_request_body = |d| value::flag(d.name(), d.arg(0));
@@ -133,6 +130,28 @@ setters! {
     socket_keepalive = |d| value::flag(d.name(), d.arg(0));
     socket_rcvbuf = |d| value::size(d.arg(0));
     socket_sndbuf = |d| value::size(d.arg(0));
+}
+
+/// The same for sizes that are held against each other.
+macro_rules! sizes {
+    ($($name:ident = $parse:expr;)*) => {
+        $(
+            /// The setter of the directive with this name.
+            pub fn $name<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+                let parse: fn(&Directive) -> _ = $parse;
+                let settings = cx.conf::<C>().settings();
+                settings.$name = parse(d)?;
+                settings.sizes_at = Some(d.arg(0).span);
+                Ok(())
+            }
+        )*
+    };
+}
+
+sizes! {
+    buffer_size = |d| value::size(d.arg(0));
+    busy_buffers_size = |d| value::size(d.arg(0)).map(Some);
+    max_temp_file_size = |d| value::size(d.arg(0)).map(Some);
     temp_file_write_size = |d| value::size(d.arg(0)).map(Some);
 }
 
@@ -169,13 +188,19 @@ pub fn buffers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         return Err(Diag::reason(d.span, "invalid value")
             .help("write a number of buffers and their size, such as 8 4k"));
     };
-    cx.conf::<C>().settings().buffers = (count, size);
+    let settings = cx.conf::<C>().settings();
+    settings.buffers = (count, size);
+    settings.sizes_at = Some(d.arg(0).span);
     Ok(())
 }
 
 /// `*_send_lowat SIZE`.
-pub fn send_lowat<C: HasSettings>(_: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    value::size(d.arg(0)).map(|_| ())
+pub fn send_lowat<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    if value::size(d.arg(0))? > 0 {
+        let text = format!("\"{}\" has no effect: Linux does not have it", d.name());
+        cx.warn(Diag::notice(d.arg(0).span, text).help("leave it out"));
+    }
+    Ok(())
 }
 
 /// `*_limit_rate`.
