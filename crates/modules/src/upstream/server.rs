@@ -87,6 +87,21 @@ pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16)
 
 /// The setter.
 pub(super) fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let read = read(cx, d);
+    let (server, result) = match read {
+        Ok(server) => (server, Ok(())),
+        // One error is enough: that there are no servers would be none of the user's.
+        Err(error) => {
+            let endpoints = vec![Endpoint::Ip(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1))];
+            let spec = ServerSpec::new(d.arg(0).str(), endpoints);
+            (Server { spec, unknown: None, port: 1 }, Err(error))
+        }
+    };
+    draft(cx).servers.push(server);
+    result
+}
+
+fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Server, Diag> {
     let token = d.arg(0);
     let method = draft(cx).method.unwrap_or_default();
     let mut spec = ServerSpec::new(token.str(), Vec::new());
@@ -94,9 +109,7 @@ pub(super) fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for parameter in &d.args[1..] {
         self::parameter(&mut spec, &mut resolve, parameter, method)?;
     }
-    let server = locate(cx, token, spec, resolve)?;
-    draft(cx).servers.push(server);
-    Ok(())
+    locate(cx, token, spec, resolve)
 }
 
 fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: Method) -> Result<(), Diag> {

@@ -158,3 +158,9 @@ fn a_name_without_address_is_a_warning() {
     );
     assert_eq!(http("upstream u { server no-such-host.invalid; }").unwrap().services.len(), 1);
 }
+
+#[test]
+fn a_mistake_is_told_once() {
+    let text = "upstream u { hash $uri; server 127.0.0.1:1 slow_start=5s; } server { location / { proxy_pass http://u; } }";
+    messages(text, &["balancing method does not support parameter \"slow_start=5s\""]);
+}
