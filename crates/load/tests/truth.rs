@@ -221,7 +221,7 @@ fn reports_say_what_the_raw_log_says() {
         raw(&report.runs[0], &mut log).unwrap();
         let log = String::from_utf8(log).unwrap();
         let mut waits: Vec<u64> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut last) = (0, 0);
         for line in log.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
             let number = |at: usize| fields[at].parse::<u64>().unwrap();
@@ -229,12 +229,15 @@ fn reports_say_what_the_raw_log_says() {
             assert!(moments.is_sorted(), "{line}");
             assert_eq!((fields[9], fields[10]), ("200", ""));
             bytes += number(6);
+            last = last.max(number(3));
             waits.push(number(3) - number(0));
         }
         waits.sort_unstable();
         let figures = json(&report);
         assert_eq!((waits.len(), &figures["responses"]), (400, &serde_json::json!(400)));
         assert_eq!(figures["bytes"], serde_json::json!(bytes));
+        let (rate, true_rate) = (figures["responses_per_second"].as_f64().unwrap(), 400e9 / last as f64);
+        assert!((rate / true_rate - 1.0).abs() < 0.02, "{rate}/s for {true_rate}");
         for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
             let (have, want) = (figures["latency_us"][name].as_f64().unwrap(), exact(&waits, share) / 1e3);
             assert!((have / want - 1.0).abs() < 0.01, "{name}: {have} for {want}");
@@ -248,6 +251,26 @@ fn reports_say_what_the_raw_log_says() {
         assert!(prometheus(&report).contains("brisk_bench_responses{run=\"\"} 400"));
         assert!(text(&report).starts_with("400 responses in"));
     }
+}
+
+/// Whoever follows a run looks at it now and then, and notices late that it is over.
+#[test]
+fn a_run_is_over_with_its_last_response_and_not_when_somebody_looks() {
+    let _alone = alone();
+    let (address, _) = delaying();
+    let run = engine::start(Plan { record: Some(100), threads: 2, ..plan(address, 4, Stop::Requests(20)) });
+    let run = run.unwrap();
+    while !run.is_over() {
+        thread::yield_now();
+    }
+    let over = run.elapsed();
+    while run.elapsed() < over + Duration::from_millis(300) {
+        thread::yield_now();
+    }
+    let outcome = run.join().unwrap();
+    let last = Duration::from_nanos(outcome.records.last().unwrap().done_ns);
+    let after = outcome.elapsed.saturating_sub(last);
+    assert!(after < Duration::from_millis(150), "{after:?} after {last:?}");
 }
 
 /// Three requests in 5 ms are not due on whole milliseconds. Half a millisecond is what waiting for those would cost on the average;

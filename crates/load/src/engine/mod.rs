@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::plan::{Plan, Stop};
 use crate::stats::{Record, Slice, Stats, join_slices};
 use crate::system;
+use context::Ns;
 use worker::{Share, Work, Worker};
 
 /// What a run has done so far; readable while it runs, warm-up included.
@@ -72,7 +73,7 @@ pub struct Run {
 pub struct Outcome {
     /// The counters of all threads.
     pub stats: Stats,
-    /// How long the counted part took, by the clock.
+    /// How long the counted part took: from the end of the warm-up, or from the first connect, to the last response.
     pub elapsed: Duration,
     /// When the run began, warm-up included.
     pub started_at: SystemTime,
@@ -174,6 +175,8 @@ impl Run {
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(Ok(mut more)) => {
+                    let join = |one: (Ns, Ns), other: (Ns, Ns)| (one.0.min(other.0), one.1.max(other.1));
+                    sum.span = sum.span.zip(more.span).map(|(one, other)| join(one, other)).or(more.span);
                     sum.stats.merge(&more.stats);
                     sum.records.append(&mut more.records);
                     sum.records_dropped += more.records_dropped;
@@ -188,7 +191,10 @@ impl Run {
                 Err(_) => failure = Some(io::Error::other("a load thread panicked")),
             }
         }
-        let elapsed = self.elapsed().saturating_sub(self.shared.plan.warmup);
+        // The threads' own clock: whoever waits for them notices their end later.
+        let (begun, ended) = sum.span.unwrap_or_default();
+        let counted_from = begun.max(self.shared.plan.warmup.as_nanos() as Ns);
+        let elapsed = Duration::from_nanos(ended.saturating_sub(counted_from));
         if let Some(error) = failure {
             return Err(error);
         }

@@ -78,6 +78,8 @@ impl Slot {
 pub struct Work {
     /// The counted part.
     pub stats: Stats,
+    /// When the thread began to connect, and when it was done.
+    pub span: Option<(Ns, Ns)>,
     /// The raw log.
     pub records: Vec<Record>,
     /// Requests that found no room in it.
@@ -154,6 +156,7 @@ impl<'a> Worker<'a> {
             Stop::After(duration) => Some(count_from + duration.as_nanos() as Ns),
             _ => None,
         };
+        let begun = self.ctx.now();
         let mut course = Course::new(plan, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
         let mut nap = Nap::new(plan);
@@ -198,7 +201,8 @@ impl<'a> Worker<'a> {
         let stats = course.end(now, &mut self.ctx);
         self.publish();
         let heads = self.ctx.caches.iter().map(|cache| cache.text().to_vec()).collect();
-        Ok(Work { stats, records: self.ctx.records, records_dropped: self.ctx.records_dropped, heads })
+        let Context { records, records_dropped, .. } = self.ctx;
+        Ok(Work { stats, span: Some((begun, now)), records, records_dropped, heads })
     }
 
     /// How long there is nothing to do but to wait for events.
