@@ -346,6 +346,18 @@ fn a_generator_that_cannot_keep_up_says_so() {
     assert!(text.contains("INVALID: ") && !text.contains("could not be sent: 0"), "{text}");
 }
 
+/// All was over before the count began: no rate can be made of that.
+#[test]
+fn a_run_within_its_warm_up_says_that_nothing_was_counted() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let output = bench(&["-q", "-n", "5", "-c", "1", "--warmup", "1h", &url]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("INVALID: nothing was counted") && text.contains("0 responses"), "{text}");
+    assert!(text.contains(": 0/s"), "{text}");
+}
+
 /// The server lets 200 requests per second through.
 #[test]
 fn the_highest_rate_is_found() {

@@ -273,6 +273,25 @@ fn duration_and_warmup_bound_a_run() {
     assert_eq!(errors(&outcome), []);
 }
 
+/// All requests were answered before the count began: there is nothing to count, however many they were.
+#[test]
+fn what_is_over_within_the_warm_up_does_not_count() {
+    let (address, _) = server();
+    for threads in [1, 2] {
+        let warmup = Duration::from_mins(10);
+        let early = Plan {
+            warmup,
+            threads,
+            record: Some(10),
+            series: Some(Duration::from_millis(100)),
+            ..plan(address, &["/ok"], 2, Stop::Requests(5))
+        };
+        let outcome = engine::run(early).unwrap();
+        assert_eq!((outcome.stats.responses(), outcome.stats.bytes, outcome.records.len()), (0, 0, 0));
+        assert_eq!(outcome.elapsed, Duration::ZERO);
+    }
+}
+
 #[test]
 fn unix_sockets() {
     let path = std::env::temp_dir().join(format!("brisk-load-test-{}.sock", std::process::id()));

@@ -80,12 +80,17 @@ impl<'a> Course<'a> {
         ctx.stats.clear();
         if self.is_warming && end >= self.count_from {
             self.is_warming = false;
-            self.sum.clear();
-            ctx.records.clear();
-            ctx.records_dropped = 0;
+            self.discard(ctx);
         }
         self.begun = end;
         self.ends = self.next_end(end);
+    }
+
+    /// What was seen so far does not count.
+    fn discard(&mut self, ctx: &mut Context<'_>) {
+        self.sum.clear();
+        ctx.records.clear();
+        ctx.records_dropped = 0;
     }
 
     /// The end of the work: all that was counted.
@@ -93,6 +98,10 @@ impl<'a> Course<'a> {
         self.tick(now, ctx);
         if now > self.begun {
             self.close(now, ctx);
+        }
+        if self.is_warming {
+            // The count has not begun.
+            self.discard(ctx);
         }
         self.sum
     }

@@ -97,9 +97,15 @@ impl RunReport {
         self.outcome.stats.generator_cpu_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
     }
 
-    /// Why the figures do not say what a user of this server would see: the generator itself was late, or busy.
+    /// Why the figures do not say what a user of this server would see: there are none, or the generator itself was late, or busy.
     pub fn invalid(&self) -> Option<String> {
         let stats = &self.outcome.stats;
+        if self.outcome.elapsed.is_zero() {
+            return Some(
+                "nothing was counted: the run was over within its warm-up; ask for more requests, or leave --warmup out"
+                    .to_owned(),
+            );
+        }
         let late = stats.lateness.quantile(0.99) as f64 / 1e6;
         if stats.lateness.count() > 0 && late > LATENESS_MS_MAX {
             return Some(format!(
