@@ -16,6 +16,7 @@ use brisk_load::engine::{self, Outcome};
 use brisk_load::plan::{Plan, RequestOptions, Stop, Url, Version, sites};
 use brisk_load::report::{Environment, Report, RunReport, csv, html, json, prometheus, raw, text};
 use brisk_load::rng::Rng;
+use brisk_load::stats::{Part, Slice};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -250,6 +251,51 @@ fn reports_say_what_the_raw_log_says() {
         assert_eq!(course, 400);
         assert!(prometheus(&report).contains("brisk_bench_responses{run=\"\"} 400"));
         assert!(text(&report).starts_with("400 responses in"));
+    }
+}
+
+/// What was under way when the time was over counts with what it took, but not towards the rate. Nobody is forgotten: the
+/// server knows how many it has answered.
+#[test]
+fn answers_after_the_end_have_a_latency_and_no_part_in_the_rate() {
+    let _alone = alone();
+    for rate in [None, Some(Rate::constant(300.0))] {
+        let (address, truth) = delaying();
+        let time = Duration::from_millis(300);
+        let plan = Plan {
+            record: Some(9999),
+            series: Some(Duration::from_millis(100)),
+            threads: 2,
+            rate,
+            ..plan(address, 12, Stop::After(time))
+        };
+        let mut outcome = engine::run(plan).unwrap();
+        let stats = &outcome.stats;
+        assert_eq!(stats.responses(), truth.lock().unwrap().len() as u64);
+        assert_eq!((stats.errors(), stats.unsent, stats.tail.left), (0, 0, 0));
+        assert!(
+            stats.tail.under_way > 0 && stats.tail.responses() == stats.tail.under_way,
+            "{:?}",
+            stats.tail
+        );
+        let end = outcome.elapsed.as_nanos() as u64;
+        // The threads notice the end one after the other, and begin a little later than the log's clock.
+        let in_time = outcome.records.iter().filter(|record| record.done_ns <= end).count() as u64;
+        assert!(in_time.abs_diff(stats.responses_in_time()) <= 2, "{in_time} {}", stats.responses_in_time());
+        let late = outcome.series.iter().filter(|slice| slice.part == Part::Tail);
+        assert_eq!(late.map(Slice::responses).sum::<u64>(), stats.tail.responses());
+        let latency_ns: u64 = outcome.records.iter().map(|record| record.done_ns - record.due_ns).sum();
+        assert_eq!(stats.latency.sum(), u128::from(latency_ns));
+        // Cutting the warm-up off leaves that as it is.
+        let late = outcome.stats.tail;
+        brisk_load::sweep::trim(&mut outcome);
+        assert_eq!(outcome.stats.tail, late);
+        let seconds = outcome.elapsed.as_secs_f64();
+        let figures = json(&report(outcome, 12));
+        let (all, in_time) = (&figures["responses"], &figures["responses_in_time"]);
+        assert_eq!(all.as_u64().unwrap() - in_time.as_u64().unwrap(), late.responses());
+        let have = figures["responses_per_second"].as_f64().unwrap();
+        assert!((have * seconds / in_time.as_f64().unwrap() - 1.0).abs() < 1e-6, "{figures}");
     }
 }
 
