@@ -346,6 +346,45 @@ fn a_generator_that_cannot_keep_up_says_so() {
     assert!(text.contains("INVALID: ") && !text.contains("could not be sent: 0"), "{text}");
 }
 
+/// Half of the users are answered at once, the others never: the promise is not kept, however many the quick ones are.
+#[test]
+fn who_is_never_answered_is_not_forgotten_at_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (number, mut stream) in listener.incoming().flatten().enumerate() {
+            std::thread::spawn(move || {
+                while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                    if number % 2 == 0 && stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let slo = ["--slo", "p99<5s,errors<5%", "--timeout", "1s", "-d", "500ms", "-c", "8"];
+    let output = bench(&[&["-q", "--json", &url], &slo[..]].concat());
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &all["errors"]["timeout"]), (Some(2), &4.into()), "{all}");
+    assert_eq!(all["under_way_at_end"]["requests"], 8, "{all}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("requests without an answer took") || said.contains("requests failed"), "{said}");
+    let notes = all["warnings"].to_string();
+    assert!(notes.contains("requests without an answer (timeout 4) took"), "{notes}");
+}
+
+/// All was over before the count began: no rate can be made of that.
+#[test]
+fn a_run_within_its_warm_up_says_that_nothing_was_counted() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let output = bench(&["-q", "-n", "5", "-c", "1", "--warmup", "1h", &url]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("INVALID: nothing was counted") && text.contains("0 responses"), "{text}");
+    assert!(text.contains(": 0/s"), "{text}");
+}
+
 /// The server lets 200 requests per second through.
 #[test]
 fn the_highest_rate_is_found() {

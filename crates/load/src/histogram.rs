@@ -167,6 +167,11 @@ impl Histogram {
         if self.total == 0 { 0 } else { self.min }
     }
 
+    /// The sum of all values, exactly.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// The mean, exactly; 0 when empty.
     pub fn mean(&self) -> f64 {
         if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }

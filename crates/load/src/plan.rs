@@ -77,7 +77,7 @@ impl Think {
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// After this time, not counting the warm-up.
+    /// After this time, not counting the warm-up. What is under way then is waited for.
     After(Duration),
     /// After this many requests in all.
     Requests(u64),

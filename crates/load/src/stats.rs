@@ -139,6 +139,43 @@ pub struct Record {
     pub error: Option<ErrorKind>,
 }
 
+/// What was under way when the time of a run was over: it is still waited for, because leaving out the slow ones would
+/// flatter the server. The figures of [`Stats`] include it, but it does not count towards rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tail {
+    /// Requests that were under way then; in a closed loop also connections that were being made.
+    pub under_way: u64,
+    /// How long they had been so, together, in nanoseconds.
+    pub waited_ns: u64,
+    /// Those that nobody waited for, because the run was stopped. Nothing else counts them.
+    pub left: u64,
+    /// Responses that came afterwards, by class.
+    pub by_class: [u64; 6],
+    /// What these took since they were due, together, in nanoseconds.
+    pub latency_ns: u128,
+    /// Bytes that were read afterwards.
+    pub bytes: u64,
+}
+
+impl Tail {
+    /// Responses that came afterwards.
+    pub fn responses(&self) -> u64 {
+        self.by_class.iter().sum()
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.under_way += other.under_way;
+        self.waited_ns += other.waited_ns;
+        self.left += other.left;
+        for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
+            *count += more;
+        }
+        self.latency_ns += other.latency_ns;
+        self.bytes += other.bytes;
+    }
+}
+
 /// What was seen while a plan ran.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
@@ -173,6 +210,10 @@ pub struct Stats {
     pub generator_cpu_ns: u64,
     /// Failures.
     pub errors: Errors,
+    /// How long failed requests had been waited for within the time of the run, together, in nanoseconds.
+    pub failed_ns: u64,
+    /// Of all this, what came after the end.
+    pub tail: Tail,
 }
 
 impl Stats {
@@ -201,6 +242,22 @@ impl Stats {
     /// Whole responses of any status.
     pub fn responses(&self) -> u64 {
         self.latency.count()
+    }
+
+    /// Whole responses of any status that came within the time of the run: what rates are made of.
+    pub fn responses_in_time(&self) -> u64 {
+        self.responses() - self.tail.responses()
+    }
+
+    /// Of these, those that were no refusals.
+    pub fn good_in_time(&self) -> u64 {
+        let late = self.tail.by_class[1] + self.tail.by_class[2] + self.tail.by_class[3];
+        self.responses() - self.refusals() - late
+    }
+
+    /// Bytes that were read within the time of the run.
+    pub fn bytes_in_time(&self) -> u64 {
+        self.bytes - self.tail.bytes
     }
 
     /// Responses whose status is not 2xx.
@@ -250,6 +307,8 @@ impl Stats {
         self.resumed += other.resumed;
         self.closes += other.closes;
         self.generator_cpu_ns += other.generator_cpu_ns;
+        self.failed_ns += other.failed_ns;
+        self.tail.merge(&other.tail);
     }
 
     /// Starts anew, in the same memory.
@@ -261,6 +320,7 @@ impl Stats {
         self.by_status.clear();
         self.by_class = [0; 6];
         self.errors = Errors::default();
+        self.tail = Tail::default();
         for counter in [
             &mut self.unsent,
             &mut self.bytes,
@@ -268,15 +328,30 @@ impl Stats {
             &mut self.resumed,
             &mut self.closes,
             &mut self.generator_cpu_ns,
+            &mut self.failed_ns,
         ] {
             *counter = 0;
         }
     }
 }
 
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// It does not count.
+    Warmup,
+    /// What figures are made of.
+    #[default]
+    Counted,
+    /// What was under way at the end is waited for: see [`Tail`].
+    Tail,
+}
+
 /// What happened in one stretch of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Slice {
+    /// What it belongs to.
+    pub part: Part,
     /// Its beginning, from the run's start.
     pub at: Duration,
     /// Its length.
@@ -285,6 +360,8 @@ pub struct Slice {
     pub by_class: [u64; 6],
     /// Failures.
     pub errors: Errors,
+    /// As in [`Stats`].
+    pub failed_ns: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Connections made.
@@ -301,10 +378,12 @@ impl Slice {
     /// The counters of a stretch.
     pub fn of(stats: &Stats, at: Duration, width: Duration) -> Self {
         Self {
+            part: Part::Counted,
             at,
             width,
             by_class: stats.by_class,
             errors: stats.errors,
+            failed_ns: stats.failed_ns,
             bytes: stats.bytes,
             connects: stats.connects,
             latency: stats.latency.sparse(),
@@ -334,6 +413,7 @@ impl Slice {
             *count += more;
         }
         self.errors.merge(&other.errors);
+        self.failed_ns += other.failed_ns;
         self.bytes += other.bytes;
         self.connects += other.connects;
         self.generator_cpu_ns += other.generator_cpu_ns;
@@ -374,16 +454,24 @@ mod tests {
         let mut left = Stats::default();
         left.response(200, 10);
         left.error(ErrorKind::Read, 2);
-        let mut right = Stats { bytes: 7, connects: 1, closes: 1, generator_cpu_ns: 5, ..Stats::default() };
+        left.tail = Tail { under_way: 2, waited_ns: 3, left: 1, latency_ns: 5, bytes: 4, ..Tail::default() };
+        let mut right =
+            Stats { bytes: 7, connects: 1, closes: 1, generator_cpu_ns: 5, failed_ns: 9, ..Stats::default() };
         right.response(404, 20);
         right.response(999, 20);
+        right.tail = Tail { by_class: [0, 0, 0, 0, 1, 0], ..left.tail };
         left.merge(&right);
+        let tail = left.tail;
+        assert_eq!((tail.under_way, tail.waited_ns, tail.left), (4, 6, 2));
+        assert_eq!((tail.responses(), tail.latency_ns, tail.bytes), (1, 10, 8));
         assert_eq!((left.responses(), left.non_2xx(), left.errors()), (3, 2, 2));
         assert_eq!((left.bytes, left.connects, left.closes, left.generator_cpu_ns), (7, 1, 1, 5));
+        assert_eq!(left.failed_ns, 9);
         assert_eq!((left.by_status[&404], left.by_status[&999]), (1, 1));
         assert!((left.error_share() - 4.0 / 5.0).abs() < 1e-9);
         left.clear();
         assert_eq!((left.responses(), left.errors(), left.bytes, left.by_status.len()), (0, 0, 0, 0));
+        assert_eq!((left.tail, left.failed_ns), (Tail::default(), 0));
     }
 
     #[test]

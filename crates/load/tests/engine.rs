@@ -11,8 +11,9 @@ use std::time::Duration;
 use brisk_load::arrivals::Rate;
 use brisk_load::engine::{self, Outcome};
 use brisk_load::jar::Jar;
-use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Url, sites};
+use brisk_load::plan::{Order, Plan, RequestOptions, Stop, Tls, Url, sites};
 use brisk_load::stats::ErrorKind;
+use brisk_tls::{ClientContext, ClientOptions};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -216,7 +217,10 @@ fn a_connection_that_is_not_made_in_time() {
     assert!(fill.iter().any(Result::is_err), "the queue is not full");
     let slow =
         Plan { timeout: Duration::from_millis(300), ..plan(address.0, &["/ok"], 2, Stop::Requests(2)) };
-    let outcome = engine::run(slow).unwrap();
+    let outcome = engine::run(slow.clone()).unwrap();
+    assert_eq!((outcome.stats.responses(), errors(&outcome)), (0, vec![(ErrorKind::ConnectTimeout, 2)]));
+    // The time is over first.
+    let outcome = engine::run(Plan { stop: Stop::After(Duration::from_millis(50)), ..slow }).unwrap();
     assert_eq!((outcome.stats.responses(), errors(&outcome)), (0, vec![(ErrorKind::ConnectTimeout, 2)]));
 }
 
@@ -273,6 +277,25 @@ fn duration_and_warmup_bound_a_run() {
     assert_eq!(errors(&outcome), []);
 }
 
+/// All requests were answered before the count began: there is nothing to count, however many they were.
+#[test]
+fn what_is_over_within_the_warm_up_does_not_count() {
+    let (address, _) = server();
+    for threads in [1, 2] {
+        let warmup = Duration::from_mins(10);
+        let early = Plan {
+            warmup,
+            threads,
+            record: Some(10),
+            series: Some(Duration::from_millis(100)),
+            ..plan(address, &["/ok"], 2, Stop::Requests(5))
+        };
+        let outcome = engine::run(early).unwrap();
+        assert_eq!((outcome.stats.responses(), outcome.stats.bytes, outcome.records.len()), (0, 0, 0));
+        assert_eq!(outcome.elapsed, Duration::ZERO);
+    }
+}
+
 #[test]
 fn unix_sockets() {
     let path = std::env::temp_dir().join(format!("brisk-load-test-{}.sock", std::process::id()));
@@ -322,4 +345,40 @@ fn an_open_loop_does_not_forget_the_slow_ones() {
     let outcome = engine::run(slow).unwrap();
     assert_eq!(outcome.stats.responses(), 0);
     assert_eq!(outcome.stats.errors_of(ErrorKind::Timeout) + outcome.stats.unsent, 10);
+}
+
+/// Nobody is forgotten because the time was over: neither those who are never answered, nor those in the middle of a handshake.
+#[test]
+fn a_closed_loop_for_a_time_does_not_forget_the_slow_ones() {
+    let (address, _) = server();
+    let (time, timeout) = (Duration::from_millis(200), Duration::from_millis(900));
+    let slow = Plan { timeout, record: Some(9999), ..plan(address, &["/ok", "/slow"], 4, Stop::After(time)) };
+    for pipeline in [1, 3] {
+        let outcome = engine::run(Plan { pipeline, ..slow.clone() }).unwrap();
+        let lost: Vec<_> = outcome.records.iter().filter(|record| record.error.is_some()).collect();
+        let tail = outcome.stats.tail;
+        assert_eq!(tail.under_way, lost.len() as u64);
+        assert_eq!(errors(&outcome), [(ErrorKind::Timeout, tail.under_way)]);
+        assert!(tail.under_way >= 4 && tail.under_way <= 4 * pipeline as u64, "{tail:?}");
+        assert!(lost.iter().all(|record| record.done_ns - record.sent_ns >= 900_000_000));
+        assert_eq!((tail.left, tail.responses()), (0, 0));
+        assert!(outcome.elapsed >= time && outcome.elapsed < time * 3, "{:?}", outcome.elapsed);
+    }
+    let tls = Tls {
+        context: Arc::new(ClientContext::new(&ClientOptions::default()).unwrap()),
+        name: "localhost".to_owned(),
+    };
+    let outcome = engine::run(Plan { tls: Some(tls), ..slow }).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors_of(ErrorKind::Timeout)), (0, 4));
+}
+
+/// Whoever stops a run does not wait; how many nobody waited for is known.
+#[test]
+fn a_run_that_is_stopped_knows_what_it_left() {
+    let (address, _) = server();
+    let run = engine::start(plan(address, &["/slow"], 3, Stop::After(Duration::from_mins(10)))).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    run.stop();
+    let stats = run.join().unwrap().stats;
+    assert_eq!((stats.tail.left, stats.errors(), stats.responses()), (3, 0, 0));
 }

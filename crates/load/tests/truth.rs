@@ -16,6 +16,7 @@ use brisk_load::engine::{self, Outcome};
 use brisk_load::plan::{Plan, RequestOptions, Stop, Url, Version, sites};
 use brisk_load::report::{Environment, Report, RunReport, csv, html, json, prometheus, raw, text};
 use brisk_load::rng::Rng;
+use brisk_load::stats::{Part, Slice};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -221,7 +222,7 @@ fn reports_say_what_the_raw_log_says() {
         raw(&report.runs[0], &mut log).unwrap();
         let log = String::from_utf8(log).unwrap();
         let mut waits: Vec<u64> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut last) = (0, 0);
         for line in log.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
             let number = |at: usize| fields[at].parse::<u64>().unwrap();
@@ -229,12 +230,15 @@ fn reports_say_what_the_raw_log_says() {
             assert!(moments.is_sorted(), "{line}");
             assert_eq!((fields[9], fields[10]), ("200", ""));
             bytes += number(6);
+            last = last.max(number(3));
             waits.push(number(3) - number(0));
         }
         waits.sort_unstable();
         let figures = json(&report);
         assert_eq!((waits.len(), &figures["responses"]), (400, &serde_json::json!(400)));
         assert_eq!(figures["bytes"], serde_json::json!(bytes));
+        let (rate, true_rate) = (figures["responses_per_second"].as_f64().unwrap(), 400e9 / last as f64);
+        assert!((rate / true_rate - 1.0).abs() < 0.02, "{rate}/s for {true_rate}");
         for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
             let (have, want) = (figures["latency_us"][name].as_f64().unwrap(), exact(&waits, share) / 1e3);
             assert!((have / want - 1.0).abs() < 0.01, "{name}: {have} for {want}");
@@ -248,6 +252,71 @@ fn reports_say_what_the_raw_log_says() {
         assert!(prometheus(&report).contains("brisk_bench_responses{run=\"\"} 400"));
         assert!(text(&report).starts_with("400 responses in"));
     }
+}
+
+/// What was under way when the time was over counts with what it took, but not towards the rate. Nobody is forgotten: the
+/// server knows how many it has answered.
+#[test]
+fn answers_after_the_end_have_a_latency_and_no_part_in_the_rate() {
+    let _alone = alone();
+    for rate in [None, Some(Rate::constant(300.0))] {
+        let (address, truth) = delaying();
+        let time = Duration::from_millis(300);
+        let plan = Plan {
+            record: Some(9999),
+            series: Some(Duration::from_millis(100)),
+            threads: 2,
+            rate,
+            ..plan(address, 12, Stop::After(time))
+        };
+        let mut outcome = engine::run(plan).unwrap();
+        let stats = &outcome.stats;
+        assert_eq!(stats.responses(), truth.lock().unwrap().len() as u64);
+        assert_eq!((stats.errors(), stats.unsent, stats.tail.left), (0, 0, 0));
+        assert!(
+            stats.tail.under_way > 0 && stats.tail.responses() == stats.tail.under_way,
+            "{:?}",
+            stats.tail
+        );
+        let end = outcome.elapsed.as_nanos() as u64;
+        // The threads notice the end one after the other, and begin a little later than the log's clock.
+        let in_time = outcome.records.iter().filter(|record| record.done_ns <= end).count() as u64;
+        assert!(in_time.abs_diff(stats.responses_in_time()) <= 2, "{in_time} {}", stats.responses_in_time());
+        let late = outcome.series.iter().filter(|slice| slice.part == Part::Tail);
+        assert_eq!(late.map(Slice::responses).sum::<u64>(), stats.tail.responses());
+        let latency_ns: u64 = outcome.records.iter().map(|record| record.done_ns - record.due_ns).sum();
+        assert_eq!(stats.latency.sum(), u128::from(latency_ns));
+        // Cutting the warm-up off leaves that as it is.
+        let late = outcome.stats.tail;
+        brisk_load::sweep::trim(&mut outcome);
+        assert_eq!(outcome.stats.tail, late);
+        let seconds = outcome.elapsed.as_secs_f64();
+        let figures = json(&report(outcome, 12));
+        let (all, in_time) = (&figures["responses"], &figures["responses_in_time"]);
+        assert_eq!(all.as_u64().unwrap() - in_time.as_u64().unwrap(), late.responses());
+        let have = figures["responses_per_second"].as_f64().unwrap();
+        assert!((have * seconds / in_time.as_f64().unwrap() - 1.0).abs() < 1e-6, "{figures}");
+    }
+}
+
+/// Whoever follows a run looks at it now and then, and notices late that it is over.
+#[test]
+fn a_run_is_over_with_its_last_response_and_not_when_somebody_looks() {
+    let _alone = alone();
+    let (address, _) = delaying();
+    let run = engine::start(Plan { record: Some(100), threads: 2, ..plan(address, 4, Stop::Requests(20)) });
+    let run = run.unwrap();
+    while !run.is_over() {
+        thread::yield_now();
+    }
+    let over = run.elapsed();
+    while run.elapsed() < over + Duration::from_millis(300) {
+        thread::yield_now();
+    }
+    let outcome = run.join().unwrap();
+    let last = Duration::from_nanos(outcome.records.last().unwrap().done_ns);
+    let after = outcome.elapsed.saturating_sub(last);
+    assert!(after < Duration::from_millis(150), "{after:?} after {last:?}");
 }
 
 /// Three requests in 5 ms are not due on whole milliseconds. Half a millisecond is what waiting for those would cost on the average;

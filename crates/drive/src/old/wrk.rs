@@ -171,7 +171,7 @@ fn report(outcome: &Outcome, options: &Options) -> String {
     let figures = [mean / 1e3, deviation / 1e3, latency.max() as f64 / 1e3];
     row(&mut out, "Latency", figures, within, micros);
     // Per thread; the last slice may be a short one.
-    let whole = outcome.series.iter().filter(|slice| slice.width >= SAMPLE);
+    let whole = outcome.whole_slices().filter(|slice| slice.width >= SAMPLE);
     let threads = options.threads as f64;
     let rates: Vec<f64> =
         whole.map(|slice| slice.responses() as f64 / slice.width.as_secs_f64() / threads).collect();
@@ -189,13 +189,14 @@ fn report(outcome: &Outcome, options: &Options) -> String {
             let _ = writeln!(out, "{percent:>7.0}%{}", padded(&time, 10).trim_end());
         }
     }
-    let requests = stats.responses();
-    let (time, bytes) = (duration_of(seconds), binary(stats.bytes as f64));
+    // What came after the end has a latency, but no part in the rates.
+    let requests = stats.responses_in_time();
+    let (time, bytes) = (duration_of(seconds), binary(stats.bytes_in_time() as f64));
     let _ = writeln!(out, "  {requests} requests in {time}, {bytes}B read");
     errors(&mut out, outcome);
     let seconds = seconds.max(1e-9);
     let _ = writeln!(out, "Requests/sec: {:>9.2}", requests as f64 / seconds);
-    let _ = writeln!(out, "Transfer/sec: {:>10}B", binary(stats.bytes as f64 / seconds));
+    let _ = writeln!(out, "Transfer/sec: {:>10}B", binary(stats.bytes_in_time() as f64 / seconds));
     out
 }
 

@@ -69,11 +69,7 @@ impl Load {
         let ended = self.live.follow(&run, &plan, &label);
         let begun = watch.as_ref().map(|watch| watch.so_far().origin.elapsed().saturating_sub(run.elapsed()));
         let mut outcome = run.join().map_err(text)?;
-        let steady = cut.then(|| {
-            let found = sweep::trim(&mut outcome);
-            let at = outcome.series.get(found.from).map_or(Duration::ZERO, |slice| slice.at);
-            (at, found.is_steady)
-        });
+        let steady = cut.then(|| sweep::trim(&mut outcome));
         let watched = watch.zip(begun).map(|(watch, begun)| {
             let watched = watch.finish();
             let from = begun + plan.warmup + steady.map_or(Duration::ZERO, |(at, _)| at);
@@ -147,7 +143,7 @@ impl Load {
                 }
             }
             let run = self.report.runs.last()?;
-            let mut broken = slo.broken(&run.outcome.stats);
+            let mut broken = slo.broken(&run.outcome.stats, run.lost_share());
             broken.extend(run.invalid().filter(|_| slo.is_about_time()));
             if !self.live.is_quiet {
                 let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
@@ -212,7 +208,7 @@ impl Load {
         }
         let Some(run) = report.runs.last() else { return Ok(1) };
         if let (Some(slo), Mode::Single) = (&options.slo, &options.mode) {
-            let broken = slo.broken(&run.outcome.stats);
+            let broken = slo.broken(&run.outcome.stats, run.lost_share());
             broken.iter().for_each(|what| eprintln!("broken: {what}"));
             if !broken.is_empty() {
                 return Ok(2);

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::context::{Context, Made, Ns};
+use super::context::{Context, InFlight, Made, Ns};
 use super::h1::{Budget, H1};
 use super::h2::H2;
 use super::secure::Secure;
@@ -158,12 +158,26 @@ impl Open {
         }
     }
 
+    /// Whether TLS's handshake is under way.
+    pub fn is_shaking_hands(&self) -> bool {
+        matches!(self.talk, Talk::Handshake(_))
+    }
+
     /// Requests that still wait for a response.
     pub fn in_flight(&self) -> u64 {
         match &self.talk {
             Talk::Handshake(_) => 0,
             Talk::H1(h1) => h1.in_flight.len() as u64,
             Talk::H2(h2) => h2.in_flight() as u64,
+        }
+    }
+
+    /// What still waits for something in a closed loop, a handshake among it: how many, and how long since, together.
+    pub fn under_way(&self, now: Ns) -> (u64, Ns) {
+        match &self.talk {
+            Talk::Handshake(begun) => (1, now - begun),
+            Talk::H1(h1) => sum_of(h1.in_flight.iter(), now),
+            Talk::H2(h2) => sum_of(h2.waiting(), now),
         }
     }
 
@@ -390,7 +404,7 @@ impl Open {
     /// Counts the end. Requests that were pipelined behind a closing response get another chance.
     fn finish(&mut self, end: End, ctx: &mut Context<'_>) -> Turn {
         let now = ctx.now();
-        let is_handshake = matches!(self.talk, Talk::Handshake(_));
+        let handshake = if let Talk::Handshake(begun) = self.talk { Some(begun) } else { None };
         let lost: Vec<_> = match &mut self.talk {
             Talk::Handshake(_) => Vec::new(),
             Talk::H1(h1) => std::mem::take(&mut h1.in_flight).into(),
@@ -405,7 +419,7 @@ impl Open {
                 if ctx.is_open_loop {
                     // They were due and are not forgotten: they wait for another connection.
                     lost.iter().rev().for_each(|request| ctx.waiting.push_front(request.due));
-                } else {
+                } else if ctx.ended_at.is_none() {
                     self.budget.allowance = self.budget.allowance.saturating_add(lost.len() as u64);
                     ctx.allowance = ctx.allowance.saturating_add(lost.len() as u64);
                 }
@@ -415,7 +429,8 @@ impl Open {
                 if lost.is_empty() {
                     ctx.failures(kind, 1);
                     // With a bounded number of requests, one that cannot be sent is one that failed.
-                    if is_handshake {
+                    if let Some(begun) = handshake {
+                        ctx.waited_in_vain(begun, now);
                         self.budget.take(1, ctx);
                         if ctx.is_open_loop {
                             ctx.waiting.pop_front();
@@ -427,6 +442,10 @@ impl Open {
         self.opened(ctx);
         Turn::Over { early }
     }
+}
+
+fn sum_of<'r>(requests: impl Iterator<Item = &'r InFlight>, now: Ns) -> (u64, Ns) {
+    requests.fold((0, 0), |(count, waited), request| (count + 1, waited + (now - request.due)))
 }
 
 /// Sends what is in `out`, and bodies as far as they may go.

@@ -85,6 +85,8 @@ pub struct Context<'a> {
     pub allowance: u64,
     /// Whether requests are due at times.
     pub is_open_loop: bool,
+    /// When the time of the run was over: what was under way then is waited for.
+    pub ended_at: Option<Ns>,
     /// In an open loop, when the requests were due that wait for a connection; the first has waited longest.
     pub waiting: VecDeque<Ns>,
     /// The raw log.
@@ -137,6 +139,7 @@ impl<'a> Context<'a> {
                 _ => u64::MAX,
             },
             is_open_loop: plan.rate.is_some(),
+            ended_at: None,
             waiting: VecDeque::new(),
             records: Vec::new(),
             records_dropped: 0,
@@ -220,9 +223,15 @@ impl<'a> Context<'a> {
     /// Counts a request that got no usable response.
     pub fn failed(&mut self, request: &InFlight, kind: ErrorKind, now: Ns, made: &mut Made) {
         self.failures(kind, 1);
+        self.waited_in_vain(request.due, now);
         if self.plan.record.is_some() {
             self.keep(request, 0, Some(kind), now, made);
         }
+    }
+
+    /// Somebody has waited for nothing, since then.
+    pub fn waited_in_vain(&mut self, since: Ns, now: Ns) {
+        self.stats.failed_ns += self.ended_at.unwrap_or(now).saturating_sub(since);
     }
 
     /// Counts failures that are no single request's.

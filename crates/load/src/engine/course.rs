@@ -1,14 +1,14 @@
-//! The course of a thread's work: warm-up, slices, and the sum of what is counted.
+//! The course of a thread's work: warm-up, slices, what comes after the end, and the sum of what is counted.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::context::{Context, Ns};
 use crate::plan::Plan;
-use crate::stats::{Slice, Stats};
+use crate::stats::{Part, Slice, Stats};
 use crate::system;
 use std::time::Duration;
 
-/// Slices that begin in one wake-up, at most: a thread that was stopped for longer leaves a gap.
+/// Slices that begin in one wake-up, at most: of a thread that was stopped for longer, one has the rest.
 const MISSED_MAX: usize = 1000;
 
 /// See the module's head. The counters of the context are those since the last slice.
@@ -16,7 +16,9 @@ pub struct Course<'a> {
     slices: &'a Mutex<Vec<Slice>>,
     width: Option<Ns>,
     count_from: Ns,
-    is_warming: bool,
+    /// When the time of the run is over, if it is for a time.
+    count_to: Ns,
+    part: Part,
     /// The present slice's beginning, and its end.
     begun: Ns,
     ends: Ns,
@@ -25,15 +27,16 @@ pub struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// From the run's start; slices are shown in `slices`.
-    pub fn new(plan: &Plan, slices: &'a Mutex<Vec<Slice>>) -> Self {
+    /// From the run's start; its time is over at `end`. Slices are shown in `slices`.
+    pub fn new(plan: &Plan, end: Option<Ns>, slices: &'a Mutex<Vec<Slice>>) -> Self {
         let width = plan.series.map(|width| width.as_nanos() as Ns);
         let count_from = plan.warmup.as_nanos() as Ns;
         let mut course = Self {
             slices,
             width,
             count_from,
-            is_warming: count_from > 0,
+            count_to: end.unwrap_or(Ns::MAX),
+            part: if count_from > 0 { Part::Warmup } else { Part::Counted },
             begun: 0,
             ends: 0,
             cpu: system::thread_cpu_ns(),
@@ -45,7 +48,11 @@ impl<'a> Course<'a> {
 
     fn next_end(&self, begin: Ns) -> Ns {
         let end = self.width.map_or(Ns::MAX, |width| begin.saturating_add(width));
-        if self.is_warming { end.min(self.count_from) } else { end }
+        match self.part {
+            Part::Warmup => end.min(self.count_from),
+            Part::Counted => end.min(self.count_to),
+            Part::Tail => end,
+        }
     }
 
     /// It is this late: what is over is summed up.
@@ -64,8 +71,7 @@ impl<'a> Course<'a> {
             }
             self.close(self.ends, ctx);
         }
-        self.begun = now;
-        self.ends = self.next_end(now);
+        self.close(now, ctx);
     }
 
     fn close(&mut self, end: Ns, ctx: &mut Context<'_>) {
@@ -73,19 +79,32 @@ impl<'a> Course<'a> {
         ctx.stats.generator_cpu_ns = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
         if self.width.is_some() {
             let width = Duration::from_nanos(end - self.begun);
-            let slice = Slice::of(&ctx.stats, Duration::from_nanos(self.begun), width);
+            let slice =
+                Slice { part: self.part, ..Slice::of(&ctx.stats, Duration::from_nanos(self.begun), width) };
             self.slices.lock().unwrap_or_else(PoisonError::into_inner).push(slice);
+        }
+        if self.part == Part::Tail {
+            let Stats { by_class, latency, bytes, tail, .. } = &mut ctx.stats;
+            (tail.by_class, tail.latency_ns, tail.bytes) = (*by_class, latency.sum(), *bytes);
         }
         self.sum.merge(&ctx.stats);
         ctx.stats.clear();
-        if self.is_warming && end >= self.count_from {
-            self.is_warming = false;
-            self.sum.clear();
-            ctx.records.clear();
-            ctx.records_dropped = 0;
+        if self.part == Part::Warmup && end >= self.count_from {
+            self.part = Part::Counted;
+            self.discard(ctx);
+        }
+        if self.part == Part::Counted && end >= self.count_to {
+            self.part = Part::Tail;
         }
         self.begun = end;
         self.ends = self.next_end(end);
+    }
+
+    /// What was seen so far does not count.
+    fn discard(&mut self, ctx: &mut Context<'_>) {
+        self.sum.clear();
+        ctx.records.clear();
+        ctx.records_dropped = 0;
     }
 
     /// The end of the work: all that was counted.
@@ -93,6 +112,10 @@ impl<'a> Course<'a> {
         self.tick(now, ctx);
         if now > self.begun {
             self.close(now, ctx);
+        }
+        if self.part == Part::Warmup {
+            // The count has not begun.
+            self.discard(ctx);
         }
         self.sum
     }

@@ -153,6 +153,11 @@ impl H2 {
         self.in_flight.len()
     }
 
+    /// The requests that wait for a response.
+    pub fn waiting(&self) -> impl Iterator<Item = &InFlight> {
+        self.in_flight.iter().map(|(_, request)| request)
+    }
+
     /// The request that has waited longest.
     pub fn oldest(&self) -> Option<&InFlight> {
         self.in_flight.front().map(|(_, request)| request)

@@ -20,8 +20,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::plan::{Plan, Stop};
-use crate::stats::{Record, Slice, Stats, join_slices};
+use crate::stats::{Part, Record, Slice, Stats, join_slices};
 use crate::system;
+use context::Ns;
 use worker::{Share, Work, Worker};
 
 /// What a run has done so far; readable while it runs, warm-up included.
@@ -72,11 +73,12 @@ pub struct Run {
 pub struct Outcome {
     /// The counters of all threads.
     pub stats: Stats,
-    /// How long the counted part took, by the clock.
+    /// How long the counted part took: from the end of the warm-up, or from the first connect, to the last response or to
+    /// the end of the plan's time. What came after that is in [`Stats::tail`].
     pub elapsed: Duration,
     /// When the run began, warm-up included.
     pub started_at: SystemTime,
-    /// Its course, warm-up included, if the plan wants it.
+    /// Its course, with warm-up and what came after the end, if the plan wants it.
     pub series: Vec<Slice>,
     /// The raw log of the counted part, if the plan wants it, in the order in which requests ended.
     pub records: Vec<Record>,
@@ -84,6 +86,15 @@ pub struct Outcome {
     pub records_dropped: u64,
     /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
     pub heads: Vec<Vec<u8>>,
+}
+
+impl Outcome {
+    /// The slices of the counted part. Its last one is left out if it is shorter than the others: its rate is an accident.
+    pub fn whole_slices(&self) -> impl Iterator<Item = &Slice> {
+        let counted = || self.series.iter().filter(|slice| slice.part == Part::Counted);
+        let width = counted().next().map_or(Duration::ZERO, |first| first.width);
+        counted().filter(move |slice| slice.width >= width)
+    }
 }
 
 /// Starts a plan's threads.
@@ -141,7 +152,7 @@ impl Run {
         true
     }
 
-    /// Ends the run early; responses under way are not counted.
+    /// Ends the run early; responses under way are not waited for.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
@@ -174,6 +185,8 @@ impl Run {
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(Ok(mut more)) => {
+                    let join = |one: (Ns, Ns), other: (Ns, Ns)| (one.0.min(other.0), one.1.max(other.1));
+                    sum.span = sum.span.zip(more.span).map(|(one, other)| join(one, other)).or(more.span);
                     sum.stats.merge(&more.stats);
                     sum.records.append(&mut more.records);
                     sum.records_dropped += more.records_dropped;
@@ -188,7 +201,10 @@ impl Run {
                 Err(_) => failure = Some(io::Error::other("a load thread panicked")),
             }
         }
-        let elapsed = self.elapsed().saturating_sub(self.shared.plan.warmup);
+        // The threads' own clock: whoever waits for them notices their end later.
+        let (begun, ended) = sum.span.unwrap_or_default();
+        let counted_from = begun.max(self.shared.plan.warmup.as_nanos() as Ns);
+        let elapsed = Duration::from_nanos(ended.saturating_sub(counted_from));
         if let Some(error) = failure {
             return Err(error);
         }

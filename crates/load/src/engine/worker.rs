@@ -78,6 +78,8 @@ impl Slot {
 pub struct Work {
     /// The counted part.
     pub stats: Stats,
+    /// When the thread began to connect, and when it was done.
+    pub span: Option<(Ns, Ns)>,
     /// The raw log.
     pub records: Vec<Record>,
     /// Requests that found no room in it.
@@ -154,7 +156,8 @@ impl<'a> Worker<'a> {
             Stop::After(duration) => Some(count_from + duration.as_nanos() as Ns),
             _ => None,
         };
-        let mut course = Course::new(plan, &self.shared.slices[self.share.index]);
+        let begun = self.ctx.now();
+        let mut course = Course::new(plan, end, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
         let mut nap = Nap::new(plan);
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -187,18 +190,32 @@ impl<'a> Worker<'a> {
             self.turns(&mut events, wait)?;
             self.publish();
         }
+        let mut ended = self.ctx.now();
+        let is_timed = end.is_some_and(|end| ended >= end);
         if self.ctx.is_open_loop {
             // What was due before the end counts, noticed or not.
             if let Some(end) = end {
-                self.arrive(end.min(self.ctx.now()), self.ctx.now());
+                self.arrive(end.min(ended), ended);
             }
-            self.drain(&mut events)?;
+        }
+        if is_timed {
+            course.tick(ended, &mut self.ctx);
+            self.end_of_time(ended);
+        }
+        if self.ctx.is_open_loop || is_timed {
+            self.drain(&mut events, &mut course)?;
+        } else {
+            self.ctx.stats.tail.left = self.unfinished();
         }
         let now = self.ctx.now();
+        if !is_timed {
+            ended = now;
+        }
         let stats = course.end(now, &mut self.ctx);
         self.publish();
         let heads = self.ctx.caches.iter().map(|cache| cache.text().to_vec()).collect();
-        Ok(Work { stats, records: self.ctx.records, records_dropped: self.ctx.records_dropped, heads })
+        let Context { records, records_dropped, .. } = self.ctx;
+        Ok(Work { stats, span: Some((begun, ended)), records, records_dropped, heads })
     }
 
     /// How long there is nothing to do but to wait for events.
@@ -260,22 +277,54 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The end of an open loop: what is under way is waited for, because leaving out the slow ones would flatter the
-    /// server. What waits for a connection is still sent.
-    fn drain(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+    /// The time of the run is over: notes what is under way, and in a closed loop lets nothing follow it.
+    fn end_of_time(&mut self, now: Ns) {
+        self.ctx.ended_at = Some(now);
+        if !self.ctx.is_open_loop {
+            self.ctx.allowance = 0;
+        }
+        let sums = self.slots.iter().map(|slot| match slot {
+            Slot::Open(open) => open.under_way(now),
+            Slot::Connecting { begun, .. } if !self.ctx.is_open_loop => (1, now - begun),
+            _ => (0, 0),
+        });
+        let (count, waited) = sums.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+        let lined_up: Ns = self.ctx.waiting.iter().map(|due| now - due).sum();
+        self.ctx.stats.tail.under_way = count + self.ctx.waiting.len() as u64;
+        self.ctx.stats.tail.waited_ns = waited + lined_up;
+    }
+
+    /// What is still to be waited for. In an open loop connections that nobody uses are not.
+    fn unfinished(&self) -> u64 {
+        let is_open_loop = self.ctx.is_open_loop;
+        let of = |slot: &Slot| match slot {
+            Slot::Open(open) if is_open_loop => open.in_flight(),
+            Slot::Open(open) => open.in_flight() + u64::from(open.is_shaking_hands()),
+            Slot::Connecting { .. } if !is_open_loop => 1,
+            _ => 0,
+        };
+        self.slots.iter().map(of).sum::<u64>() + self.ctx.waiting.len() as u64
+    }
+
+    /// The end of an open loop, and of every run for a time: what is under way is waited for, because leaving out the slow ones
+    /// would flatter the server. In an open loop what waits for a connection is still sent.
+    fn drain(&mut self, events: &mut Vec<epoll::Event>, course: &mut Course<'_>) -> io::Result<()> {
         let until = self.ctx.now() + self.shared.plan.timeout.as_nanos() as Ns;
         loop {
             let now = self.ctx.now();
-            let in_flight: u64 = self.slots.iter().map(Slot::in_flight).sum();
-            if in_flight == 0 && self.ctx.waiting.is_empty() {
+            course.tick(now, &mut self.ctx);
+            let unfinished = self.unfinished();
+            if unfinished == 0 {
                 return Ok(());
             }
             if self.shared.stop.load(Ordering::Relaxed) {
+                self.ctx.stats.tail.left += unfinished;
                 return Ok(());
             }
             if now >= until {
                 self.ctx.stats.unsent += self.ctx.waiting.len() as u64;
-                self.ctx.failures(ErrorKind::Timeout, in_flight);
+                self.ctx.waiting.clear();
+                self.give_up();
                 return Ok(());
             }
             self.dispatch(now);
@@ -505,7 +554,7 @@ impl<'a> Worker<'a> {
         let is_wanted = if self.ctx.is_open_loop {
             self.ctx.waiting.pop_front().is_some()
         } else {
-            self.ctx.allowance > 0
+            self.ctx.allowance > 0 || self.ctx.ended_at.is_some()
         };
         if is_wanted {
             let made = Made { number: self.number(slot) as u32, ..Made::default() };
@@ -526,6 +575,25 @@ impl<'a> Worker<'a> {
             let turn = match &mut self.slots[slot] {
                 Slot::Open(open) if open.overdue(limit) => open.give_up(ErrorKind::Timeout, &mut self.ctx),
                 Slot::Connecting { allowance, begun, .. } if *begun < limit => {
+                    let (allowance, begun) = (*allowance, *begun);
+                    self.not_connected(slot, allowance, begun, ErrorKind::ConnectTimeout);
+                    continue;
+                }
+                _ => continue,
+            };
+            self.after(slot, turn);
+        }
+    }
+
+    /// Nothing is waited for any longer.
+    fn give_up(&mut self) {
+        let is_open_loop = self.ctx.is_open_loop;
+        for slot in 0..self.slots.len() {
+            let turn = match &mut self.slots[slot] {
+                Slot::Open(open) if open.in_flight() > 0 || (!is_open_loop && open.is_shaking_hands()) => {
+                    open.give_up(ErrorKind::Timeout, &mut self.ctx)
+                }
+                Slot::Connecting { allowance, begun, .. } if !is_open_loop => {
                     let (allowance, begun) = (*allowance, *begun);
                     self.not_connected(slot, allowance, begun, ErrorKind::ConnectTimeout);
                     continue;

@@ -177,9 +177,13 @@ fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
     };
     let share = share.clamp(0.0, 1.0);
     let full = (share * WIDTH as f64).round() as usize;
-    let warm = if elapsed < plan.warmup { " (warm-up)" } else { "" };
+    let doing = match plan.stop {
+        _ if elapsed < plan.warmup => " (warm-up)",
+        Stop::After(duration) if elapsed > plan.warmup + duration => " (waiting for the last answers)",
+        _ => "",
+    };
     format!(
-        "[{}{}] {:>3.0} %, {:.0} s left{warm}",
+        "[{}{}] {:>3.0} %, {:.0} s left{doing}",
         "#".repeat(full),
         ".".repeat(WIDTH - full),
         share * 100.0,

@@ -174,7 +174,8 @@ fn figures(run: &RunReport) -> Body {
     let stats = &run.outcome.stats;
     let (day, busy) = per_day(run.throughput());
     let mut rows = vec![
-        ("responses".to_owned(), format!("{} in {:.2} s", stats.responses(), run.seconds())),
+        ("responses".to_owned(), format!("{} in {:.2} s", stats.responses_in_time(), run.seconds())),
+        ("responses after the end".to_owned(), stats.tail.responses().to_string()),
         (
             "rate".to_owned(),
             format!(
@@ -184,7 +185,7 @@ fn figures(run: &RunReport) -> Body {
                 short(busy)
             ),
         ),
-        ("received".to_owned(), format!("{:.1} MB/s", stats.bytes as f64 / 1e6 / run.seconds())),
+        ("received".to_owned(), format!("{:.1} MB/s", stats.bytes_in_time() as f64 / 1e6 / run.seconds())),
         ("latency, mean".to_owned(), format!("{:.3} ms", stats.latency.mean() / 1e6)),
     ];
     for (name, share) in QUANTILES {

@@ -76,15 +76,14 @@ impl RunReport {
         self.outcome.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Responses per second.
+    /// Responses per second, of those that came in time.
     pub fn throughput(&self) -> f64 {
-        self.outcome.stats.responses() as f64 / self.seconds()
+        self.outcome.stats.responses_in_time() as f64 / self.seconds()
     }
 
     /// Responses per second that were not refusals (4xx, 5xx).
     pub fn goodput(&self) -> f64 {
-        let stats = &self.outcome.stats;
-        (stats.responses() - stats.refusals()) as f64 / self.seconds()
+        self.outcome.stats.good_in_time() as f64 / self.seconds()
     }
 
     /// CPU that the generator needed per response, in microseconds.
@@ -97,9 +96,15 @@ impl RunReport {
         self.outcome.stats.generator_cpu_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
     }
 
-    /// Why the figures do not say what a user of this server would see: the generator itself was late, or busy.
+    /// Why the figures do not say what a user of this server would see: there are none, or the generator itself was late, or busy.
     pub fn invalid(&self) -> Option<String> {
         let stats = &self.outcome.stats;
+        if self.outcome.elapsed.is_zero() {
+            return Some(
+                "nothing was counted: the run was over within its warm-up; ask for more requests, or leave --warmup out"
+                    .to_owned(),
+            );
+        }
         let late = stats.lateness.quantile(0.99) as f64 / 1e6;
         if stats.lateness.count() > 0 && late > LATENESS_MS_MAX {
             return Some(format!(
@@ -130,29 +135,78 @@ impl RunReport {
         if self.outcome.records_dropped > 0 {
             found.push(format!("{} requests found no room in the raw log", self.outcome.records_dropped));
         }
+        if self.outcome.stats.tail.left > 0 {
+            found.push(format!(
+                "{} requests were under way when it was stopped, and are in none of the figures",
+                self.outcome.stats.tail.left
+            ));
+        }
         if let Some(little) = self.little()
             && !(0.9..=1.1).contains(&little)
         {
             found.push(format!(
-                "rate × latency comes to {little:.2} times the users (Little's law): errors or pauses took the rest of their time"
+                "rate × latency comes to {little:.2} times the users (Little's law): {}",
+                self.why_not_little(little)
             ));
         }
         found
     }
 
     /// In a closed loop without errors, rate × mean latency is the number of users (Little's law): their ratio. What
-    /// differs from 1 was spent on errors and on connecting.
+    /// differs from 1 was spent on other things: [`Self::warnings`] say on which.
     pub fn little(&self) -> Option<f64> {
         let stats = &self.outcome.stats;
-        let is_closed = self.rate.is_none() && self.depth > 0 && stats.responses() >= 100;
-        let at_a_time = (self.users * self.depth).max(1) as f64;
-        is_closed.then(|| self.throughput() * stats.latency.mean() / 1e9 / at_a_time)
+        let is_closed = self.rate.is_none() && self.depth > 0 && stats.responses_in_time() >= 100;
+        is_closed.then(|| self.share_of_users_time(stats.latency.sum() - stats.tail.latency_ns))
+    }
+
+    /// The share of the users' time that went into requests without a usable answer; 0 in an open loop, which has no users.
+    pub fn lost_share(&self) -> f64 {
+        if self.rate.is_some() {
+            return 0.0;
+        }
+        self.share_of_users_time(u128::from(self.outcome.stats.failed_ns)).min(1.0)
+    }
+
+    /// These nanoseconds, as a share of all the time that the users of a closed loop had.
+    fn share_of_users_time(&self, ns: u128) -> f64 {
+        ns as f64 / 1e9 / self.seconds() / (self.users * self.depth.max(1)).max(1) as f64
+    }
+
+    /// What the users did when they did not wait for an answer that came in time: what took most of it.
+    fn why_not_little(&self, little: f64) -> String {
+        let stats = &self.outcome.stats;
+        if little > 1.0 {
+            return "many answers had been waited for since before the count began: run it for longer"
+                .to_owned();
+        }
+        let kinds: Vec<String> =
+            stats.errors.seen().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+        let reasons = [
+            (u128::from(stats.failed_ns), format!("requests without an answer ({})", kinds.join(", "))),
+            (
+                u128::from(stats.tail.waited_ns.saturating_sub(stats.failed_ns)),
+                format!("the {} requests that were under way at the end", stats.tail.under_way),
+            ),
+            (stats.connect.sum() + stats.handshake.sum(), "connecting".to_owned()),
+        ];
+        let reasons = reasons.map(|(ns, what)| (self.share_of_users_time(ns), what));
+        match reasons.into_iter().max_by(|one, other| one.0.total_cmp(&other.0)) {
+            Some((share, what)) if share >= (1.0 - little) / 2.0 => {
+                format!("{what} took {:.0} % of their time", share * 100.0)
+            }
+            _ if kinds.is_empty() => {
+                "the generator, or the machine that it shares with others, was busy with something else"
+                    .to_owned()
+            }
+            _ => format!("errors took the rest of their time ({})", kinds.join(", ")),
+        }
     }
 
     /// What was watched, if anything was.
     pub fn resources(&self) -> Option<Resources<'_>> {
         let beside = self.watched.as_ref()?;
-        let (responses, generator_share) = (self.outcome.stats.responses(), self.generator_share());
+        let (responses, generator_share) = (self.outcome.stats.responses_in_time(), self.generator_share());
         Some(Resources { beside, responses, generator_share })
     }
 

@@ -42,13 +42,17 @@ fn line(out: &mut String, name: &str, histogram: &Histogram) {
 fn run(run: &RunReport, out: &mut String) {
     let stats = &run.outcome.stats;
     let rate = run.throughput();
-    let _ = writeln!(
+    let _ = write!(
         out,
         "{} responses in {:.2} s: {rate:.0}/s, {:.1} MB/s",
-        stats.responses(),
+        stats.responses_in_time(),
         run.seconds(),
-        stats.bytes as f64 / 1e6 / run.seconds(),
+        stats.bytes_in_time() as f64 / 1e6 / run.seconds(),
     );
+    match stats.tail.responses() {
+        0 => out.push('\n'),
+        late => drop(writeln!(out, "; {late} more to what was under way at the end")),
+    }
     line(out, "latency", &stats.latency);
     if stats.lateness.count() > 0 {
         line(out, "service", &stats.service);

@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use crate::chart::short;
 use crate::engine::Outcome;
-use crate::stats::Stats;
-use steady::Steady;
+use crate::stats::{Part, Slice, Stats};
 use usl::Usl;
 
 /// One point of a sweep.
@@ -110,13 +109,19 @@ impl Sweep {
     }
 }
 
-/// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it.
-pub fn trim(outcome: &mut Outcome) -> Steady {
-    // The last slice may be shorter than the others.
-    let rates: Vec<f64> = outcome.series.iter().map(crate::stats::Slice::rate).collect();
-    let steady = steady::cut(&rates[..rates.len().saturating_sub(1)]);
+/// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it. Gives how much of
+/// the counted part that was, and whether the rest was steady.
+pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
+    let rates: Vec<f64> = outcome.whole_slices().map(Slice::rate).collect();
+    let steady = steady::cut(&rates);
     if steady.from == 0 {
-        return steady;
+        return (Duration::ZERO, steady.is_steady);
+    }
+    let mut cut = Duration::ZERO;
+    let counted = outcome.series.iter_mut().filter(|slice| slice.part == Part::Counted);
+    for slice in counted.take(steady.from) {
+        slice.part = Part::Warmup;
+        cut += slice.width;
     }
     let whole = &outcome.stats;
     let mut stats = Stats {
@@ -128,58 +133,72 @@ pub fn trim(outcome: &mut Outcome) -> Steady {
         handshake: whole.handshake.clone(),
         first_byte: whole.first_byte.clone(),
         lateness: whole.lateness.clone(),
+        tail: whole.tail,
         ..Stats::default()
     };
-    let mut elapsed = Duration::ZERO;
-    for slice in &outcome.series[steady.from..] {
+    let left = || outcome.series.iter().filter(|slice| slice.part != Part::Warmup);
+    for slice in left() {
         stats.latency.merge_sparse(&slice.latency);
         stats.service.merge_sparse(&slice.service);
         stats.errors.merge(&slice.errors);
         for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
             *count += more;
         }
+        stats.failed_ns += slice.failed_ns;
         stats.bytes += slice.bytes;
         stats.connects += slice.connects;
         stats.generator_cpu_ns += slice.generator_cpu_ns;
-        elapsed += slice.width;
     }
-    let from = outcome.series[steady.from].at.as_nanos() as u64;
+    let from = left().next().map_or(0, |slice| slice.at.as_nanos() as u64);
     outcome.records.retain(|record| record.done_ns >= from);
-    (outcome.stats, outcome.elapsed) = (stats, elapsed);
-    steady
+    outcome.stats = stats;
+    outcome.elapsed = outcome.elapsed.saturating_sub(cut);
+    (cut, steady.is_steady)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Slice;
     use std::time::SystemTime;
 
     #[test]
     fn what_is_trimmed_is_what_the_slices_say() {
         let slice = |index: u64| {
             let mut stats = Stats::default();
-            let count = if index < 20 { index * 5 } else { 100 };
+            // What is left out from the beginning would be taken for steady.
+            let count = if (10..30).contains(&index) { (index - 10) * 5 } else { 100 };
             (0..count).for_each(|_| stats.response(200, 1_000_000 * (1 + index)));
-            Slice::of(&stats, Duration::from_millis(100 * index), Duration::from_millis(100))
+            let part = match index {
+                ..10 => Part::Warmup,
+                10..100 => Part::Counted,
+                100.. => Part::Tail,
+            };
+            Slice {
+                part,
+                ..Slice::of(&stats, Duration::from_millis(100 * index), Duration::from_millis(100))
+            }
         };
-        let series: Vec<Slice> = (0..100).map(slice).collect();
+        let series: Vec<Slice> = (0..110).map(slice).collect();
         let mut outcome = Outcome {
             stats: Stats::default(),
-            elapsed: Duration::from_secs(10),
+            elapsed: Duration::from_secs(9),
             started_at: SystemTime::now(),
             series,
             records: Vec::new(),
             records_dropped: 0,
             heads: Vec::new(),
         };
-        let steady = trim(&mut outcome);
-        assert!((20..=25).contains(&steady.from) && steady.is_steady, "{steady:?}");
-        let slices = 100 - steady.from as u64;
-        assert_eq!((outcome.stats.responses(), outcome.stats.by_class[2]), (slices * 100, slices * 100));
+        let (cut, is_steady) = trim(&mut outcome);
+        let from = cut.as_millis() as u64 / 100;
+        assert!((20..=25).contains(&from) && is_steady, "{cut:?}");
+        let slices = 90 - from;
+        // Nine rows of what comes after the end, and a short one.
+        assert_eq!(outcome.stats.responses(), (slices + 10) * 100);
+        assert_eq!(outcome.stats.by_class[2], (slices + 10) * 100);
         assert_eq!(outcome.elapsed, Duration::from_millis(100 * slices));
-        let least = (1 + steady.from as u64) * 1_000_000;
+        let least = (11 + from) * 1_000_000;
         assert_eq!(outcome.stats.latency.min(), least);
+        assert_eq!(outcome.whole_slices().count() as u64, slices);
     }
 
     #[test]

@@ -41,14 +41,15 @@ impl Slo {
         self.promises.iter().any(|promise| !matches!(promise, Promise::Errors(_)))
     }
 
-    /// The promises that were broken, in words.
-    pub fn broken(&self, stats: &Stats) -> Vec<String> {
-        self.promises.iter().filter_map(|promise| promise.broken(stats)).collect()
+    /// The promises that were broken, in words. `lost_share` is the share of the users' time that went into requests without a
+    /// usable answer: in a closed loop, whoever is not answered asks nothing else, and is one of many requests.
+    pub fn broken(&self, stats: &Stats, lost_share: f64) -> Vec<String> {
+        self.promises.iter().filter_map(|promise| promise.broken(stats, lost_share)).collect()
     }
 }
 
 impl Promise {
-    fn broken(self, stats: &Stats) -> Option<String> {
+    fn broken(self, stats: &Stats, lost_share: f64) -> Option<String> {
         let ms = |ns: f64| ns / 1e6;
         match self {
             Self::Quantile(share, limit) => {
@@ -63,6 +64,13 @@ impl Promise {
             Self::Errors(limit) => {
                 let have = stats.error_share();
                 let nothing = stats.responses() == 0 && stats.errors() == 0;
+                if have <= limit && lost_share > limit {
+                    return Some(format!(
+                        "{} requests without an answer took {:.3} % of the users' time",
+                        stats.errors(),
+                        lost_share * 100.0
+                    ));
+                }
                 (have > limit || nothing).then(|| format!("{:.3} % of the requests failed", have * 100.0))
             }
         }
@@ -129,12 +137,20 @@ mod tests {
         }
         stats.response(500, 300_000_000);
         stats.response(200, 300_000_000);
-        let broken = |text: &str| Slo::parse(text).unwrap().broken(&stats);
+        let broken = |text: &str| Slo::parse(text).unwrap().broken(&stats, 0.0);
         assert!(broken("p95<10ms,errors<2%").is_empty());
         assert_eq!(broken("errors<0.1%"), ["1.000 % of the requests failed"]);
         assert_eq!(broken("p99<200ms").len(), 1);
+        // One request that is never answered is few among many, and all that its user saw.
+        stats.error(crate::stats::ErrorKind::Timeout, 1);
+        let slo = Slo::parse("errors<5%").unwrap();
+        assert_eq!(slo.broken(&stats, 0.04), [""; 0]);
         assert_eq!(
-            Slo::parse("errors<1%").unwrap().broken(&Stats::default()).len(),
+            slo.broken(&stats, 0.5),
+            ["1 requests without an answer took 50.000 % of the users' time"]
+        );
+        assert_eq!(
+            Slo::parse("errors<1%").unwrap().broken(&Stats::default(), 0.0).len(),
             1,
             "nothing is no success"
         );
