@@ -8,6 +8,7 @@ use crate::config;
 use brisk_cache::disk::{self, Seen, Want};
 use brisk_cache::format::Header;
 use brisk_cachepolicy::Refusal;
+use brisk_load::output;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -39,11 +40,11 @@ struct Zone {
 pub fn main(args: &[String]) -> i32 {
     match run(args) {
         Ok(text) => {
-            print!("{text}");
+            output::print(text);
             0
         }
         Err(message) => {
-            eprintln!("brisk cache: {message}");
+            output::note(format_args!("brisk cache: {message}"));
             1
         }
     }
@@ -129,7 +130,7 @@ fn each(zone: &Zone, mut work: impl FnMut(&Path, Header)) {
         true
     };
     if let Err(error) = disk::scan(&zone.folder, zone.levels.len(), Want::Names, &mut visit) {
-        eprintln!("brisk cache: {}: {error}", zone.folder.display());
+        output::note(format_args!("brisk cache: {}: {error}", zone.folder.display()));
     }
 }
 

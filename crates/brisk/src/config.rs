@@ -4,6 +4,7 @@ use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
 use crate::cli::Options;
 use crate::sockets;
 use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
+use brisk_load::output;
 use brisk_modules::MODULES;
 use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Snapshot};
@@ -202,14 +203,12 @@ fn try_out(snap: &Snapshot) -> Result<(), String> {
 }
 
 fn dump_files(sources: &SourceMap) {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
     let mut shown = std::collections::HashSet::new();
     for file in sources.files() {
         if shown.insert(file.name.clone()) && file.name != "command line" {
-            let _ = writeln!(out, "# configuration file {}:", file.name);
-            let _ = out.write_all(&file.text);
-            let _ = writeln!(out);
+            output::line(format_args!("# configuration file {}:", file.name));
+            output::write(&file.text);
+            output::line("");
         }
     }
 }

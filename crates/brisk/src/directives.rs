@@ -1,15 +1,16 @@
 //! `brisk directives`, `brisk variables` and `brisk coverage`: the reference in the terminal, from the same rows as
 //! `docs/`.
 
+use brisk_load::output;
 use brisk_modules::reference::{coverage, directives, variables};
 
 /// `brisk directives`; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
     match args {
-        [] => print!("{}", directives::list()),
-        [flag] if flag == "--markdown" => print!("{}", directives::markdown()),
+        [] => output::print(directives::list()),
+        [flag] if flag == "--markdown" => output::print(directives::markdown()),
         [name] if !name.starts_with('-') => match directives::one(name) {
-            Some(text) => print!("{text}"),
+            Some(text) => output::print(text),
             None => return unknown("directive", name, directives::all().map(|(_, row)| row.name)),
         },
         _ => return usage("directives [NAME | --markdown]"),
@@ -20,10 +21,10 @@ pub fn main(args: &[String]) -> i32 {
 /// `brisk variables`; gives the exit code.
 pub fn variables(args: &[String]) -> i32 {
     match args {
-        [] => print!("{}", variables::list()),
-        [flag] if flag == "--markdown" => print!("{}", variables::markdown()),
+        [] => output::print(variables::list()),
+        [flag] if flag == "--markdown" => output::print(variables::markdown()),
         [name] if !name.starts_with('-') => match variables::one(name) {
-            Some(text) => print!("{text}"),
+            Some(text) => output::print(text),
             None => return unknown("variable", name, variables::all().map(|(_, row)| row.name)),
         },
         _ => return usage("variables [NAME | --markdown]"),
@@ -36,18 +37,18 @@ pub fn coverage(args: &[String]) -> i32 {
     if !args.is_empty() {
         return usage("coverage");
     }
-    print!("{}", coverage::tsv());
+    output::print(coverage::tsv());
     0
 }
 
 fn usage(text: &str) -> i32 {
-    eprintln!("Usage: brisk {text}");
+    output::note(format_args!("Usage: brisk {text}"));
     1
 }
 
 fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> i32 {
     let near = brisk_conf::diag::did_you_mean(name, names);
     let hint = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-    eprintln!("brisk: no {kind} \"{name}\"{hint}");
+    output::note(format_args!("brisk: no {kind} \"{name}\"{hint}"));
     1
 }

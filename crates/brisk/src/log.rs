@@ -3,11 +3,12 @@
 use crate::cli::Options;
 use crate::config::Paths;
 use crate::control;
+use brisk_load::output;
 use brisk_server::log::MEMORY_LOG;
 use rustix::fs::{SeekFrom, seek};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 
 const HELP: &str = "\
@@ -71,7 +72,6 @@ fn print(options: &Options) -> Result<(), String> {
 
 /// Prints the lines behind the hole in front, without the one that the hole has cut.
 fn copy(log: &File) -> io::Result<()> {
-    let mut out = io::stdout().lock();
     let start = match seek(log, SeekFrom::Data(0)) {
         Ok(start) => start,
         // Nothing was written yet.
@@ -81,10 +81,10 @@ fn copy(log: &File) -> io::Result<()> {
     let mut lines = BufReader::new(log);
     let mut line = Vec::new();
     let mut is_cut = start > 0;
-    while lines.read_until(b'\n', &mut line)? > 0 {
+    while !output::is_closed() && lines.read_until(b'\n', &mut line)? > 0 {
         is_cut |= line.first() == Some(&0);
         if !std::mem::take(&mut is_cut) {
-            out.write_all(&line)?;
+            output::write(&line);
         }
         line.clear();
     }

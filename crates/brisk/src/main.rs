@@ -1,5 +1,7 @@
 //! The `brisk` program: nginx's command line, `brisk serve`, and tools around the configuration.
 #![forbid(unsafe_code)]
+// `brisk_load::output` is the way to the standard output: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout)]
 
 mod alone;
 mod bundle;
@@ -32,10 +34,13 @@ fn main() {
     let mut args = std::env::args();
     let program = args.next().unwrap_or_default();
     let args: Vec<String> = args.collect();
-    if let Some(main) = brisk_drive::old::by_name(&program) {
-        std::process::exit(main(&args));
-    }
-    std::process::exit(match args.first().map(String::as_str) {
+    let code = if let Some(main) = brisk_drive::old::by_name(&program) { main(&args) } else { run(&args) };
+    std::process::exit(brisk_load::output::finish(code))
+}
+
+/// Runs `brisk ARGS`; gives the exit code.
+fn run(args: &[String]) -> i32 {
+    match args.first().map(String::as_str) {
         Some("serve") => serve::main(&args[1..]),
         Some(name @ ("ab" | "httperf" | "siege" | "wrk")) => {
             brisk_drive::old::by_name(name).map_or(1, |main| main(&args[1..]))
@@ -52,6 +57,6 @@ fn main() {
         Some("coverage") => directives::coverage(&args[1..]),
         Some("log") => log::main(&args[1..]),
         Some("upstream") => upstream::main(&args[1..]),
-        _ => cli::main(&args),
-    });
+        _ => cli::main(args),
+    }
 }

@@ -4,6 +4,7 @@ use crate::cli::Options;
 use crate::config::Paths;
 use crate::launch;
 use crate::local_certificate::{self, Local};
+use brisk_load::output;
 use std::io::IsTerminal as _;
 
 const HELP: &str = "\
@@ -25,7 +26,7 @@ pub fn main(args: &[String]) -> i32 {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-h" | "--help" => {
-                print!("{HELP}");
+                output::print(HELP);
                 return 0;
             }
             "--listen" | "-l" => match args.next() {
@@ -58,15 +59,18 @@ pub fn main(args: &[String]) -> i32 {
     let shown =
         if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
     let scheme = if tls { "https" } else { "http" };
-    eprintln!("serving {path} on {scheme}://{shown} (Ctrl-C ends)");
+    output::note(format_args!("serving {path} on {scheme}://{shown} (Ctrl-C ends)"));
     if let Some(place) = local.and_then(|local| local.place) {
-        eprintln!("the certificate is its own authority, browsers will ask: {}", place.display());
+        output::note(format_args!(
+            "the certificate is its own authority, browsers will ask: {}",
+            place.display()
+        ));
     }
     launch::run(&paths)
 }
 
 fn complain(message: &str) -> i32 {
-    eprintln!("brisk serve: {message}\n{HELP}");
+    output::note(format_args!("brisk serve: {message}\n{HELP}"));
     1
 }
 

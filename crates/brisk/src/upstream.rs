@@ -5,6 +5,7 @@ use crate::cli::Options;
 use crate::config::{self, Paths};
 use brisk_conf::Directive;
 use brisk_http::response::{ResponseHead, parse_response};
+use brisk_load::output;
 use serde_json::{Map, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -35,11 +36,11 @@ pub fn main(args: &[String]) -> i32 {
     match run(args) {
         Ok(()) => 0,
         Err(message) if message.is_empty() => {
-            eprint!("{HELP}");
+            output::hint(HELP);
             1
         }
         Err(message) => {
-            eprintln!("brisk: {message}");
+            output::note(format_args!("brisk: {message}"));
             1
         }
     }
@@ -132,16 +133,16 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
             _ => return Err("the API's answer is no list of upstreams".into()),
         },
     };
-    println!(
+    output::line(format_args!(
         "{:<20} {:>4} {:<28} {:<10} {:>6} {:>6} {:>10} {:>6}",
         "UPSTREAM", "ID", "SERVER", "STATE", "WEIGHT", "ACTIVE", "REQUESTS", "FAILS"
-    );
+    ));
     for (name, upstream) in &all {
         for peer in upstream["peers"].as_array().map(Vec::as_slice).unwrap_or_default() {
             let text = |name: &str| peer[name].as_str().unwrap_or_default().to_string();
             let backup = if peer["backup"] == true { " (backup)" } else { "" };
             let server = text("server") + backup;
-            println!(
+            output::line(format_args!(
                 "{name:<20} {:>4} {server:<28} {:<10} {:>6} {:>6} {:>10} {:>6}",
                 peer["id"],
                 text("state"),
@@ -149,7 +150,7 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
                 peer["active"],
                 peer["requests"],
                 peer["fails"]
-            );
+            ));
         }
     }
     Ok(())
@@ -167,7 +168,7 @@ fn print_server(server: &Value) {
             other => words.push(format!("{name}={other}")),
         }
     }
-    println!("{}", words.join(" "));
+    output::line(words.join(" "));
 }
 
 /// Where the API is.

@@ -16,6 +16,8 @@ mod formats;
 mod interrupt;
 #[path = "drive/old.rs"]
 mod old;
+#[path = "drive/output.rs"]
+mod output;
 #[path = "drive/scenario.rs"]
 mod scenario;
 

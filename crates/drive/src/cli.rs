@@ -2,6 +2,7 @@
 
 use crate::client::{Fields, Options, Url, Version};
 use brisk_load::cli::args::{duration, text};
+use brisk_load::output;
 use lexopt::prelude::*;
 
 /// An option that means the same wherever a [client](crate::client) does the work.
@@ -71,6 +72,6 @@ pub fn main_of<A>(
         },
         Err(error) => (error, 2),
     };
-    eprintln!("{program}: {error}");
+    output::note(format_args!("{program}: {error}"));
     code
 }

@@ -10,6 +10,8 @@
 //! | [`old`] | ab, wrk, siege and httperf by their names, on the load engine |
 //! | [`caching`] | what caches may do with a response |
 #![forbid(unsafe_code)]
+// `brisk_load::output` is the way out: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod caching;
 mod cli;

@@ -9,12 +9,15 @@
 //! | [`jar`] | cookies that answers have set |
 //! | [`stats`], [`histogram`] | what was seen |
 //! | [`cli`] | `brisk bench` |
+//! | [`output`] | the way to the standard output, and files that will be written |
 //! | [`report`] | the same for people and programs |
 //!
 //! The generator is cheap on purpose: one read and one write per request, one read buffer per
 //! thread, request bytes made beforehand, and a response head that equals the last one on its
 //! target is compared, not parsed. It must never be what a benchmark measures.
 #![forbid(unsafe_code)]
+// `output` is the way out: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod arrivals;
 pub mod chart;
@@ -25,6 +28,7 @@ pub mod fuzz;
 pub mod histogram;
 pub mod jar;
 pub mod live;
+pub mod output;
 pub mod plan;
 pub mod report;
 pub mod request;

@@ -5,6 +5,7 @@ use crate::cli::{ClientOption, main_of, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
 use brisk_load::cli::args::{duration, text};
 use brisk_load::jar::Jar;
+use brisk_load::output::{self, OutFile};
 use lexopt::prelude::*;
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -87,7 +88,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
             Short('m') | Long("max-time") => options.timeout = duration(&text(&mut parser)?)?,
             Short('h') | Long("help") => {
-                print!("usage: brisk get [options] URL\n\n{HELP}");
+                output::print(format_args!("usage: brisk get [options] URL\n\n{HELP}"));
                 return Ok(None);
             }
             Value(value) if url.is_none() => url = Some(value.string().map_err(wrong)?),
@@ -153,6 +154,7 @@ fn with_defaults(given: Fields, has_body: bool) -> Fields {
 }
 
 async fn go(args: &Args) -> Result<(), String> {
+    let file = args.output.as_ref().map(|path| OutFile::open(path.as_ref())).transpose()?;
     let common = Common::new(args.options.clone())?;
     let wire = Rc::new(RefCell::new(Wire::default()));
     let seen = Rc::clone(&wire);
@@ -169,9 +171,9 @@ async fn go(args: &Args) -> Result<(), String> {
         }
         let next = if args.follow { redirect(&request, &exchange)? } else { None };
         let is_last = next.is_none();
-        write_out(&show::exchange(&asked, &exchange, &wire, args, is_last))?;
+        output::write(&show::exchange(&asked, &exchange, &wire, args, is_last));
         if is_last {
-            return deliver(&exchange, args);
+            return deliver(&exchange, args, file);
         }
         request = next.unwrap_or(request);
     }
@@ -181,7 +183,7 @@ async fn go(args: &Args) -> Result<(), String> {
 /// A failure with what had been seen until then.
 fn explain(request: &Request, wire: &Wire, failure: &Failure, args: &Args) -> String {
     if !args.only_body {
-        drop(write_out(&show::sent(wire)));
+        output::write(&show::sent(wire));
     }
     format!("{}: {failure}", request.url)
 }
@@ -211,22 +213,19 @@ fn redirect(request: &Request, exchange: &Exchange) -> Result<Option<Request>, S
 }
 
 /// The body, to where it was asked for.
-fn deliver(exchange: &Exchange, args: &Args) -> Result<(), String> {
+fn deliver(exchange: &Exchange, args: &Args, file: Option<OutFile>) -> Result<(), String> {
     if exchange.body_bytes > exchange.body.len() as u64 {
-        eprintln!("brisk get: only the first {} bytes of the body were kept", exchange.body.len());
+        output::note(format_args!(
+            "brisk get: only the first {} bytes of the body were kept",
+            exchange.body.len()
+        ));
     }
     let body = show::body(exchange, args)?;
-    if let Some(path) = &args.output {
-        return std::fs::write(path, &body).map_err(|error| format!("cannot write {path}: {error}"));
-    }
-    write_out(&body)
-}
-
-fn write_out(bytes: &[u8]) -> Result<(), String> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.map_err(|error| error.to_string()),
+    match file {
+        Some(file) => file.fill(|file| file.write_all(&body)),
+        None => {
+            output::write(&body);
+            Ok(())
+        }
     }
 }

@@ -7,6 +7,7 @@ mod tests;
 
 use super::run;
 use brisk_load::engine::Outcome;
+use brisk_load::output;
 use brisk_load::plan::{Endpoint, Plan, Site, Stop, Target};
 use brisk_load::stats::ErrorKind;
 use options::{Options, Parsed};
@@ -19,19 +20,19 @@ pub fn main(args: &[String]) -> i32 {
     let options = match options::parse(args) {
         Ok(Parsed::Run(options)) => options,
         Ok(Parsed::Text(text)) => {
-            print!("{text}");
+            output::print(text);
             return 0;
         }
         Err(error) => {
-            eprintln!("ab: {error}");
-            eprint!("{}", options::USAGE);
+            output::note(format_args!("ab: {error}"));
+            output::hint(options::USAGE);
             return 22;
         }
     };
     match carry_out(&options) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("ab: {error}");
+            output::note(format_args!("ab: {error}"));
             1
         }
     }
@@ -41,26 +42,29 @@ fn carry_out(options: &Options) -> Result<i32, String> {
     let plan = plan(options)?;
     // A report that cannot be written is known before the load, not after it.
     let mut files = options.open_files()?;
-    print!("{}", if options.html { report::html_banner() } else { options::banner() });
+    output::print(if options.html { report::html_banner() } else { options::banner() });
     let progress_every = options.progress_every();
     if !options.html && !options.quiet {
         let proxy =
             options.proxy.as_ref().map_or(String::new(), |(host, port)| format!("[through {host}:{port}] "));
-        print!(
+        output::print(format_args!(
             "Benchmarking {} {proxy}(be patient){}",
             options.host,
             if progress_every > 0 { "\n" } else { "..." }
-        );
-        drop(std::io::Write::flush(&mut std::io::stdout()));
+        ));
     }
     if options.verbosity >= 2 {
-        println!("INFO: {} header == \n---\n{}\n---", options.method, options.request_text());
+        output::line(format_args!(
+            "INFO: {} header == \n---\n{}\n---",
+            options.method,
+            options.request_text()
+        ));
     }
     let mut told = 0;
     let (outcome, interrupted) = run::run(plan, options.time_limit, |progress| {
         while progress_every > 0 && progress.responses >= told + progress_every {
             told += progress_every;
-            eprintln!("Completed {told} requests");
+            output::note(format_args!("Completed {told} requests"));
         }
         // Without -r the first failed socket ends it.
         options.go_on || progress.errors == 0
@@ -68,23 +72,26 @@ fn carry_out(options: &Options) -> Result<i32, String> {
     .map_err(|error| error.to_string())?;
     if options.verbosity >= 3 {
         let head = outcome.heads.iter().find(|head| !head.is_empty());
-        println!("LOG: header received:\n{}", String::from_utf8_lossy(head.map_or(&[], Vec::as_slice)));
+        output::line(format_args!(
+            "LOG: header received:\n{}",
+            String::from_utf8_lossy(head.map_or(&[], Vec::as_slice))
+        ));
     }
     if !options.go_on && !interrupted && outcome.stats.errors() > 0 {
         return Ok(broken_off(&outcome));
     }
     if !options.quiet {
         if progress_every > 0 {
-            eprintln!("Finished {} requests", outcome.stats.responses());
+            output::note(format_args!("Finished {} requests", outcome.stats.responses()));
         } else if !options.html {
-            println!("..done");
+            output::line("..done");
         }
     }
     if options.html {
-        println!("..done\n");
+        output::line(format_args!("..done\n"));
     }
     let report = Report::new(options, &outcome);
-    print!("{}", if options.html { report.html() } else { report.text() });
+    output::print(if options.html { report.html() } else { report.text() });
     report.write_files(&mut files)?;
     Ok(0)
 }
@@ -104,10 +111,10 @@ fn broken_off(outcome: &Outcome) -> i32 {
         ErrorKind::Closed | ErrorKind::Truncated => ("apr_socket_recv", "End of file found", 70),
         _ => ("apr_socket_connect()", kind.name(), 1),
     };
-    eprintln!("{call}: {text} ({code})");
+    output::note(format_args!("{call}: {text} ({code})"));
     let done = outcome.stats.responses();
     if done > 0 {
-        println!("Total of {done} requests completed");
+        output::line(format_args!("Total of {done} requests completed"));
     }
     code
 }

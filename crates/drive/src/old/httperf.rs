@@ -4,6 +4,7 @@ mod report;
 
 use super::{number, run, value};
 use brisk_load::arrivals::Rate;
+use brisk_load::output;
 use brisk_load::plan::{Endpoint, Plan, Site, Stop, Target};
 use brisk_tls::Versions;
 use std::fmt::Write as _;
@@ -76,18 +77,18 @@ pub fn main(args: &[String]) -> i32 {
         Ok(Some(options)) => options,
         Ok(None) => return 0,
         Err(error) => {
-            eprintln!("httperf: {error}");
-            eprint!("{USAGE}");
+            output::note(format_args!("httperf: {error}"));
+            output::hint(USAGE);
             return 1;
         }
     };
     match carry_out(&options) {
         Ok(report) => {
-            print!("{report}");
+            output::print(report);
             0
         }
         Err(error) => {
-            eprintln!("httperf: {error}");
+            output::note(format_args!("httperf: {error}"));
             1
         }
     }
@@ -130,11 +131,11 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
             "ssl-no-reuse" => options.resume = false,
             "verbose" => {}
             "help" => {
-                print!("{USAGE}");
+                output::print(USAGE);
                 return Ok(None);
             }
             "version" => {
-                println!("httperf, by brisk {}", env!("CARGO_PKG_VERSION"));
+                output::line(format_args!("httperf, by brisk {}", env!("CARGO_PKG_VERSION")));
                 return Ok(None);
             }
             _ => options.set(name, value(glued, &mut args, name)?)?,
@@ -341,7 +342,7 @@ fn carry_out(options: &Options) -> Result<String, String> {
         let name = options.server_name.as_ref().unwrap_or(&options.server);
         plan.tls = Some(run::tls(name, Versions::default(), options.resume)?);
     }
-    println!("{}", options.command());
+    output::line(options.command());
     let before = report::cpu_times();
     let (outcome, _) = run::run(plan, None, |_| true).map_err(|error| error.to_string())?;
     let cpu = report::cpu_times();

@@ -7,8 +7,10 @@ mod urls;
 mod user;
 
 use crate::client::Request;
+use brisk_load::output;
 use options::{Options, Parsed};
 use report::Totals;
+use std::fs::File;
 use std::io::Write as _;
 
 /// Runs `siege ARGS`; gives the exit code.
@@ -16,18 +18,18 @@ pub fn main(args: &[String]) -> i32 {
     let options = match options::parse(args) {
         Ok(Parsed::Run(options)) => options,
         Ok(Parsed::Text(text)) => {
-            print!("{text}");
+            output::print(text);
             return 0;
         }
         Err(error) => {
-            eprintln!("siege: {error}");
+            output::note(format_args!("siege: {error}"));
             return 1;
         }
     };
     match carry_out(*options) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("[error] {error}");
+            output::note(format_args!("[error] {error}"));
             1
         }
     }
@@ -43,29 +45,35 @@ pub(crate) fn requests(list: &str) -> Result<Vec<Request>, String> {
 
 fn carry_out(options: Options) -> Result<(), String> {
     let targets = urls::targets(&options)?;
+    let log = open_log(&options)?;
     if options.has_banner() {
-        eprintln!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION"));
-        eprintln!("** Preparing {} concurrent users for battle.", options.users);
-        eprintln!("The server is now under siege...");
+        output::note(format_args!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION")));
+        output::note(format_args!("** Preparing {} concurrent users for battle.", options.users));
+        output::note("The server is now under siege...");
     }
     if options.time.is_none() && options.repetitions.is_none() {
-        eprintln!("siege: neither -t nor -r: the end is after an hour");
+        output::note("siege: neither -t nor -r: the end is after an hour");
     }
     brisk_load::system::catch_interrupts().map_err(|error| error.to_string())?;
     let totals = user::attack(&options, targets)?;
     if options.json {
-        println!("{}", totals.json());
+        output::line(totals.json());
     } else if !options.quiet {
         // As siege has it: figures for people beside the output, figures for programs in it.
-        eprintln!("{}", totals.text());
+        output::note(totals.text());
     }
-    write_log(&options, &totals)
+    log.map_or(Ok(()), |(file, path)| write_log(file, path, &options, &totals))
 }
 
-fn write_log(options: &Options, totals: &Totals) -> Result<(), String> {
-    let Some(path) = &options.log else { return Ok(()) };
-    let wrong = |error: std::io::Error| format!("unable to create log file {path}: {error}");
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(wrong)?;
+/// The log that was asked for, and its path.
+fn open_log(options: &Options) -> Result<Option<(File, &str)>, String> {
+    let Some(path) = &options.log else { return Ok(None) };
+    let file = File::options().create(true).append(true).open(path);
+    Ok(Some((file.map_err(|error| format!("unable to create log file {path}: {error}"))?, path)))
+}
+
+fn write_log(mut file: File, path: &str, options: &Options, totals: &Totals) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("unable to write log file {path}: {error}");
     if file.metadata().map_err(wrong)?.len() == 0 {
         writeln!(file, "{}", report::LOG_HEAD).map_err(wrong)?;
     }

@@ -2,6 +2,7 @@
 
 use super::{number, run, value};
 use brisk_load::engine::Outcome;
+use brisk_load::output;
 use brisk_load::plan::{Plan, RequestOptions, Stop, Url, sites};
 use brisk_load::stats::ErrorKind;
 use brisk_tls::Versions;
@@ -43,15 +44,15 @@ pub fn main(args: &[String]) -> i32 {
         Ok(Some(options)) => options,
         Ok(None) => return 0,
         Err(error) => {
-            eprintln!("{error}");
-            eprint!("{USAGE}");
+            output::note(error);
+            output::hint(USAGE);
             return 1;
         }
     };
     match carry_out(&options) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("{error}");
+            output::note(error);
             1
         }
     }
@@ -83,11 +84,11 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
         match name {
             "L" | "latency" => options.latency = true,
             "h" | "help" => {
-                print!("{USAGE}");
+                output::print(USAGE);
                 return Ok(None);
             }
             "v" | "version" => {
-                println!("wrk, by brisk {}", env!("CARGO_PKG_VERSION"));
+                output::line(format_args!("wrk, by brisk {}", env!("CARGO_PKG_VERSION")));
                 return Ok(None);
             }
             "s" | "script" => {
@@ -149,14 +150,14 @@ fn carry_out(options: &Options) -> Result<(), String> {
     if url.origin.secure {
         plan.tls = Some(run::tls(url.origin.host(), Versions::default(), true)?);
     }
-    println!("Running {} test @ {}", duration(options.duration), options.url);
-    println!("  {} threads and {} connections", options.threads, options.connections);
+    output::line(format_args!("Running {} test @ {}", duration(options.duration), options.url));
+    output::line(format_args!("  {} threads and {} connections", options.threads, options.connections));
     let (outcome, _) = run::run(plan, None, |_| true).map_err(|error| error.to_string())?;
     let stats = &outcome.stats;
     if stats.responses() == 0 && stats.errors_of(ErrorKind::Refused) > 0 {
         return Err(format!("unable to connect to {} Connection refused", url.origin.authority()));
     }
-    print!("{}", report(&outcome, options));
+    output::print(report(&outcome, options));
     Ok(())
 }
 

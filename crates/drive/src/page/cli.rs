@@ -5,6 +5,7 @@ use super::{advice, har, waterfall};
 use crate::cli::{ClientOption, main_of, url as url_of};
 use crate::client::{Common, Fields, Options, Url, block_on};
 use brisk_load::cli::args::{count, text};
+use brisk_load::output::{self, OutFile};
 use brisk_load::system;
 use lexopt::prelude::*;
 use serde_json::{Value as Json, json};
@@ -61,7 +62,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
                 browser.connections = count(&text(&mut parser)?, 256)?;
             }
             Short('h') | Long("help") => {
-                print!("usage: brisk bench page [options] URL\n\n{HELP}");
+                output::print(format_args!("usage: brisk bench page [options] URL\n\n{HELP}"));
                 return Ok(None);
             }
             Value(value) if url.is_none() => url = Some(value.string().map_err(wrong)?),
@@ -75,20 +76,19 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
 
 fn carry_out(args: &Args) -> Result<bool, String> {
     system::catch_interrupts().map_err(|error| error.to_string())?;
+    let open = |path: &Option<String>| path.as_ref().map(|path| OutFile::open(path.as_ref())).transpose();
+    let (har, svg) = (open(&args.har)?, open(&args.svg)?);
     let (url, browser, options) = (args.url.clone(), args.browser.clone(), args.options.clone());
     let page = block_on(async move { Ok::<Page, String>(load(Common::new(options)?, url, browser).await) });
     let page = page.map_err(|error| error.to_string())??;
-    let write = |path: &Option<String>, text: &dyn Fn() -> String| match path {
-        Some(path) => std::fs::write(path, text()).map_err(|error| format!("cannot write {path}: {error}")),
-        None => Ok(()),
-    };
-    write(&args.har, &|| format!("{:#}\n", har::har(&page)))?;
-    write(&args.svg, &|| waterfall::svg(&page))?;
+    let har = har.map_or(Ok(()), |file| file.put(&format!("{:#}\n", har::har(&page))));
+    let svg = svg.map_or(Ok(()), |file| file.put(&waterfall::svg(&page)));
     if args.json {
-        println!("{:#}", summary(&page));
+        output::line(format_args!("{:#}", summary(&page)));
     } else {
-        print!("{}", report(&page));
+        output::print(report(&page));
     }
+    har.and(svg)?;
     Ok(page.document().is_some_and(|document| document.result.is_ok() && document.status() < 400))
 }
 

@@ -6,6 +6,7 @@ use crate::client::{
     Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
 };
 use brisk_load::cli::args::{self, text};
+use brisk_load::output;
 use brisk_load::system;
 use brisk_net::sleep;
 use lexopt::prelude::*;
@@ -97,7 +98,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("webhook") => found.webhook = Some(url(&text(&mut parser)?)?),
             Long("show") => found.show = true,
             Short('h') | Long("help") => {
-                print!("usage: brisk probe [options] URL...\n\n{HELP}");
+                output::print(format_args!("usage: brisk probe [options] URL...\n\n{HELP}"));
                 return Ok(None);
             }
             Value(value) => found.urls.push(url(&value.string().map_err(|error| error.to_string())?)?),
@@ -122,15 +123,23 @@ fn carry_out(args: &Args) -> Result<bool, String> {
     if args.show {
         let path = args.store.as_deref().ok_or("--show needs a history")?;
         let looks = history::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-        print!(
-            "{}",
-            if looks.is_empty() { "the history is empty\n".to_owned() } else { history::chart(&looks) }
-        );
+        output::print(if looks.is_empty() {
+            "the history is empty\n".to_owned()
+        } else {
+            history::chart(&looks)
+        });
         return Ok(true);
     }
     system::catch_interrupts().map_err(|error| error.to_string())?;
+    if let Some(path) = &args.store {
+        keep(path, &[])?;
+    }
     let args = args.clone();
     block_on(async move { watch(&args).await }).map_err(|error| error.to_string())?
+}
+
+fn keep(path: &str, looks: &[Look]) -> Result<(), String> {
+    history::append(path, looks).map_err(|error| format!("cannot write {path}: {error}"))
 }
 
 /// Looks until the end; whether no alert came.
@@ -140,7 +149,8 @@ async fn watch(args: &Args) -> Result<bool, String> {
     let mut wrong: HashMap<&Url, u32> = HashMap::new();
     let mut all_well = true;
     let mut round = 0;
-    while round < args.rounds && began.elapsed() < args.length && !system::interrupted() {
+    let goes_on = || !system::interrupted() && !output::is_closed();
+    while round < args.rounds && began.elapsed() < args.length && goes_on() {
         let mut looks = Vec::new();
         for url in &args.urls {
             let Some(look) = unless_interrupted(look(&common, url, args)).await else { break };
@@ -148,7 +158,7 @@ async fn watch(args: &Args) -> Result<bool, String> {
             let before = *wrong;
             *wrong = if look.wrong.is_some() { before + 1 } else { 0 };
             let (begins, ends) = (*wrong == args.fails, *wrong == 0 && before >= args.fails);
-            println!("{}", line(&look));
+            output::line(line(&look));
             all_well &= !begins;
             if begins || ends {
                 tell(&common, args, &look, begins).await;
@@ -156,11 +166,11 @@ async fn watch(args: &Args) -> Result<bool, String> {
             looks.push(look);
         }
         if let Some(path) = &args.store {
-            history::append(path, &looks).map_err(|error| format!("cannot write {path}: {error}"))?;
+            keep(path, &looks)?;
         }
         round += 1;
         let next = args.every.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX)).min(args.length);
-        while round < args.rounds && began.elapsed() < next && !system::interrupted() {
+        while round < args.rounds && began.elapsed() < next && goes_on() {
             sleep(next.saturating_sub(began.elapsed()).min(Duration::from_millis(100))).await;
         }
     }
@@ -241,7 +251,7 @@ async fn tell(common: &Rc<Common>, args: &Args, look: &Look, begins: bool) {
     request.body = body.to_string().into_bytes();
     match Client::new(common).exchange(&request).await {
         Ok(exchange) if exchange.status < 400 => {}
-        Ok(exchange) => eprintln!("brisk probe: the webhook answers {}", exchange.status),
-        Err(failure) => eprintln!("brisk probe: the webhook does not answer: {failure}"),
+        Ok(exchange) => output::note(format_args!("brisk probe: the webhook answers {}", exchange.status)),
+        Err(failure) => output::note(format_args!("brisk probe: the webhook does not answer: {failure}")),
     }
 }

@@ -6,6 +6,7 @@ use super::run::Progress;
 use super::{keys, read, replay, run};
 use crate::client::Url;
 use brisk_load::cli::args::{self, text};
+use brisk_load::output::{self, OutFile};
 use brisk_load::system;
 use brisk_load::watch::{self, Tier};
 use lexopt::prelude::*;
@@ -34,7 +35,7 @@ Exit code: 0 all thresholds hold, 1 it could not be run, 2 wrong usage or file, 
 
 /// Prints the JSON Schema of scenario files.
 pub fn schema() -> i32 {
-    println!("{:#}", keys::schema());
+    output::line(format_args!("{:#}", keys::schema()));
     0
 }
 
@@ -53,23 +54,23 @@ pub fn main(args: &[String]) -> i32 {
         Ok(Some(args)) => args,
         Ok(None) => return 0,
         Err(error) => {
-            eprintln!("{error}");
+            output::note(error);
             return 2;
         }
     };
     if args.check {
-        println!(
+        output::line(format_args!(
             "the scenario is sound: {} kinds of users, {} s",
             args.scenario.users.len(),
             args.scenario.length().as_secs()
-        );
+        ));
         return 0;
     }
     match carry_out(args) {
         Ok(true) => 0,
         Ok(false) => 3,
         Err(error) => {
-            eprintln!("brisk bench run: {error}");
+            output::note(format_args!("brisk bench run: {error}"));
             1
         }
     }
@@ -94,7 +95,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
             Long("watch") => watch.extend(watch::parse(&text(&mut parser)?)?),
             Long("check") => check = true,
             Short('h') | Long("help") => {
-                print!("usage: brisk bench run [options] SCENARIO.toml\n\n{HELP}");
+                output::print(format_args!("usage: brisk bench run [options] SCENARIO.toml\n\n{HELP}"));
                 return Ok(None);
             }
             Value(value) if file.is_none() => file = Some(value.string().map_err(|error| error.to_string())?),
@@ -141,6 +142,7 @@ fn needs_target(scenario: &Scenario) -> Result<(), String> {
 
 fn carry_out(args: Args) -> Result<bool, String> {
     system::catch_interrupts().map_err(|error| error.to_string())?;
+    let html = args.html.as_deref().map(OutFile::open).transpose()?;
     let scenario = Arc::new(args.scenario);
     let progress = Arc::new(Progress::default());
     let over = Arc::new(AtomicBool::new(false));
@@ -161,14 +163,13 @@ fn carry_out(args: Args) -> Result<bool, String> {
     let holds = judged.iter().all(|(_, holds)| *holds);
     let report = Report { tally, seconds, judged, resources, is_replay };
     if args.json {
-        println!("{:#}", report.json());
+        output::line(format_args!("{:#}", report.json()));
     } else {
-        print!("{}", report.text());
+        output::print(report.text());
     }
-    if let Some(path) = &args.html {
+    if let Some(html) = html {
         let target = scenario.target.as_ref().map(ToString::to_string);
-        std::fs::write(path, report.html(&target.unwrap_or_default()))
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        html.put(&report.html(&target.unwrap_or_default()))?;
     }
     Ok(holds)
 }
@@ -201,14 +202,14 @@ fn show_progress(
                 progress.users.load(Ordering::Relaxed)
             );
             if terminal {
-                eprint!("\r{line}\x1b[K");
+                output::hint(format_args!("\r{line}\x1b[K"));
                 drop(std::io::stderr().flush());
             } else {
-                eprintln!("{line}");
+                output::note(line);
             }
         }
         if terminal {
-            eprint!("\r\x1b[K");
+            output::hint(format_args!("\r\x1b[K"));
         }
     })
 }

@@ -5,6 +5,7 @@ pub mod locust;
 
 use super::{read, replay};
 use brisk_load::cli::args::text;
+use brisk_load::output;
 use lexopt::prelude::*;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,7 +24,7 @@ pub fn main(args: &[String]) -> i32 {
     match convert(args) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("brisk bench import: {error}");
+            output::note(format_args!("brisk bench import: {error}"));
             2
         }
     }
@@ -39,7 +40,7 @@ fn convert(args: &[String]) -> Result<(), String> {
             Long("speed") => speed = brisk_load::cli::args::number(&text(&mut parser)?)?,
             Short('o') | Long("output") => output = Some(text(&mut parser)?),
             Short('h') | Long("help") => {
-                print!("usage: brisk bench import [options] FILE\n\n{HELP}");
+                output::print(format_args!("usage: brisk bench import [options] FILE\n\n{HELP}"));
                 return Ok(());
             }
             Value(value) if file.is_none() => file = Some(value.string().map_err(wrong)?),
@@ -57,7 +58,7 @@ fn convert(args: &[String]) -> Result<(), String> {
         log(&file, &source, target.as_deref(), speed)?
     };
     match output {
-        None => print!("{scenario}"),
+        None => output::print(scenario),
         Some(path) => {
             std::fs::write(&path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?;
         }
@@ -102,10 +103,10 @@ fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<Str
         ));
     };
     if log.other_methods + log.broken > 0 {
-        eprintln!(
+        output::note(format_args!(
             "{file}: {} lines of other methods than GET and HEAD and {} that are not understood will be left out",
             log.other_methods, log.broken
-        );
+        ));
     }
     let path = std::fs::canonicalize(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(format!(

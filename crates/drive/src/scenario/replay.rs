@@ -5,6 +5,7 @@ use super::run::Progress;
 use super::tally::Tally;
 use crate::client::{Client, Common, Options, Request, block_on};
 use crate::dates::parse_log;
+use brisk_load::output;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
@@ -102,10 +103,10 @@ pub fn run(
         return Err(format!("{path}: no line of the common or combined format with GET or HEAD"));
     }
     if log.other_methods + log.broken > 0 {
-        eprintln!(
+        output::note(format_args!(
             "{path}: left out {} lines of other methods, whose bodies are not in the log, and {} that are not understood",
             log.other_methods, log.broken
-        );
+        ));
     }
     system::raise_open_files(replay.connections as u64 * 2 + 256).map_err(|error| error.to_string())?;
     let common = Common::new(Options {

@@ -3,5 +3,5 @@
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(brisk_load::cli::main("brisk-load", &args))
+    std::process::exit(brisk_load::output::finish(brisk_load::cli::main("brisk-load", &args)))
 }

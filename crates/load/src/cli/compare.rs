@@ -13,6 +13,7 @@ use super::args::{count, duration, text};
 use super::options::tls;
 use crate::compare::{Comparison, Side, Stored, Verdict, diff as show_diff};
 use crate::engine;
+use crate::output;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
 use crate::rng::Rng;
 use crate::system;
@@ -96,18 +97,18 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
         }
         let [Some(a), Some(b)] = sides else { break };
         match comparison.add(&a, &b) {
-            Some(why) => eprintln!("a pair does not count: {why}"),
-            None => eprintln!(
+            Some(why) => output::note(format_args!("a pair does not count: {why}")),
+            None => output::note(format_args!(
                 "pair {}: A {:.3}, B {:.3} ({:+.1} %)",
                 comparison.pairs(),
                 a.cost,
                 b.cost,
                 (b.cost / a.cost - 1.0) * 100.0
-            ),
+            )),
         }
     }
     if system::interrupted() {
-        eprintln!("ended early");
+        output::note("ended early");
     }
     show(&comparison, by, options.json);
     Ok(0)
@@ -133,24 +134,24 @@ fn show(comparison: &Comparison, by: By, as_json: bool) {
             "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
             "costs": comparison.costs(),
         });
-        return println!("{figures}");
+        return output::line(figures);
     }
     if comparison.costs().is_empty() || !ratio.high.is_finite() {
         let (pairs, spoilt) = (comparison.pairs(), comparison.spoilt());
-        println!(
+        output::line(format_args!(
             "{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict; the machine must be quieter"
-        );
-        return println!("{}", comparison.verdict());
+        ));
+        return output::line(comparison.verdict());
     }
-    println!(
+    output::line(format_args!(
         "{unit}, B over A: {:.3} (between {:.3} and {:.3}; {} pairs, {} spoilt)",
         ratio.middle,
         ratio.low,
         ratio.high,
         comparison.pairs(),
         comparison.spoilt()
-    );
-    println!("{}", comparison.verdict());
+    ));
+    output::line(comparison.verdict());
 }
 
 impl Target {
@@ -314,7 +315,7 @@ fn parse(program: &str, args: &[String]) -> Result<Option<Options>, String> {
             Long("cpu") => plan.cpus = super::args::list(&text(&mut parser)?)?,
             Long("json") => as_json = true,
             Short('h') | Long("help") => {
-                print!("usage: {program} [options] A B\n\n{HELP}");
+                output::print(format_args!("usage: {program} [options] A B\n\n{HELP}"));
                 return Ok(None);
             }
             Value(value) => named.push(value.string().map_err(|error| error.to_string())?),
@@ -350,6 +351,6 @@ pub fn diff(program: &str, args: &[String]) -> Result<i32, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
         Stored::parse(path, &text)
     };
-    print!("{}", show_diff(&read(a)?, &read(b)?));
+    output::print(show_diff(&read(a)?, &read(b)?));
     Ok(0)
 }

@@ -5,6 +5,7 @@ mod compare;
 mod options;
 mod run;
 
+use crate::output;
 use crate::system;
 use options::Command;
 
@@ -15,7 +16,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         Some("diff") => compare::diff(&format!("{program} diff"), &args[1..]),
         _ => options::parse(program, args).and_then(|command| match command {
             Command::Help(text) => {
-                print!("{text}");
+                output::print(text);
                 Ok(0)
             }
             Command::Run(options) => {
@@ -25,7 +26,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         }),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("{program}: {error}");
+        output::note(format_args!("{program}: {error}"));
         1
     })
 }

@@ -1,14 +1,14 @@
 //! Carries out what the options ask for.
 
-use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::options::{Mode, Options, Outputs};
 use crate::arrivals::Rate;
 use crate::engine;
 use crate::live::{Ended, Live, Web};
+use crate::output::{self, OutFile};
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::sweep::{self, Point, Sweep, steady};
@@ -17,10 +17,11 @@ use crate::watch::{self, Tier, Watch};
 
 /// Runs, and gives the exit code.
 pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, String> {
+    let files = Files::open(&options.outputs)?;
     let web =
         options.outputs.web.as_deref().map(Web::start).transpose().map_err(|error| error.to_string())?;
     if let Some(web) = &web {
-        eprintln!("watch it at http://{}/", web.address());
+        output::note(format_args!("watch it at http://{}/", web.address()));
     }
     let mut load = Load {
         live: Live { is_quiet: options.outputs.quiet, web },
@@ -44,7 +45,7 @@ pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, 
         Mode::Users(users) => load.users(&options.plan, users)?,
         Mode::FindMax => load.find_max(&options)?,
     }
-    load.finish(&options)
+    load.finish(&options, files)
 }
 
 /// Idle connections are made within this time.
@@ -83,7 +84,7 @@ impl Load {
         self.report.runs.push(RunReport { label, users, depth, threads, rate, outcome, steady, watched });
         self.report.is_cut_short |= ended != Ended::Planned;
         if ended == Ended::Hopeless && is_empty {
-            eprintln!("nothing but errors came: given up");
+            output::note("nothing but errors came: given up");
         }
         Ok(ended == Ended::Planned)
     }
@@ -95,9 +96,9 @@ impl Load {
             if let Some(run) = self.report.runs.last().filter(|_| !self.live.is_quiet) {
                 let (rate, latency) = (run.goodput(), run.outcome.stats.latency.mean() / 1e6);
                 let errors = run.outcome.stats.error_share() * 100.0;
-                eprintln!(
+                output::note(format_args!(
                     "{users} users: {rate:.1} good responses/s, mean {latency:.2} ms, errors {errors:.2} %"
-                );
+                ));
             }
             if !goes_on {
                 break;
@@ -147,7 +148,7 @@ impl Load {
             broken.extend(run.invalid().filter(|_| slo.is_about_time()));
             if !self.live.is_quiet {
                 let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
-                eprintln!("{rate:.0} requests/s: {said}");
+                output::note(format_args!("{rate:.0} requests/s: {said}"));
             }
             Some(broken)
         });
@@ -168,11 +169,11 @@ impl Load {
             all = run.wait_settled(Duration::from_millis(50));
         }
         let progress = run.progress();
-        eprintln!(
+        output::note(format_args!(
             "{} of {connections} connections {}; press Enter to close them",
             progress.responses,
-            if all { "open" } else { "open, others failed" },
-        );
+            if all { "open" } else { "open, others failed" }
+        ));
         system::wait_for_input(length).map_err(|error| error.to_string())?;
         self.report.is_cut_short = system::interrupted();
         run.stop();
@@ -192,15 +193,15 @@ impl Load {
     }
 
     /// Writes what was asked for.
-    fn finish(self, options: &Options) -> Result<i32, String> {
+    fn finish(self, options: &Options, files: Files) -> Result<i32, String> {
         let report = &self.report;
         let outputs = &options.outputs;
         if outputs.json {
-            println!("{}", report::json(report));
+            output::line(report::json(report));
         } else {
-            println!("{}", report::text(report));
+            output::line(report::text(report));
         }
-        write_files(report, outputs)?;
+        files.write(report)?;
         if let Some(web) = &self.live.web {
             web.put(report::fragment(&report::sections(report)));
             // The page asks once per second: it is to see the end.
@@ -209,7 +210,7 @@ impl Load {
         let Some(run) = report.runs.last() else { return Ok(1) };
         if let (Some(slo), Mode::Single) = (&options.slo, &options.mode) {
             let broken = slo.broken(&run.outcome.stats, run.lost_share());
-            broken.iter().for_each(|what| eprintln!("broken: {what}"));
+            broken.iter().for_each(|what| output::note(format_args!("broken: {what}")));
             if !broken.is_empty() {
                 return Ok(2);
             }
@@ -222,26 +223,44 @@ impl Load {
     }
 }
 
-fn write_files(report: &Report, outputs: &Outputs) -> Result<(), String> {
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-    };
-    if let Some(path) = &outputs.json_file {
-        write(path, &format!("{:#}\n", report::json(report)))?;
+/// The files that were asked for, open: one that cannot be written is known before the run, not after it.
+struct Files {
+    json: Option<OutFile>,
+    html: Option<OutFile>,
+    csv: Option<OutFile>,
+    prometheus: Option<OutFile>,
+    raw: Option<OutFile>,
+}
+
+impl Files {
+    fn open(outputs: &Outputs) -> Result<Self, String> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(OutFile::open).transpose();
+        Ok(Self {
+            json: open(&outputs.json_file)?,
+            html: open(&outputs.html)?,
+            csv: open(&outputs.csv)?,
+            prometheus: open(&outputs.prometheus)?,
+            raw: open(&outputs.raw)?,
+        })
     }
-    if let Some(path) = &outputs.html {
-        write(path, &report::html(report))?;
+
+    /// Writes all that can be written.
+    fn write(self, report: &Report) -> Result<(), String> {
+        let text = |file: Option<OutFile>, text: &dyn Fn() -> String| match file {
+            Some(file) => file.put(&text()),
+            None => Ok(()),
+        };
+        let raw = match (self.raw, report.runs.last()) {
+            (Some(file), Some(run)) => file.fill(|file| report::raw(run, file)),
+            _ => Ok(()),
+        };
+        let all = [
+            text(self.json, &|| format!("{:#}\n", report::json(report))),
+            text(self.html, &|| report::html(report)),
+            text(self.csv, &|| report::csv(report)),
+            text(self.prometheus, &|| report::prometheus(report)),
+            raw,
+        ];
+        all.into_iter().collect()
     }
-    if let Some(path) = &outputs.csv {
-        write(path, &report::csv(report))?;
-    }
-    if let Some(path) = &outputs.prometheus {
-        write(path, &report::prometheus(report))?;
-    }
-    if let (Some(path), Some(run)) = (&outputs.raw, report.runs.last()) {
-        let wrong = |error: io::Error| format!("cannot write {}: {error}", path.display());
-        let mut file = File::create(path).map_err(wrong)?;
-        report::raw(run, &mut file).map_err(wrong)?;
-    }
-    Ok(())
 }

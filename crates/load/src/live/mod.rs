@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::chart::{short, sparkline};
 use crate::engine::Run;
 use crate::histogram::Histogram;
+use crate::output;
 use crate::plan::{Plan, Stop};
 use crate::stats::{Errors, Slice};
 use crate::system;
@@ -75,7 +76,7 @@ impl Live {
             if is_terminal {
                 lines = redraw(&picture(plan, label, elapsed, progress.responses, &slices), lines);
             } else if !self.is_quiet {
-                eprintln!("{}", plain(label, elapsed, &slices));
+                output::note(plain(label, elapsed, &slices));
             }
         }
         if lines > 0 {

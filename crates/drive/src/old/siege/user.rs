@@ -5,6 +5,7 @@ use super::report::Totals;
 use crate::client::{Client, Common, Fields, Options as ClientOptions, Request, Version, block_on, decode};
 use crate::page::html;
 use brisk_load::jar::Jar;
+use brisk_load::output;
 use brisk_load::rng::Rng;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
@@ -151,7 +152,7 @@ impl Siege {
                 exchange.fill(&mut visitor.jar.borrow_mut(), request);
                 self.totals.borrow_mut().answered(exchange.status, exchange.body_bytes, took);
                 if self.options.verbose {
-                    println!(
+                    output::line(format_args!(
                         "{} {} {:>8.2} secs: {:>7} bytes ==> {:<4} {}",
                         exchange.version,
                         exchange.status,
@@ -159,7 +160,7 @@ impl Siege {
                         exchange.body_bytes,
                         request.method,
                         request.url.path
-                    );
+                    ));
                 }
                 Some((exchange.status, exchange.fields, exchange.body))
             }
@@ -170,11 +171,11 @@ impl Siege {
                     totals.failures
                 };
                 if !self.options.quiet {
-                    eprintln!("[error] {failure}");
+                    output::note(format_args!("[error] {failure}"));
                 }
                 if failures >= self.options.failures_max {
-                    eprintln!(
-                        "siege aborted due to excessive socket failure; you can change the failure threshold in the rc file"
+                    output::note(
+                        "siege aborted due to excessive socket failure; you can change the failure threshold in the rc file",
                     );
                     self.over.set(true);
                 }
