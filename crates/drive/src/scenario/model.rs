@@ -46,6 +46,42 @@ impl Scenario {
         self.stages.iter().map(|stage| stage.over + stage.hold).sum()
     }
 
+    /// What was asked for, as names and values for people.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+        if let Some(replay) = &self.replay {
+            row("log", replay.log.display().to_string());
+            row("speed", replay.speed.to_string());
+            row("connections", replay.connections.to_string());
+        } else {
+            for Stage { users, over, hold } in &self.stages {
+                row("stage", format!("{users} users, reached in {over:?}, held for {hold:?}"));
+            }
+            if let Some(iterations) = self.iterations {
+                row("iterations", iterations.to_string());
+            }
+        }
+        for user in &self.users {
+            let order = if user.random { "drawn by weight" } else { "in turn" };
+            let (start, steps) = (user.start.len(), user.steps.len());
+            row(
+                "users",
+                format!("{}: weight {}, {start} steps at the start, {steps} {order}", user.name, user.weight),
+            );
+        }
+        row("timeout", format!("{:?}", self.timeout));
+        let version = match self.version {
+            Version::Any => "HTTP/2 where TLS agrees on it, else HTTP/1.1",
+            Version::H1 => "HTTP/1.1",
+            Version::H2 => "HTTP/2",
+        };
+        row("protocol", version.to_owned());
+        row("certificates", if self.insecure { "any is taken" } else { "are verified" }.to_owned());
+        row("redirects", if self.redirects { "are followed" } else { "are not followed" }.to_owned());
+        rows
+    }
+
     /// The most users at a time.
     pub fn users_max(&self) -> usize {
         self.stages.iter().map(|stage| stage.users).max().unwrap_or(0)
@@ -165,7 +201,7 @@ pub enum Check {
 }
 
 /// A log to be played again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Replay {
     /// In the common or combined format.
     pub log: PathBuf,

@@ -7,6 +7,7 @@ mod run;
 
 use crate::system;
 use options::Command;
+pub use options::Outputs;
 
 /// Runs `program ARGS` and gives its exit code: 0; 1 after an error; 2 if what was measured is not what was asked about.
 pub fn main(program: &str, args: &[String]) -> i32 {
