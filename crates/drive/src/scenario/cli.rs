@@ -98,6 +98,15 @@ impl Instead {
             scenario.target = self.target;
         }
         scenario.insecure |= self.insecure;
+        if self.duration.is_some_and(|duration| duration.is_zero()) {
+            return Err("--duration is above 0".to_owned());
+        }
+        let is_replay = scenario.replay.is_some();
+        if is_replay && (self.users.is_some() || self.duration.is_some())
+            || !is_replay && self.speed.is_some()
+        {
+            return Err("--users and --duration are for users, --speed is for a replay".to_owned());
+        }
         if self.users.is_some() || self.duration.is_some() {
             let users = self.users.unwrap_or(scenario.users_max());
             let hold = self.duration.unwrap_or(scenario.length());

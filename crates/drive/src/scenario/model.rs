@@ -2,11 +2,13 @@
 
 use super::data::Table;
 use super::extract::Source;
-use super::template::Template;
+use super::template::{Template, form};
 use super::threshold::Threshold;
 use crate::client::{Url, Version};
 use brisk_load::plan::Think;
+use brisk_load::request::{FormField, multipart};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A whole file.
@@ -162,16 +164,71 @@ pub struct Step {
     pub url: Template,
     /// Beside the scenario's own.
     pub headers: Vec<(String, Template)>,
-    /// The body.
-    pub body: Option<Template>,
-    /// Whether values are escaped in it, as JSON or as a form.
-    pub escape: Escape,
+    /// What is sent.
+    pub body: Body,
     /// Values to remember.
     pub save: Vec<(String, Source)>,
     /// What the answer must be like.
     pub checks: Vec<Check>,
     /// After it.
     pub think: Option<Think>,
+}
+
+/// What a step sends.
+#[derive(Debug)]
+pub enum Body {
+    /// Nothing.
+    None,
+    /// A text, and how values are put into it.
+    Text(Template, Escape),
+    /// The fields of a form (URL Standard §5.2).
+    Form(Vec<(String, Template)>),
+    /// A form with files (RFC 7578).
+    Multipart(Vec<(String, Template)>, Vec<FormField>),
+    /// A file as it is.
+    File(Arc<[u8]>),
+}
+
+impl Body {
+    /// Where values go.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let (text, fields) = match self {
+            Self::None | Self::File(_) => (None, &[][..]),
+            Self::Text(text, _) => (Some(text), &[][..]),
+            Self::Form(fields) | Self::Multipart(fields, _) => (None, &fields[..]),
+        };
+        text.into_iter().chain(fields.iter().map(|(_, value)| value))
+    }
+
+    /// The body with its values, and its `Content-Type` if that follows from it; the name of the first value that is
+    /// missing is the error.
+    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<(Vec<u8>, Option<String>), String> {
+        let filled = |fields: &[(String, Template)]| -> Result<Vec<(String, String)>, String> {
+            fields.iter().map(|(name, text)| Ok((name.clone(), text.fill(Escape::None, value)?))).collect()
+        };
+        Ok(match self {
+            Self::None => (Vec::new(), None),
+            Self::Text(text, escape) => (text.fill(*escape, value)?.into_bytes(), None),
+            Self::Form(fields) => {
+                let pairs = filled(fields)?;
+                let pairs: Vec<String> =
+                    pairs.iter().map(|(name, value)| format!("{}={}", form(name), form(value))).collect();
+                (pairs.join("&").into_bytes(), None)
+            }
+            Self::Multipart(fields, files) => {
+                let field = |(name, value): (String, String)| FormField {
+                    name,
+                    file_name: None,
+                    value: value.into_bytes(),
+                };
+                let mut parts: Vec<FormField> = filled(fields)?.into_iter().map(field).collect();
+                parts.extend(files.iter().cloned());
+                let (kind, body) = multipart(&parts);
+                (body, Some(kind))
+            }
+            Self::File(bytes) => (bytes.to_vec(), None),
+        })
+    }
 }
 
 /// How values are put into a body.
@@ -181,8 +238,6 @@ pub enum Escape {
     None,
     /// For a JSON string.
     Json,
-    /// For a form's value (URL Standard §5.2).
-    Form,
 }
 
 /// What an answer must be like.
@@ -198,6 +253,16 @@ pub enum Check {
     Equal(Source, Template),
     /// It took no longer.
     Within(Duration),
+}
+
+impl Check {
+    /// Where values go.
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Contains(text) | Self::Equal(_, text) => Some(text),
+            Self::Status(_) | Self::Matches(_) | Self::Within(_) => None,
+        }
+    }
 }
 
 /// A log to be played again.

@@ -361,7 +361,12 @@ impl Visitor {
             Some(target) => target.join(&text).ok_or_else(|| format!("bad URL {text}"))?,
             None => Url::parse(&text).map_err(|_| format!("bad URL {text}"))?,
         };
+        let missing = |name: String| format!("no value for {{{{{name}}}}}");
+        let (body, kind) = step.body.fill(&value).map_err(missing)?;
         let mut fields = Fields::default();
+        if let Some(kind) = kind {
+            fields.push("Content-Type", kind);
+        }
         for (name, template) in step.headers.iter().chain(&scenario.headers) {
             if fields.get(name).is_none() {
                 fields.push(name, fill(template, Escape::None)?);
@@ -374,9 +379,7 @@ impl Visitor {
                 fields.push(name, value);
             }
         }
-        let body = step.body.as_ref().map(|body| fill(body, step.escape)).transpose()?;
-        let request =
-            Request { method: step.method.clone(), url, fields, body: body.unwrap_or_default().into_bytes() };
+        let request = Request { method: step.method.clone(), url, fields, body };
         match request.fault() {
             Some(fault) => Err(fault),
             None => Ok(request),
