@@ -34,6 +34,8 @@ pub enum ErrorKind {
     Stream,
     /// No response within the plan's timeout.
     Timeout,
+    /// A response that was not what a scenario asks for.
+    Check,
 }
 
 /// Kinds of errors.
@@ -41,7 +43,7 @@ pub const ERROR_KINDS: usize = ErrorKind::ALL.len();
 
 impl ErrorKind {
     /// Every kind, in the order in which reports name them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Dns,
         Self::Connect,
         Self::Refused,
@@ -55,6 +57,7 @@ impl ErrorKind {
         Self::Protocol,
         Self::Stream,
         Self::Timeout,
+        Self::Check,
     ];
 
     /// The name in reports.
@@ -73,6 +76,7 @@ impl ErrorKind {
             Self::Protocol => "protocol",
             Self::Stream => "stream reset",
             Self::Timeout => "timeout",
+            Self::Check => "check",
         }
     }
 }

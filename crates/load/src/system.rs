@@ -41,9 +41,20 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("cannot pin to CPU {cpu}: {error}")))
 }
 
+/// Threads that a generator has unless it is told: the other half is for the server.
+pub fn half_of_the_cpus() -> usize {
+    (std::thread::available_parallelism().map_or(1, std::num::NonZero::get) / 2).max(1)
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     cpu_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// How long the calling thread was ready and waited for a CPU, in nanoseconds; 0 where the kernel does not count that.
+pub fn thread_waited_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
 }
 
 /// CPU time of all threads in nanoseconds, those that have ended included.

@@ -58,6 +58,76 @@ for path in sys.argv[2:]:
     assert good == (not faults), f'{path}: {faults}'
 ";
 
+/// One step of one user.
+const STEP: &str = "[[user]]\n[[user.step]]\nrequest = \"GET http://h/\"\n";
+
+/// Scenarios by name, and whether they are sound.
+fn scenarios() -> impl Iterator<Item = (&'static str, String, bool)> {
+    let good = sound().into_iter().map(|(name, text)| (name, text, true));
+    good.chain(unsound().into_iter().map(|(name, text)| (name, text, false)))
+}
+
+fn sound() -> Vec<(&'static str, String)> {
+    let step = STEP;
+    vec![
+        ("shop", scenario::SHOP.replace("users = 6", "target = \"http://h\"\nusers = 6")),
+        ("replay", "target = \"http://h\"\n[replay]\nlog = \"access.log\"\nspeed = 2.5\n".to_owned()),
+        ("stages", format!("[[stage]]\nusers = 0\nover = \"1s\"\n[[stage]]\nusers = 2\nhold = 1.5\n{step}")),
+        ("times", format!("duration = \"1.5m\"\nramp = 0\ntimeout = 2\n{step}think = \"1s..3.5s\"\n")),
+        ("pause", format!("{step}think = \"exp:.5\"\ncheck = {{ status = [200, 302], within = \"2s\" }}\n")),
+        (
+            "promises",
+            format!(
+                "thresholds = [\"p99.9<5s\", \"errors < 1 %\", \"GET http://h/: max > 0.5\", \"rate > 1e3\", \"count>5\"]\n{step}"
+            ),
+        ),
+        ("upload", format!("{step}upload = \"access.log\"\nheaders = {{ A = \"b c\", D = 5 }}\n")),
+        ("files", format!("{step}form = {{ a = 1 }}\nfiles = {{ f = \"access.log\" }}\n")),
+        ("save", format!("{step}save = {{ a = \"json:$.a\", b = \"status\", c = \"regex:a(b)\" }}\n")),
+        ("path", "target = \"HTTPS://h\"\n[[user]]\n[[user.step]]\nrequest = \"GET /a b\"\n".to_owned()),
+    ]
+}
+
+fn unsound() -> Vec<(&'static str, String)> {
+    let step = STEP;
+    vec![
+        ("key", format!("usrs = 5\n{step}")),
+        ("type", format!("users = \"five\"\n{step}")),
+        ("below", format!("users = 0\n{step}")),
+        ("choice", format!("http = \"3\"\n{step}")),
+        ("step", format!("{step}thnik = \"1s\"\n")),
+        ("check", format!("{step}check = {{ stauts = 200 }}\n")),
+        ("request", "[[user]]\n[[user.step]]\nname = \"a\"\n".to_owned()),
+        ("data", format!("[[data]]\nname = \"a\"\n{step}")),
+        ("log", "target = \"http://h\"\n[replay]\nspeed = 1.0\n".to_owned()),
+        ("nobody", "target = \"http://h\"\n".to_owned()),
+        ("think", format!("{step}think = \"fast\"\n")),
+        ("time", format!("duration = \"1.2.3s\"\n{step}")),
+        ("minus", format!("duration = -1\n{step}")),
+        ("none", format!("duration = \"0s\"\n{step}")),
+        ("weeks", format!("duration = 700000\n{step}")),
+        ("promise", format!("thresholds = [\"p99\"]\n{step}")),
+        ("share", format!("thresholds = [\"errors < x%\"]\n{step}")),
+        ("many", format!("users = 100000\n{step}")),
+        ("beside", format!("users = 5\n[[stage]]\nusers = 1\nhold = 1\n{step}")),
+        ("nobody-ever", format!("[[stage]]\nusers = 0\nhold = 1\n{step}")),
+        ("minus-users", format!("[[stage]]\nusers = -1\nhold = 1\n{step}")),
+        ("bodies", format!("{step}body = \"a\"\njson = 1\n")),
+        ("form-and-upload", format!("{step}form = {{ a = 1 }}\nupload = \"access.log\"\n")),
+        ("status", format!("{step}check = {{ status = 99999 }}\n")),
+        ("header", format!("{step}headers = {{ \"A b\" = \"x\" }}\n")),
+        ("line", format!("{step}headers = {{ A = \"x\\ny\" }}\n")),
+        ("source", format!("{step}save = {{ a = \"xpath:/\" }}\n")),
+        ("target", "[replay]\nlog = \"access.log\"\n".to_owned()),
+        ("both", format!("target = \"http://h\"\n[replay]\nlog = \"access.log\"\n{step}")),
+        ("ftp", format!("target = \"ftp://h\"\n{step}")),
+        ("method", "[[user]]\n[[user.step]]\nrequest = \"get http://h/\"\n".to_owned()),
+        ("relative", "target = \"http://h\"\n[[user]]\n[[user.step]]\nrequest = \"GET a\"\n".to_owned()),
+        ("steps", "target = \"http://h\"\n[[user]]\nname = \"a\"\n".to_owned()),
+        ("stage", format!("[[stage]]\nover = \"1s\"\n{step}")),
+    ]
+}
+
 #[test]
 fn the_schema_of_scenarios_takes_what_we_take() {
     let dir = TempDir::new();
@@ -65,24 +135,8 @@ fn the_schema_of_scenarios_takes_what_we_take() {
     write("people.csv", "name\nann\n");
     write("access.log", "h - - [21/Nov/2026:05:52:57 +0000] \"GET / HTTP/1.1\" 200 5\n");
     let schema = write("schema.json", &printed(&["bench", "schema"], 0));
-    let step = "[[user]]\n[[user.step]]\nrequest = \"GET http://h/\"\n";
     let mut files = vec![schema];
-    for (name, text, is_good) in [
-        ("shop", scenario::SHOP.replace("users = 6", "target = \"http://h\"\nusers = 6"), true),
-        ("replay", "target = \"http://h\"\n[replay]\nlog = \"access.log\"\nspeed = 2.5\n".to_owned(), true),
-        ("stages", format!("[[stage]]\nusers = 0\nover = \"1s\"\n{step}"), true),
-        ("key", format!("usrs = 5\n{step}"), false),
-        ("type", format!("users = \"five\"\n{step}"), false),
-        ("below", format!("users = 0\n{step}"), false),
-        ("choice", format!("http = \"3\"\n{step}"), false),
-        ("step", format!("{step}thnik = \"1s\"\n"), false),
-        ("check", format!("{step}check = {{ stauts = 200 }}\n"), false),
-        ("request", "[[user]]\n[[user.step]]\nname = \"a\"\n".to_owned(), false),
-        ("data", format!("[[data]]\nname = \"a\"\n{step}"), false),
-        ("log", "target = \"http://h\"\n[replay]\nspeed = 1.0\n".to_owned(), false),
-        ("nobody", "target = \"http://h\"\n".to_owned(), false),
-        ("stage", format!("[[stage]]\nover = \"1s\"\n{step}"), false),
-    ] {
+    for (name, text, is_good) in scenarios() {
         let file = write(&format!("{}-{name}.toml", if is_good { "good" } else { "bad" }), &text);
         let output = run(&["bench", "run", "--check", &file]);
         assert_eq!(output.status.success(), is_good, "{name}: {output:?}");

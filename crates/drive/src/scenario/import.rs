@@ -53,7 +53,11 @@ fn convert(args: &[String]) -> Result<(), String> {
     let scenario = if std::path::Path::new(&file).extension().is_some_and(|kind| kind == "py") {
         locust::convert(&source, target.as_deref()).map_err(|error| format!("{file}:{error}"))?
     } else if source.trim_start().starts_with('{') {
-        har::convert(&source, target.as_deref()).map_err(|error| format!("{file}: {error}"))?
+        let scenario =
+            har::convert(&source, target.as_deref()).map_err(|error| format!("{file}: {error}"))?;
+        let left_out = scenario.lines().filter(|line| line.starts_with(har::LEFT_OUT_STEP));
+        left_out.for_each(|line| eprintln!("{file}: {}", line.trim_start_matches("# ")));
+        scenario
     } else {
         log(&file, &source, target.as_deref(), speed)?
     };

@@ -28,22 +28,34 @@ pub enum Kind {
     Text,
     /// A text that may hold `{{values}}`.
     Template,
+    /// A URL of http or https.
+    Url,
+    /// A method and a path or URL, or a path or URL alone; it may hold `{{values}}`.
+    Request,
     /// true or false.
     Bool,
-    /// A whole number from 1.
-    Count,
-    /// A whole number from 0.
-    Whole,
-    /// A number above 0.
-    Number,
+    /// A whole number from 1, at most this.
+    Count(u64),
+    /// A whole number from 0, at most this.
+    Whole(u64),
+    /// A number above 0, at most this.
+    Number(u64),
     /// `500ms`, `10s`, `2m`, or a number of seconds.
     Time,
+    /// The same, above 0.
+    Span,
     /// A time, `1s..3s` (anything between), or `exp:2s` (exponential, by its mean).
     Think,
-    /// Several texts.
-    Texts,
+    /// What must hold in the end, in several texts.
+    Thresholds,
     /// Names with texts.
     Table,
+    /// Names of header fields with their values.
+    Headers,
+    /// Names with places in answers.
+    Sources,
+    /// Places in answers with what is to be found there.
+    Equals,
     /// A number, or several.
     Statuses,
     /// Anything: it is sent as JSON.
@@ -52,7 +64,7 @@ pub enum Kind {
     One(&'static [&'static str]),
     /// One table with keys of its own.
     Inner(Scope),
-    /// Several of them.
+    /// Several of them, one at least.
     Inners(Scope),
 }
 
@@ -76,14 +88,39 @@ const fn key(scope: Scope, name: &'static str, kind: Kind, doc: &'static str) ->
 /// Keys that must be there.
 const REQUIRED: &[(Scope, &[&str])] = &[
     (Scope::Stage, &["users"]),
+    (Scope::User, &["step"]),
     (Scope::Data, &["name", "file"]),
     (Scope::Step, &["request"]),
     (Scope::Replay, &["log"]),
 ];
 
+/// Keys that do not stand beside each other.
+pub const APART: &[(Scope, &str, &str)] = &[
+    (Scope::Root, "stage", "users"),
+    (Scope::Root, "stage", "ramp"),
+    (Scope::Root, "stage", "duration"),
+    (Scope::Root, "replay", "user"),
+    (Scope::Step, "body", "json"),
+    (Scope::Step, "body", "form"),
+    (Scope::Step, "body", "upload"),
+    (Scope::Step, "body", "files"),
+    (Scope::Step, "json", "form"),
+    (Scope::Step, "json", "upload"),
+    (Scope::Step, "json", "files"),
+    (Scope::Step, "form", "upload"),
+    (Scope::Step, "upload", "files"),
+];
+
+/// Users at most.
+const USERS_MAX: u64 = 20_000;
+/// Of those who share something, one is no heavier.
+const WEIGHT_MAX: u64 = 1_000_000;
+/// A run ends after this many seconds.
+pub const LENGTH_MAX_S: u64 = 7 * 24 * 3600;
+
 /// All of them.
 pub const KEYS: &[Key] = &[
-    key(Scope::Root, "target", Kind::Text, "URL that the paths of steps are relative to: http://host:port"),
+    key(Scope::Root, "target", Kind::Url, "URL that the paths of steps are relative to: http://host:port"),
     key(
         Scope::Root,
         "http",
@@ -91,23 +128,23 @@ pub const KEYS: &[Key] = &[
         "version of HTTP; any: HTTP/2 where TLS agrees on it [any]",
     ),
     key(Scope::Root, "insecure", Kind::Bool, "take any certificate [false]"),
-    key(Scope::Root, "timeout", Kind::Time, "longest wait for a response [30s]"),
+    key(Scope::Root, "timeout", Kind::Span, "longest wait for a response [30s]"),
     key(Scope::Root, "redirects", Kind::Bool, "follow redirects, ten at most, as part of the step [true]"),
-    key(Scope::Root, "users", Kind::Count, "users at a time, where there are no stages [1]"),
+    key(Scope::Root, "users", Kind::Count(USERS_MAX), "users at a time, where there are no stages [1]"),
     key(Scope::Root, "ramp", Kind::Time, "in which they come, evenly [0s]"),
-    key(Scope::Root, "duration", Kind::Time, "how long, ramp included [10s]"),
+    key(Scope::Root, "duration", Kind::Span, "how long, ramp included [10s, or the ramp]"),
     key(
         Scope::Root,
         "iterations",
-        Kind::Count,
+        Kind::Count(i64::MAX as u64),
         "rounds after which a user is done; the duration is still the limit",
     ),
-    key(Scope::Root, "headers", Kind::Table, "sent with every request"),
+    key(Scope::Root, "headers", Kind::Headers, "sent with every request"),
     key(Scope::Root, "variables", Kind::Table, "values that every user begins with"),
     key(
         Scope::Root,
         "thresholds",
-        Kind::Texts,
+        Kind::Thresholds,
         "what must hold, else the exit code is 3: \"p99 < 500ms\", \"errors < 1%\", \"login: p95 < 1s\", \"rate > 50\"",
     ),
     key(Scope::Root, "stage", Kind::Inners(Scope::Stage), "ramps and plateaus, one after another"),
@@ -119,14 +156,14 @@ pub const KEYS: &[Key] = &[
         Kind::Inner(Scope::Replay),
         "an access log to be played again, in place of users",
     ),
-    key(Scope::Stage, "users", Kind::Whole, "users at the end of the ramp"),
+    key(Scope::Stage, "users", Kind::Whole(USERS_MAX), "users at the end of the ramp"),
     key(Scope::Stage, "over", Kind::Time, "length of the ramp [0s]"),
     key(Scope::Stage, "hold", Kind::Time, "length of the plateau behind it [0s]"),
     key(Scope::Data, "name", Kind::Text, "values are {{name.column}}"),
     key(Scope::Data, "file", Kind::Text, "CSV; its first line names the columns; relative to this file"),
     key(Scope::Data, "random", Kind::Bool, "a random row per round, not the next one [false]"),
     key(Scope::User, "name", Kind::Text, "name of this kind"),
-    key(Scope::User, "weight", Kind::Count, "share among all users [1]"),
+    key(Scope::User, "weight", Kind::Count(WEIGHT_MAX), "share among all users [1]"),
     key(Scope::User, "think", Kind::Think, "pause after each step: 1s, 1s..3s, exp:2s [none]"),
     key(
         Scope::User,
@@ -138,21 +175,28 @@ pub const KEYS: &[Key] = &[
     key(Scope::User, "step", Kind::Inners(Scope::Step), "steps taken again and again"),
     key(Scope::Step, "name", Kind::Text, "name in reports [the request]"),
     key(Scope::Step, "group", Kind::Text, "steps of one group are also summed up together"),
-    key(Scope::Step, "weight", Kind::Count, "share among steps that are drawn [1]"),
+    key(Scope::Step, "weight", Kind::Count(WEIGHT_MAX), "share among steps that are drawn [1]"),
     key(
         Scope::Step,
         "request",
-        Kind::Template,
+        Kind::Request,
         "method and path or URL: \"GET /\", \"POST /login\"; a path alone is a GET",
     ),
-    key(Scope::Step, "headers", Kind::Table, "sent with this request"),
+    key(Scope::Step, "headers", Kind::Headers, "sent with this request"),
     key(Scope::Step, "body", Kind::Template, "body as it is"),
     key(Scope::Step, "json", Kind::Any, "body as JSON"),
-    key(Scope::Step, "form", Kind::Table, "body as a form"),
+    key(Scope::Step, "form", Kind::Table, "body as a form: its fields"),
+    key(
+        Scope::Step,
+        "files",
+        Kind::Table,
+        "files of the form, which is multipart/form-data then: photo = \"cat.jpg\", relative to this file",
+    ),
+    key(Scope::Step, "upload", Kind::Text, "body from a file as it is; relative to this file"),
     key(
         Scope::Step,
         "save",
-        Kind::Table,
+        Kind::Sources,
         "values to remember: token = \"json:$.token\", \"regex:…(…)\", \"header:Name\", \"cookie:name\"",
     ),
     key(
@@ -165,7 +209,7 @@ pub const KEYS: &[Key] = &[
     key(Scope::Check, "status", Kind::Statuses, "status, or one of several"),
     key(Scope::Check, "contains", Kind::Template, "the body holds this text"),
     key(Scope::Check, "matches", Kind::Text, "the body matches this regular expression"),
-    key(Scope::Check, "equal", Kind::Table, "values are these: \"json:$.ok\" = \"true\""),
+    key(Scope::Check, "equal", Kind::Equals, "values are these: \"json:$.ok\" = \"true\""),
     key(Scope::Check, "within", Kind::Time, "it takes no longer"),
     key(
         Scope::Replay,
@@ -173,8 +217,8 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "access log in the common or combined format; relative to this file",
     ),
-    key(Scope::Replay, "speed", Kind::Number, "2 is twice as fast [1]"),
-    key(Scope::Replay, "connections", Kind::Count, "requests under way at most [256]"),
+    key(Scope::Replay, "speed", Kind::Number(1_000_000), "2 is twice as fast [1]"),
+    key(Scope::Replay, "connections", Kind::Count(20_000), "requests under way at most [256]"),
 ];
 
 /// The keys of a scope.
@@ -202,11 +246,25 @@ fn distance(a: &str, b: &str) -> usize {
     row[row.len() - 1]
 }
 
+/// The least and the most that a number may be.
+pub fn bounds(scope: Scope, name: &str) -> (u64, u64) {
+    match of(scope).find(|key| key.name == name).map(|key| key.kind) {
+        Some(Kind::Count(most)) => (1, most),
+        Some(Kind::Whole(most) | Kind::Number(most)) => (0, most),
+        _ => (0, u64::MAX),
+    }
+}
+
 /// JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
     let mut schema = object(Scope::Root);
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("anyOf".to_owned(), json!([{ "required": ["user"] }, { "required": ["replay"] }]));
+    schema.insert("dependentRequired".to_owned(), json!({ "replay": ["target"] }));
+    let somebody = json!({ "properties": { "users": { "minimum": 1 } } });
+    if let Some(stages) = schema.get_mut("properties").and_then(|properties| properties.get_mut("stage")) {
+        stages["contains"] = somebody;
+    }
     schema.insert("title".to_owned(), json!("A scenario for brisk bench run"));
     Value::Object(schema)
 }
@@ -226,27 +284,68 @@ fn object(scope: Scope) -> Map<String, Value> {
     if let Some((_, names)) = REQUIRED.iter().find(|(of, _)| *of == scope) {
         map.insert("required".to_owned(), json!(names));
     }
+    let apart = APART.iter().filter(|(of, ..)| *of == scope);
+    let apart: Vec<Value> = apart.map(|(_, one, other)| json!({ "required": [one, other] })).collect();
+    if !apart.is_empty() {
+        map.insert("not".to_owned(), json!({ "anyOf": apart }));
+    }
     map
 }
 
+/// A number as a time has it, and a unit.
+const NUMBER: &str = r"([0-9]+\.?[0-9]*|\.[0-9]+)";
+const UNIT: &str = "(us|ms|s|m|h)?";
+/// A token (RFC 9110 §5.6.2), and a field's value (§5.5) as far as it would break a message apart.
+const TOKEN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
+const VALUE: &str = r"^[^\r\n\u0000]*$";
+/// Places in answers.
+const SOURCE: &str = r"^(json:|regex:|header:.*\S|cookie:.*\S|(status|body)$)";
+
 fn type_of(kind: Kind) -> Map<String, Value> {
+    let time = format!("{NUMBER}{UNIT}");
+    let scalar = ["string", "number", "boolean"];
     let value = match kind {
         Kind::Text | Kind::Template => json!({ "type": "string" }),
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Count => json!({ "type": "integer", "minimum": 1 }),
-        Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        Kind::Time => json!({ "type": ["string", "number"], "pattern": "^[0-9.]+(us|ms|s|m|h)?$" }),
-        Kind::Think => json!({ "type": ["string", "number"] }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        Kind::Table => {
-            json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
+        Kind::Url => json!({ "type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^ ]+$" }),
+        Kind::Request => {
+            let place = r"(/|\{\{|https?://)";
+            let pattern = format!(r"^\s*([A-Z]+\s+{place}[^\r\n\u0000]*|{place}\S*\s*)$");
+            json!({ "type": "string", "pattern": pattern })
         }
-        Kind::Statuses => json!({ "type": ["integer", "array"], "items": { "type": "integer" } }),
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Count(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+        Kind::Whole(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
+        Kind::Number(most) => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": most }),
+        Kind::Time => {
+            json!({ "type": ["string", "number"], "pattern": format!("^{time}$"), "minimum": 0, "maximum": LENGTH_MAX_S })
+        }
+        Kind::Span => json!({ "type": ["string", "number"], "pattern": format!("^(?=.*[1-9]){time}$"),
+            "exclusiveMinimum": 0, "maximum": LENGTH_MAX_S }),
+        Kind::Think => json!({ "type": ["string", "number"], "minimum": 0, "maximum": LENGTH_MAX_S,
+            "pattern": format!(r"^({time}(\.\.{time})?|exp:{time})$") }),
+        Kind::Thresholds => {
+            let share = format!(r"(mean|max|p{NUMBER})\s*[<>]\s*{time}");
+            let number = format!("{NUMBER}([eE][+-]?[0-9]+)?");
+            let count = format!(r"errors\s*[<>]\s*{number}\s*%?|(rate|count)\s*[<>]\s*{number}");
+            let pattern = format!(r"^(.*: )?\s*({share}|{count})\s*$");
+            json!({ "type": "array", "items": { "type": "string", "pattern": pattern } })
+        }
+        Kind::Table => json!({ "type": "object", "additionalProperties": { "type": scalar } }),
+        Kind::Headers => json!({ "type": "object", "propertyNames": { "pattern": TOKEN },
+            "additionalProperties": { "type": scalar, "pattern": VALUE } }),
+        Kind::Sources => {
+            json!({ "type": "object", "additionalProperties": { "type": "string", "pattern": SOURCE } })
+        }
+        Kind::Equals => json!({ "type": "object", "propertyNames": { "pattern": SOURCE },
+            "additionalProperties": { "type": scalar } }),
+        Kind::Statuses => {
+            let one = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
+            json!({ "anyOf": [one.clone(), { "type": "array", "items": one, "minItems": 1 }] })
+        }
         Kind::Any => json!({}),
         Kind::One(values) => json!({ "enum": values }),
         Kind::Inner(scope) => Value::Object(object(scope)),
-        Kind::Inners(scope) => json!({ "type": "array", "items": object(scope) }),
+        Kind::Inners(scope) => json!({ "type": "array", "items": object(scope), "minItems": 1 }),
     };
     match value {
         Value::Object(map) => map,

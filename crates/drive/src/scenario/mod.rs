@@ -7,10 +7,12 @@
 //! | [`model`] | what a scenario is |
 //! | [`template`], [`extract`], [`data`] | values: put in, taken out, from CSV |
 //! | [`run`], [`replay`] | users at work; a log played again |
-//! | [`tally`], [`threshold`] | what was seen, and whether it is good enough |
+//! | [`course`], [`tally`] | what was seen, over time and by step |
+//! | [`threshold`] | whether it is good enough |
 //! | [`import`] | scenarios made of HAR files, access logs and locustfiles |
 
 pub mod cli;
+pub mod course;
 pub mod data;
 pub mod extract;
 pub mod import;
@@ -22,4 +24,6 @@ mod report;
 pub mod run;
 pub mod tally;
 pub mod template;
+#[cfg(test)]
+mod tests;
 pub mod threshold;

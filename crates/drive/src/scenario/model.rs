@@ -2,11 +2,13 @@
 
 use super::data::Table;
 use super::extract::Source;
-use super::template::Template;
+use super::template::{Template, form};
 use super::threshold::Threshold;
 use crate::client::{Url, Version};
 use brisk_load::plan::Think;
+use brisk_load::request::{FormField, multipart};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A whole file.
@@ -44,6 +46,42 @@ impl Scenario {
     /// How long it takes at most.
     pub fn length(&self) -> Duration {
         self.stages.iter().map(|stage| stage.over + stage.hold).sum()
+    }
+
+    /// What was asked for, as names and values for people.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+        if let Some(replay) = &self.replay {
+            row("log", replay.log.display().to_string());
+            row("speed", replay.speed.to_string());
+            row("connections", replay.connections.to_string());
+        } else {
+            for Stage { users, over, hold } in &self.stages {
+                row("stage", format!("{users} users, reached in {over:?}, held for {hold:?}"));
+            }
+            if let Some(iterations) = self.iterations {
+                row("iterations", iterations.to_string());
+            }
+        }
+        for user in &self.users {
+            let order = if user.random { "drawn by weight" } else { "in turn" };
+            let (start, steps) = (user.start.len(), user.steps.len());
+            row(
+                "users",
+                format!("{}: weight {}, {start} steps at the start, {steps} {order}", user.name, user.weight),
+            );
+        }
+        row("timeout", format!("{:?}", self.timeout));
+        let version = match self.version {
+            Version::Any => "HTTP/2 where TLS agrees on it, else HTTP/1.1",
+            Version::H1 => "HTTP/1.1",
+            Version::H2 => "HTTP/2",
+        };
+        row("protocol", version.to_owned());
+        row("certificates", if self.insecure { "any is taken" } else { "are verified" }.to_owned());
+        row("redirects", if self.redirects { "are followed" } else { "are not followed" }.to_owned());
+        rows
     }
 
     /// The most users at a time.
@@ -126,16 +164,71 @@ pub struct Step {
     pub url: Template,
     /// Beside the scenario's own.
     pub headers: Vec<(String, Template)>,
-    /// The body.
-    pub body: Option<Template>,
-    /// Whether values are escaped in it, as JSON or as a form.
-    pub escape: Escape,
+    /// What is sent.
+    pub body: Body,
     /// Values to remember.
     pub save: Vec<(String, Source)>,
     /// What the answer must be like.
     pub checks: Vec<Check>,
     /// After it.
     pub think: Option<Think>,
+}
+
+/// What a step sends.
+#[derive(Debug)]
+pub enum Body {
+    /// Nothing.
+    None,
+    /// A text, and how values are put into it.
+    Text(Template, Escape),
+    /// The fields of a form (URL Standard §5.2).
+    Form(Vec<(String, Template)>),
+    /// A form with files (RFC 7578).
+    Multipart(Vec<(String, Template)>, Vec<FormField>),
+    /// A file as it is.
+    File(Arc<[u8]>),
+}
+
+impl Body {
+    /// Where values go.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let (text, fields) = match self {
+            Self::None | Self::File(_) => (None, &[][..]),
+            Self::Text(text, _) => (Some(text), &[][..]),
+            Self::Form(fields) | Self::Multipart(fields, _) => (None, &fields[..]),
+        };
+        text.into_iter().chain(fields.iter().map(|(_, value)| value))
+    }
+
+    /// The body with its values, and its `Content-Type` if that follows from it; the name of the first value that is
+    /// missing is the error.
+    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<(Vec<u8>, Option<String>), String> {
+        let filled = |fields: &[(String, Template)]| -> Result<Vec<(String, String)>, String> {
+            fields.iter().map(|(name, text)| Ok((name.clone(), text.fill(Escape::None, value)?))).collect()
+        };
+        Ok(match self {
+            Self::None => (Vec::new(), None),
+            Self::Text(text, escape) => (text.fill(*escape, value)?.into_bytes(), None),
+            Self::Form(fields) => {
+                let pairs = filled(fields)?;
+                let pairs: Vec<String> =
+                    pairs.iter().map(|(name, value)| format!("{}={}", form(name), form(value))).collect();
+                (pairs.join("&").into_bytes(), None)
+            }
+            Self::Multipart(fields, files) => {
+                let field = |(name, value): (String, String)| FormField {
+                    name,
+                    file_name: None,
+                    value: value.into_bytes(),
+                };
+                let mut parts: Vec<FormField> = filled(fields)?.into_iter().map(field).collect();
+                parts.extend(files.iter().cloned());
+                let (kind, body) = multipart(&parts);
+                (body, Some(kind))
+            }
+            Self::File(bytes) => (bytes.to_vec(), None),
+        })
+    }
 }
 
 /// How values are put into a body.
@@ -145,8 +238,6 @@ pub enum Escape {
     None,
     /// For a JSON string.
     Json,
-    /// For a form's value (URL Standard §5.2).
-    Form,
 }
 
 /// What an answer must be like.
@@ -164,8 +255,18 @@ pub enum Check {
     Within(Duration),
 }
 
+impl Check {
+    /// Where values go.
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Contains(text) | Self::Equal(_, text) => Some(text),
+            Self::Status(_) | Self::Matches(_) | Self::Within(_) => None,
+        }
+    }
+}
+
 /// A log to be played again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Replay {
     /// In the common or combined format.
     pub log: PathBuf,

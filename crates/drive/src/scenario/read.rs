@@ -4,7 +4,7 @@ mod fields;
 mod parts;
 
 use super::keys::{self, Scope};
-use super::model::{Scenario, Stage};
+use super::model::{Check, Scenario, Stage};
 use super::template::Template;
 use crate::client::{Url, Version};
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Users at most.
-const USERS_MAX: u64 = 20_000;
 /// A run ends after this.
-const LENGTH_MAX: Duration = Duration::from_hours(24 * 7);
+const LENGTH_MAX: Duration = Duration::from_secs(keys::LENGTH_MAX_S);
+/// Where nothing says otherwise.
+const LENGTH: Duration = Duration::from_secs(10);
 
 /// A table of the file.
 type Node<'a> = &'a DeTable<'a>;
@@ -119,9 +119,9 @@ impl Reader<'_> {
         };
         scenario.insecure = self.bool(root, "insecure").unwrap_or(false);
         scenario.redirects = self.bool(root, "redirects").unwrap_or(true);
-        scenario.timeout = self.time(root, "timeout").unwrap_or(Duration::from_secs(30));
-        scenario.iterations = self.count(root, "iterations", u64::MAX);
-        scenario.headers = self.templates(root, "headers");
+        scenario.timeout = self.span(root, "timeout").unwrap_or(Duration::from_secs(30));
+        scenario.iterations = self.count(root, Scope::Root, "iterations");
+        scenario.headers = self.headers(root);
         scenario.variables =
             self.pairs(root, "variables").into_iter().map(|(_, name, value)| (name, value)).collect();
         scenario.stages = self.stages(root);
@@ -135,19 +135,31 @@ impl Reader<'_> {
 
     /// What no key is wrong by itself for.
     fn whole(&mut self, root: Node<'_>, scenario: &Scenario) {
-        let start = 0..0;
-        match (&scenario.replay, scenario.users.is_empty()) {
-            (None, true) if find(root, "user").is_none() => {
-                self.fault(start, "there are no users", "write at least one [[user]] with a [[user.step]]");
+        let at = |name: &str| find(root, name).map_or(0..0, Spanned::span);
+        let first = |span: Range<usize>| span.start..span.start;
+        match (find(root, "replay"), find(root, "user")) {
+            (None, None) => {
+                self.fault(0..0, "there are no users", "write at least one [[user]] with a [[user.step]]");
             }
-            (Some(_), false) => self.fault(start, "a replay has no users", "leave out [[user]] or [replay]"),
-            (Some(_), true) if scenario.target.is_none() => {
-                self.fault(start.clone(), "a replay needs a target", "write target = \"http://host:port\"");
+            (Some(_), Some(user)) => {
+                self.fault(first(user.span()), "a replay has no users", "leave out [[user]] or [replay]");
+            }
+            (Some(replay), None) if scenario.target.is_none() && find(root, "target").is_none() => {
+                let help = "write target = \"http://host:port\"";
+                self.fault(first(replay.span()), "a replay needs a target", help);
             }
             _ => {}
         }
         if scenario.length() > LENGTH_MAX {
-            self.fault(0..0, "a run of more than a week", "shorten duration or stages");
+            self.fault(at("stage"), "a run of more than a week", "shorten the stages");
+        }
+        if find(root, "stage").is_some() && self.faults.is_empty() {
+            let stages = first(at("stage"));
+            if scenario.length().is_zero() {
+                self.fault(stages, "stages that take no time", "write over = \"10s\" or hold = \"1m\"");
+            } else if scenario.users_max() == 0 {
+                self.fault(stages, "stages without a user", "write users = 50 in one of them");
+            }
         }
         self.names(root, scenario);
         for threshold in &scenario.thresholds {
@@ -156,9 +168,12 @@ impl Reader<'_> {
             if scenario.replay.is_none()
                 && !steps.into_iter().any(|step| step.name == *of || step.group.as_ref() == Some(of))
             {
-                let span = find(root, "thresholds").map_or(0..0, Spanned::span);
+                let list = find(root, "thresholds").and_then(|value| value.get_ref().as_array());
+                let text = threshold.to_string();
+                let item = list
+                    .and_then(|list| list.iter().find(|item| item.get_ref().as_str() == Some(text.as_str())));
                 self.fault(
-                    span,
+                    item.map_or(0..0, Spanned::span),
                     format!("no step and no group is called \"{of}\""),
                     "use the name of a step or group",
                 );
@@ -168,7 +183,8 @@ impl Reader<'_> {
 
     /// Values that nobody gives.
     fn names(&mut self, root: Node<'_>, scenario: &Scenario) {
-        for user in &scenario.users {
+        let nodes = find(root, "user").and_then(|users| users.get_ref().as_array());
+        for (at, user) in scenario.users.iter().enumerate() {
             let steps = || user.start.iter().chain(&user.steps);
             let known = |name: &str| {
                 let (table, column) = name.split_once('.').unwrap_or(("", name));
@@ -182,14 +198,19 @@ impl Reader<'_> {
             let all = scenario.headers.iter().map(|(_, value)| value);
             let own = steps().flat_map(|step| {
                 let headers = step.headers.iter().map(|(_, value)| value);
-                headers.chain([&step.url]).chain(step.body.as_ref())
+                let checks = step.checks.iter().filter_map(Check::template);
+                headers.chain([&step.url]).chain(step.body.templates()).chain(checks)
             });
-            let missing = all.chain(own).flat_map(Template::names).find(|name| !known(name));
-            if let Some(name) = missing {
-                let span = find(root, "user").map_or(0..0, Spanned::span);
+            let mut missing: Vec<&str> =
+                all.chain(own).flat_map(Template::names).filter(|name| !known(name)).collect();
+            missing.sort_unstable();
+            missing.dedup();
+            for name in missing {
+                let in_user = nodes.and_then(|nodes| place_of(nodes.get(at)?, name));
+                let in_headers = || find(root, "headers").and_then(|headers| place_of(headers, name));
                 let help = "save it in a step, set it in [variables], or name a column of [[data]]";
                 self.fault(
-                    span.start..span.start,
+                    in_user.or_else(in_headers).unwrap_or(0..0),
                     format!("user \"{}\": nothing gives the value {{{{{name}}}}}", user.name),
                     help,
                 );
@@ -198,14 +219,18 @@ impl Reader<'_> {
     }
 
     fn stages(&mut self, root: Node<'_>) -> Vec<Stage> {
-        let users = self.count(root, "users", USERS_MAX);
-        let ramp = self.time(root, "ramp");
-        let duration = self.time(root, "duration");
-        let list = self.tables(root, "stage");
-        if list.is_empty() {
-            let (ramp, duration) = (ramp.unwrap_or_default(), duration.unwrap_or(Duration::from_secs(10)));
-            let hold = duration.saturating_sub(ramp);
-            return vec![Stage { users: users.unwrap_or(1) as usize, over: ramp, hold }];
+        let users = self.count(root, Scope::Root, "users");
+        let (ramp, duration) = (self.time(root, "ramp"), self.span(root, "duration"));
+        if find(root, "stage").is_none() {
+            let over = ramp.unwrap_or_default();
+            if let (Some(value), Some(duration)) = (find(root, "ramp"), duration)
+                && over > duration
+            {
+                let help = "the duration includes the ramp: make it longer, or the ramp shorter";
+                self.fault(value.span(), "a ramp that is longer than the duration", help);
+            }
+            let hold = duration.unwrap_or(LENGTH.max(over)).saturating_sub(over);
+            return vec![Stage { users: users.unwrap_or(1) as usize, over, hold }];
         }
         for name in ["users", "ramp", "duration"] {
             if let Some(value) = find(root, name) {
@@ -217,12 +242,9 @@ impl Reader<'_> {
             }
         }
         let mut stages = Vec::new();
-        for (span, node) in list {
+        for (span, node) in self.tables(root, "stage") {
             self.known(node, Scope::Stage);
-            let users = match find(node, "users").and_then(|value| value.get_ref().as_integer()) {
-                Some(zero) if zero.as_str() == "0" => 0,
-                _ => self.count(node, "users", USERS_MAX).unwrap_or(0) as usize,
-            };
+            let users = self.count(node, Scope::Stage, "users").unwrap_or(0) as usize;
             if find(node, "users").is_none() {
                 self.fault(span, "a stage without users", "write users = 50");
             }
@@ -230,6 +252,19 @@ impl Reader<'_> {
             stages.push(Stage { users, over: over.unwrap_or_default(), hold: hold.unwrap_or_default() });
         }
         stages
+    }
+}
+
+/// Where a text stands that takes this value.
+fn place_of(value: &Spanned<DeValue<'_>>, name: &str) -> Option<Range<usize>> {
+    match value.get_ref() {
+        DeValue::String(text) => {
+            let template = Template::parse(text).ok()?;
+            template.names().any(|have| have == name).then(|| value.span())
+        }
+        DeValue::Array(list) => list.iter().find_map(|item| place_of(item, name)),
+        DeValue::Table(table) => table.iter().find_map(|(_, value)| place_of(value, name)),
+        _ => None,
     }
 }
 

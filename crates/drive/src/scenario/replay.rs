@@ -1,18 +1,25 @@
 //! An access log played again, with its own timing: requests are due when they were, whatever becomes of those before.
 
+use super::course::{Course, Taken, UnderWay, Wrong};
 use super::model::{Replay, Scenario};
-use super::run::Progress;
+use super::run::{Done, Effort};
 use super::tally::Tally;
-use crate::client::{Client, Common, Options, Request, block_on};
+use crate::client::{Client, Common, Options, Request, Url, block_on};
 use crate::dates::parse_log;
 use brisk_load::output;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+/// Paths that a report tells apart.
+const STEPS_MAX: usize = 50;
 
 /// What a log has told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,18 +97,14 @@ fn entry(line: &str) -> Option<(i64, Entry)> {
     Some((at, Entry { at: Duration::ZERO, method, path, status, referer, agent }))
 }
 
-/// Plays a log; gives what was seen and how long it took.
-pub fn run(
-    scenario: &Arc<Scenario>,
-    replay: &Replay,
-    progress: &Arc<Progress>,
-) -> Result<(Tally, Duration), String> {
+/// Plays a log.
+pub fn run(scenario: &Arc<Scenario>, replay: &Replay, course: &Arc<Course>) -> Result<Done, String> {
     let path = replay.log.display();
     let text = std::fs::read(&replay.log).map_err(|error| format!("cannot read {path}: {error}"))?;
     let log = read(&String::from_utf8_lossy(&text), replay.lines_max);
-    if log.entries.is_empty() {
+    let Some(last) = log.entries.last() else {
         return Err(format!("{path}: no line of the common or combined format with GET or HEAD"));
-    }
+    };
     if log.other_methods + log.broken > 0 {
         output::note(format_args!(
             "{path}: left out {} lines of other methods, whose bodies are not in the log, and {} that are not understood",
@@ -109,6 +112,23 @@ pub fn run(
         ));
     }
     system::raise_open_files(replay.connections as u64 * 2 + 256).map_err(|error| error.to_string())?;
+    let Some(target) = scenario.target.clone() else { return Err("a replay needs a target".to_owned()) };
+    let planned = last.at.div_f64(replay.speed);
+    let (scenario, replay, player) = (Arc::clone(scenario), replay.clone(), Arc::clone(course));
+    // On a thread of its own: what it needs is the generator's.
+    let work = move || play(&scenario, &replay, target, log.entries, player);
+    let done = std::thread::spawn(work).join().map_err(|_| "the replay panicked".to_owned())?;
+    let (tally, effort) = done?;
+    Ok(Done { tally, elapsed: course.elapsed(), planned, effort })
+}
+
+fn play(
+    scenario: &Scenario,
+    replay: &Replay,
+    target: Url,
+    entries: Vec<Entry>,
+    course: Arc<Course>,
+) -> Result<(Tally, Effort), String> {
     let common = Common::new(Options {
         version: scenario.version,
         insecure: scenario.insecure,
@@ -117,48 +137,46 @@ pub fn run(
         keep_alive: true,
         resume: true,
     })?;
-    let Some(target) = scenario.target.clone() else { return Err("a replay needs a target".to_owned()) };
     let player = Rc::new(Player {
-        // Names in the log are those of steps, without queries: else each line would be a step of its own.
         tally: RefCell::default(),
         idle: RefCell::new((0..replay.connections).map(|_| Client::new(&common)).collect()),
+        waiting: RefCell::default(),
         busy: Cell::new(0),
-        progress: Arc::clone(progress),
-        began: Instant::now(),
+        target,
+        entries,
+        speed: replay.speed,
+        course,
     });
-    let (work, speed) = (Rc::clone(&player), replay.speed);
-    let entries = log.entries;
+    let (work, timeout) = (Rc::clone(&player), scenario.timeout);
     block_on(async move {
-        for entry in entries {
-            let due = entry.at.div_f64(speed);
-            sleep_precisely(&work, due).await;
+        work.course.begin();
+        for index in 0..work.entries.len() {
+            work.until_due(index).await;
             if system::interrupted() {
                 break;
             }
-            let Some(url) = target.join(&entry.path) else { continue };
-            work.send(request(&entry, url), entry.status, due);
+            work.course.noticed(work.course.elapsed().saturating_sub(work.due(index)));
+            work.waiting.borrow_mut().push_back(index);
+            work.send();
         }
+        // What was due finds a connection as soon as one is free, unless that takes longer than an answer may.
+        let latest = work.course.elapsed() + timeout;
+        while !work.waiting.borrow().is_empty() && work.course.elapsed() < latest && !system::interrupted() {
+            sleep(LOOK).await;
+        }
+        work.course.unsent(work.waiting.take().len() as u64);
         while work.busy.get() > 0 && !system::interrupted() {
-            sleep(Duration::from_millis(5)).await;
+            sleep(LOOK).await;
         }
+        work.tally.borrow_mut().unfinished = work.busy.get() as u64;
     })
     .map_err(|error| error.to_string())?;
-    let tally = player.tally.borrow().clone();
-    Ok((tally, player.began.elapsed()))
-}
-
-async fn sleep_precisely(player: &Player, due: Duration) {
-    // The loop's clock counts milliseconds.
-    while let Some(left) = due.checked_sub(player.began.elapsed()).filter(|left| !left.is_zero()) {
-        if left > Duration::from_secs(1) && system::interrupted() {
-            return;
-        }
-        sleep(left.min(Duration::from_millis(200)).max(Duration::from_millis(1))).await;
-    }
+    let tally = player.tally.take();
+    Ok((tally, Effort::of_this_thread()))
 }
 
 /// What an entry asks for.
-pub(crate) fn request(entry: &Entry, url: crate::client::Url) -> Request {
+pub(crate) fn request(entry: &Entry, url: Url) -> Request {
     let mut request = Request::get(url);
     request.method.clone_from(&entry.method);
     request.fields.push("User-Agent", entry.agent.as_deref().unwrap_or("brisk"));
@@ -175,58 +193,78 @@ pub(crate) fn request(entry: &Entry, url: crate::client::Url) -> Request {
 struct Player {
     tally: RefCell<Tally>,
     idle: RefCell<Vec<Client>>,
+    /// What was due and has no connection yet.
+    waiting: RefCell<VecDeque<usize>>,
     busy: Cell<usize>,
-    progress: Arc<Progress>,
-    began: Instant,
+    target: Url,
+    entries: Vec<Entry>,
+    speed: f64,
+    course: Arc<Course>,
 }
 
 impl Player {
-    /// Sends what is due. An answer is good if it is none of failure, or the same as `then`.
-    fn send(self: &Rc<Self>, request: Request, then: u16, due: Duration) {
-        let late = self.began.elapsed().saturating_sub(due);
-        {
-            let mut tally = self.tally.borrow_mut();
-            tally.late = tally.late.max(late);
+    fn due(&self, index: usize) -> Duration {
+        self.entries[index].at.div_f64(self.speed)
+    }
+
+    async fn until_due(&self, index: usize) {
+        let due = self.due(index);
+        // The loop's clock counts milliseconds.
+        while let Some(left) = due.checked_sub(self.course.elapsed()).filter(|left| !left.is_zero()) {
+            if system::interrupted() {
+                return;
+            }
+            sleep(left.min(Duration::from_millis(200)).max(Duration::from_millis(1))).await;
         }
-        let Some(client) = self.idle.borrow_mut().pop() else {
-            self.tally.borrow_mut().unsent += 1;
-            self.progress.bad.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        self.busy.set(self.busy.get() + 1);
-        let player = Rc::clone(self);
-        spawn(async move {
-            let result = client.exchange(&request).await;
-            // Since it was due, not since it was sent: what waits in us is waited for, too.
-            let took = player.began.elapsed().saturating_sub(due);
-            if result.is_ok() {
-                player.progress.responses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sends what is due, as far as there are connections.
+    fn send(self: &Rc<Self>) {
+        loop {
+            if self.waiting.borrow().is_empty() {
+                return;
             }
-            let path = request.url.path.split('?').next().unwrap_or("/").to_owned();
-            {
-                let mut tally = player.tally.borrow_mut();
-                // A log of a large site has more paths than a report has room for.
-                let known = tally.steps.len() < 50 || tally.steps.iter().any(|(have, _)| *have == path);
-                let line = tally.step(if known { &path } else { "(others)" }, None);
-                match result {
-                    Ok(exchange) if exchange.status < 400 || exchange.status == then => {
-                        line.latency.record(took.as_nanos() as u64);
-                        line.bytes += exchange.body_bytes;
-                        player.progress.good.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok(exchange) => {
-                        *line.failures.entry(format!("status {}", exchange.status)).or_default() += 1;
-                        player.progress.bad.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Err(failure) => {
-                        *line.failures.entry(failure.fault.name().to_owned()).or_default() += 1;
-                        player.progress.bad.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
+            let Some(client) = self.idle.borrow_mut().pop() else { return };
+            let Some(index) = self.waiting.borrow_mut().pop_front() else { return };
+            self.busy.set(self.busy.get() + 1);
+            let player = Rc::clone(self);
+            spawn(async move {
+                player.ask(&client, index).await;
+                player.idle.borrow_mut().push(client);
+                player.busy.set(player.busy.get() - 1);
+                player.send();
+            });
+        }
+    }
+
+    /// One line. Its answer is good if it is none of failure, or the same as then.
+    async fn ask(&self, client: &Client, index: usize) {
+        let entry = &self.entries[index];
+        let Some(url) = self.target.join(&entry.path) else { return };
+        let sent = self.course.elapsed();
+        // Since it was due, not since it was sent: what waits in us is waited for, too.
+        let mut taken = Taken::begun(index, self.due(index), sent);
+        let under_way = UnderWay::of(&self.course);
+        let result = client.exchange(&request(entry, url)).await;
+        drop(under_way);
+        taken.done = self.course.elapsed();
+        match result {
+            Ok(exchange) => {
+                self.course.responses.fetch_add(1, Ordering::Relaxed);
+                taken.saw(&exchange, sent);
+                taken.bytes = exchange.body_bytes;
+                let is_good = exchange.status < 400 || exchange.status == entry.status;
+                taken.wrong = (!is_good).then(|| Wrong::check(format!("status {}", exchange.status)));
             }
-            player.idle.borrow_mut().push(client);
-            player.busy.set(player.busy.get() - 1);
-        });
+            Err(failure) => taken.wrong = Some(Wrong::from(&failure)),
+        }
+        // Steps are paths without queries: else each line would be a step of its own.
+        let path = entry.path.split('?').next().unwrap_or("/");
+        let mut tally = self.tally.borrow_mut();
+        // A log of a large site has more paths than a report has room for.
+        let known = tally.steps.len() < STEPS_MAX || tally.steps.iter().any(|(have, _)| have == path);
+        tally.add(if known { path } else { "(others)" }, None, &taken);
+        self.course.record(path, &taken);
     }
 }
 

@@ -1,11 +1,17 @@
 //! What came of a scenario, as text, JSON and a page, with what was watched beside it.
 
-use super::tally::{HEAD, Tally};
-use brisk_load::report::{self, Beside, Body, Resources, Section};
+use super::course::Course;
+use super::model::Scenario;
+use super::run::{Done, Effort};
+use super::tally::HEAD;
+use brisk_load::engine::Outcome;
+use brisk_load::histogram::Histogram;
+use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, Section};
 use brisk_load::system;
 use brisk_load::watch::{self, Tier, Watch};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The moment before the first request.
@@ -13,8 +19,6 @@ pub struct Beginning {
     watch: Option<Watch>,
     /// On the watch's time axis.
     at: Duration,
-    threads: usize,
-    cpu_ns: u64,
 }
 
 /// What was watched, and what makes figures of it.
@@ -25,59 +29,168 @@ pub struct Watched {
 }
 
 impl Beginning {
-    /// Begins to look at the tiers, if there are any, beside a run of so many threads.
-    pub fn watch(tiers: &[Tier], threads: usize) -> Result<Beginning, String> {
+    /// Begins to look at the tiers, if there are any.
+    pub fn watch(tiers: &[Tier]) -> Result<Beginning, String> {
         let start = || Watch::start(tiers, watch::EVERY).map_err(|error| error.to_string());
         let watch = if tiers.is_empty() { None } else { Some(start()?) };
         let at = watch.as_ref().map_or(Duration::ZERO, |watch| watch.so_far().origin.elapsed());
-        Ok(Beginning { watch, at, threads, cpu_ns: system::process_cpu_ns() })
+        Ok(Beginning { watch, at })
     }
 
-    /// The run is over: it took `elapsed`, and there were so many responses.
-    pub fn end(self, elapsed: Duration, responses: u64) -> Option<Watched> {
+    /// The run is over, and there were so many responses.
+    pub fn end(self, done: &Done, responses: u64) -> Option<Watched> {
         let watched = self.watch?.finish();
-        let cpu_s = (system::process_cpu_ns() - self.cpu_ns) as f64 / 1e9;
-        let generator_share = cpu_s / elapsed.as_secs_f64().max(1e-9) / self.threads.max(1) as f64;
-        let beside = Beside { watched, begun: self.at, from: self.at, to: self.at + elapsed };
+        let (cpu_s, threads) = (done.effort.cpu_ns as f64 / 1e9, done.effort.threads.max(1));
+        let generator_share = cpu_s / done.elapsed.as_secs_f64().max(1e-9) / threads as f64;
+        let beside = Beside { watched, begun: self.at, from: self.at, to: self.at + done.elapsed };
         Some(Watched { beside, responses, generator_share })
     }
 }
 
+/// A generator that had less than a tenth of its time to spare may be what users waited for.
+const BUSY_SHARE_MAX: f64 = 0.9;
+
 /// See the module's head.
 pub struct Report {
-    pub tally: Tally,
-    pub seconds: f64,
+    /// The command.
+    pub command: String,
+    pub scenario: Arc<Scenario>,
+    pub done: Done,
+    /// As a plain load's: what reports of loads are made of.
+    pub outcome: Outcome,
     /// Thresholds, and whether they hold.
     pub judged: Vec<(String, bool)>,
     pub resources: Option<Watched>,
-    pub is_replay: bool,
 }
 
 impl Report {
+    /// Of what was seen.
+    pub fn new(
+        command: String,
+        scenario: &Arc<Scenario>,
+        done: Done,
+        course: &Course,
+        resources: Option<Watched>,
+    ) -> Self {
+        course.used_cpu(done.effort.cpu_ns);
+        let outcome = course.end(done.planned, done.elapsed);
+        let judged = done.tally.judge(&scenario.thresholds, outcome.elapsed.as_secs_f64());
+        Self { command, scenario: Arc::clone(scenario), done, outcome, judged, resources }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.outcome.elapsed.as_secs_f64()
+    }
+
     fn resources(&self) -> Option<Resources<'_>> {
         let Watched { beside, responses, generator_share } = self.resources.as_ref()?;
         Some(Resources { beside, responses: *responses, generator_share: *generator_share })
     }
 
+    /// The run as if it were a plain load. What was watched is apart: its figures are per response, not per step.
+    fn run(&self) -> RunReport {
+        let replay = self.scenario.replay.as_ref();
+        RunReport {
+            label: String::new(),
+            users: replay.map_or(self.scenario.users_max(), |replay| replay.connections),
+            depth: 0,
+            threads: self.done.effort.threads,
+            rate: None,
+            outcome: self.outcome.clone(),
+            steady: None,
+            watched: None,
+        }
+    }
+
+    fn load(&self, run: RunReport) -> report::Report {
+        report::Report {
+            command: self.command.clone(),
+            targets: self.scenario.target.iter().map(ToString::to_string).collect(),
+            environment: Environment::here(),
+            runs: vec![run],
+            sweep: None,
+            search: None,
+            is_cut_short: system::interrupted(),
+        }
+    }
+
+    /// Why the figures do not say what users would see.
+    pub fn invalid(&self) -> Option<String> {
+        self.run().invalid()
+    }
+
+    /// 2: the figures mean nothing; 3: a threshold does not hold; else 0.
+    pub fn exit_code(&self) -> i32 {
+        let is_broken = self.judged.iter().any(|(_, holds)| !holds);
+        match () {
+            () if self.invalid().is_some() => 2,
+            () if is_broken => 3,
+            () if self.outcome.stats.responses() == 0 => 2,
+            () => 0,
+        }
+    }
+
+    /// The share of its time in which the generator was on a CPU, or waited for one.
+    fn busy_share(&self) -> f64 {
+        let Effort { threads, cpu_ns, waited_ns } = self.done.effort;
+        let seconds = self.done.elapsed.as_secs_f64().max(1e-9) * threads.max(1) as f64;
+        (cpu_ns + waited_ns) as f64 / 1e9 / seconds
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut found = self.run().warnings();
+        let (busy, waited) = (self.busy_share(), self.done.effort.waited_ns as f64 / 1e9);
+        if busy > BUSY_SHARE_MAX && found.is_empty() {
+            found.push(format!(
+                "the generator was busy for {:.0} % of the time ({waited:.1} s of it waiting for a CPU): part of what users \
+                 waited may be its own; use more threads (-t), or fewer users",
+                busy * 100.0
+            ));
+        }
+        found
+    }
+
     /// How it ended, and what the figures do not say.
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.is_replay {
-            let late = self.tally.late.as_secs_f64() * 1e3;
-            notes.push(format!("sent at most {late:.1} ms later than it was due"));
-        }
+        let mut notes: Vec<String> =
+            self.invalid().map(|why| format!("INVALID: {why}")).into_iter().collect();
+        notes.extend(self.warnings().into_iter().map(|note| format!("note: {note}")));
         let said = |holds: bool| if holds { "holds:" } else { "DOES NOT HOLD:" };
         notes.extend(self.judged.iter().map(|(text, holds)| format!("{} {text}", said(*holds))));
         notes
     }
 
+    /// A replay's service time and lateness.
+    fn open_loop(&self) -> Vec<String> {
+        let stats = &self.outcome.stats;
+        if stats.lateness.count() == 0 {
+            return Vec::new();
+        }
+        let line = |name: &str, histogram: &Histogram| {
+            let mut line = format!("{name} ms: mean {:.3}", histogram.mean() / 1e6);
+            for (name, share) in report::QUANTILES {
+                let _ = write!(line, ", {name} {:.3}", histogram.quantile(share) as f64 / 1e6);
+            }
+            line
+        };
+        vec![
+            line("latency, since it was due, ", &stats.latency),
+            line("service, since it was sent,", &stats.service),
+            line("lateness of the generator,  ", &stats.lateness),
+            format!("could not be sent: {}", stats.unsent),
+        ]
+    }
+
     fn length(&self) -> String {
-        format!("{:.1} s{}", self.seconds, if system::interrupted() { ", ended by hand" } else { "" })
+        format!("{:.1} s{}", self.seconds(), if system::interrupted() { ", ended by hand" } else { "" })
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut out = format!("{}\n{}", self.length(), self.tally.text(self.seconds));
+        let mut out = format!("{}\n{}", self.length(), self.done.tally.text(self.seconds()));
+        for line in self.open_loop() {
+            let _ = writeln!(out, "{line}");
+        }
         if let Some(resources) = self.resources() {
             out.push_str(&resources.text());
         }
@@ -87,21 +200,49 @@ impl Report {
         out
     }
 
-    /// For programs.
+    /// For programs: what plain loads say, and what scenarios say beside it.
     pub fn json(&self) -> Value {
-        let mut all = self.tally.json(self.seconds, &self.judged);
+        let mut all = report::json(&self.load(self.run()));
+        let stats = &self.outcome.stats;
+        all["unsent"] = stats.unsent.into();
+        all["late_ms"] = (stats.lateness.max() as f64 / 1e6).into();
+        all["warnings"] = self.warnings().into();
+        all["generator_busy_share"] = self.busy_share().into();
+        if let Value::Object(own) = self.done.tally.json(self.seconds(), &self.judged) {
+            own.into_iter().for_each(|(name, value)| all[name] = value);
+        }
         if let Some(resources) = self.resources() {
             resources.put(&mut all);
         }
         all
     }
 
+    /// The course, with what each tier did then.
+    pub fn csv(&self) -> String {
+        let watched = self.resources.as_ref().map(|watched| watched.beside.clone());
+        report::csv(&self.load(RunReport { watched, ..self.run() }))
+    }
+
+    /// The figures in Prometheus' text format, those of steps behind those of all.
+    pub fn prometheus(&self) -> String {
+        let mut out = report::prometheus(&self.load(self.run()));
+        self.done.tally.prometheus(&mut out);
+        out
+    }
+
     /// A page that needs nothing else.
-    pub fn html(&self, target: &str) -> String {
-        let rows = self.tally.rows(self.seconds).into_iter().map(Vec::from).collect();
-        let failures = self.tally.all().failures;
+    pub fn html(&self) -> String {
+        let target = self.scenario.target.as_ref().map(ToString::to_string);
+        report::page(&format!("Scenario on {}", target.unwrap_or_default()), &self.sections())
+    }
+
+    /// Its parts.
+    pub fn sections(&self) -> Vec<Section> {
+        let tally = &self.done.tally;
+        let rows = tally.rows(self.seconds()).into_iter().map(Vec::from).collect();
+        let failures = tally.all().failures;
         let failures = failures.iter().map(|(kind, count)| format!("failed, {kind}: {count}"));
-        let lines: Vec<String> = failures.chain(self.notes()).collect();
+        let lines: Vec<String> = failures.chain(self.open_loop()).chain(self.notes()).collect();
         let mut sections = vec![
             Section {
                 title: "steps".to_owned(),
@@ -114,7 +255,17 @@ impl Report {
                 body: Body::Pre(lines.join("\n")),
             },
         ];
+        let mut rest = report::sections(&self.load(self.run()));
+        let last = rest.pop();
+        sections.append(&mut rest);
         sections.extend(self.resources().iter().flat_map(Resources::sections));
-        report::page(&format!("Scenario on {target}"), &sections)
+        let configuration = self.scenario.rows().into_iter().map(|(name, value)| vec![name, value]).collect();
+        sections.push(Section {
+            title: "Scenario".to_owned(),
+            text: String::new(),
+            body: Body::Table(Vec::new(), configuration),
+        });
+        sections.extend(last);
+        sections
     }
 }

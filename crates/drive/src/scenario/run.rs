@@ -1,18 +1,20 @@
 //! Users at work. Each is a task with connections and cookies of its own; threads share nothing but counters.
 
+use super::course::{Course, Taken, UnderWay, Wrong};
 use super::model::{Check, Escape, Scenario, Step, User};
 use super::tally::Tally;
 use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on, decode};
 use brisk_load::jar::Jar;
 use brisk_load::plan::Think;
 use brisk_load::rng::Rng;
+use brisk_load::stats::ErrorKind;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const REDIRECTS_MAX: usize = 10;
@@ -23,45 +25,64 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Of an answer, what is kept to look for values and to check.
 const BODY_MAX: usize = 4 << 20;
 
-/// What can be seen while it runs.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Responses, those that redirect and those that are bad included.
-    pub responses: AtomicU64,
-    /// Good answers.
-    pub good: AtomicU64,
-    /// Bad ones, and none.
-    pub bad: AtomicU64,
-    /// Users that are there.
-    pub users: AtomicU64,
+/// What came of a run.
+#[derive(Debug)]
+pub struct Done {
+    /// Per step, per group, and in all.
+    pub tally: Tally,
+    /// When it was over, from its beginning: what was under way at its end was waited for.
+    pub elapsed: Duration,
+    /// When it was to end.
+    pub planned: Duration,
+    /// What its threads needed.
+    pub effort: Effort,
+}
+
+/// What the generator needed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Effort {
+    /// Threads that worked.
+    pub threads: usize,
+    /// CPU of these, in nanoseconds.
+    pub cpu_ns: u64,
+    /// How long they were ready and waited for a CPU, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+impl Effort {
+    /// Of the calling thread, which has done nothing else.
+    pub fn of_this_thread() -> Self {
+        Self { threads: 1, cpu_ns: system::thread_cpu_ns(), waited_ns: system::thread_waited_ns() }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.threads += other.threads;
+        self.cpu_ns += other.cpu_ns;
+        self.waited_ns += other.waited_ns;
+    }
 }
 
 /// What the threads share.
 struct Shared {
     scenario: Arc<Scenario>,
-    progress: Arc<Progress>,
+    course: Arc<Course>,
     /// The next row of each data file.
     rows: Vec<AtomicUsize>,
     /// The kind of each user.
     kinds: Vec<usize>,
-    began: Instant,
 }
 
-/// Runs a scenario on so many threads; gives what was seen and how long it took.
-pub fn run(
-    scenario: &Arc<Scenario>,
-    threads: usize,
-    progress: &Arc<Progress>,
-) -> Result<(Tally, Duration), String> {
+/// Runs a scenario on so many threads.
+pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Result<Done, String> {
     let users = scenario.users_max();
     system::raise_open_files(users as u64 * 4 + 256).map_err(|error| error.to_string())?;
     let shared = Arc::new(Shared {
         scenario: Arc::clone(scenario),
-        progress: Arc::clone(progress),
+        course: Arc::clone(course),
         rows: scenario.data.iter().map(|_| AtomicUsize::new(0)).collect(),
         kinds: kinds(&scenario.users, users),
-        began: Instant::now(),
     });
+    course.begin();
     let threads: Vec<_> = (0..threads.min(users).max(1))
         .map(|index| {
             let shared = Arc::clone(&shared);
@@ -69,11 +90,13 @@ pub fn run(
             std::thread::spawn(move || thread(&shared, index, of))
         })
         .collect();
-    let mut all = Tally::default();
+    let (mut tally, mut effort) = (Tally::default(), Effort::default());
     for thread in threads {
-        all.merge(&thread.join().map_err(|_| "a thread of the run panicked".to_owned())??);
+        let (more, needed) = thread.join().map_err(|_| "a thread of the run panicked".to_owned())??;
+        tally.merge(&more);
+        effort.add(needed);
     }
-    Ok((all, shared.began.elapsed()))
+    Ok(Done { tally, elapsed: course.elapsed(), planned: scenario.length(), effort })
 }
 
 /// Which kind each user is of, so that any first part of them is mixed as the weights say.
@@ -91,7 +114,7 @@ fn kinds(users: &[User], count: usize) -> Vec<usize> {
         .collect()
 }
 
-fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<Tally, String> {
+fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effort), String> {
     let scenario = &shared.scenario;
     let common = Common::new(Options {
         version: scenario.version,
@@ -101,39 +124,85 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<Tally, String
         keep_alive: true,
         resume: true,
     })?;
-    let tally = Rc::new(RefCell::new(Tally::default()));
-    let active = Rc::new(Cell::new(0usize));
-    let (shared, seen) = (Arc::clone(shared), Rc::clone(&tally));
-    let work = async move {
-        for number in (index..shared.scenario.users_max()).step_by(of) {
-            let visitor = Visitor {
-                shared: Arc::clone(&shared),
-                common: Rc::clone(&common),
-                tally: Rc::clone(&seen),
-                number,
-            };
-            let count = Rc::clone(&active);
-            count.set(count.get() + 1);
+    let here = Rc::new(Here {
+        shared: Arc::clone(shared),
+        common,
+        tally: RefCell::default(),
+        active: Cell::new(0),
+        under_way: RefCell::default(),
+    });
+    let work = Rc::clone(&here);
+    block_on(async move { work.work(index, of).await }).map_err(|error| error.to_string())?;
+    let tally = here.tally.take();
+    Ok((tally, Effort::of_this_thread()))
+}
+
+/// What the users of one thread share.
+struct Here {
+    shared: Arc<Shared>,
+    common: Rc<Common>,
+    tally: RefCell<Tally>,
+    /// Users that have not come to their end.
+    active: Cell<usize>,
+    /// What each user waits for: the kind of user, the step's place among all of its steps, and since when.
+    under_way: RefCell<BTreeMap<usize, (Place, Duration)>>,
+}
+
+/// A step: of which kind of user, whether it is one of those at the start, and which.
+type Place = (usize, bool, usize);
+
+impl Here {
+    async fn work(self: Rc<Self>, index: usize, of: usize) {
+        let Shared { scenario, course, .. } = &*self.shared;
+        for number in (index..scenario.users_max()).step_by(of) {
+            let visitor = Visitor { here: Rc::clone(&self), number };
+            self.active.set(self.active.get() + 1);
             spawn(async move {
                 visitor.visits().await;
-                count.set(count.get() - 1);
+                visitor.here.active.set(visitor.here.active.get() - 1);
             });
         }
-        let length = shared.scenario.length();
-        while active.get() > 0 && shared.began.elapsed() < length && !system::interrupted() {
-            sleep(LOOK.min(length.saturating_sub(shared.began.elapsed()) + Duration::from_millis(1))).await;
+        let length = scenario.length();
+        while self.active.get() > 0 && course.elapsed() < length && !system::interrupted() {
+            sleep(LOOK.min(length.saturating_sub(course.elapsed()) + Duration::from_millis(1))).await;
         }
-    };
-    block_on(work).map_err(|error| error.to_string())?;
-    let result = tally.borrow().clone();
-    Ok(result)
+        // Whoever has asked before the end gets the time for an answer that everyone had.
+        let latest = length + scenario.timeout + LOOK;
+        let waits = || !self.under_way.borrow().is_empty();
+        while waits() && course.elapsed() < latest && !system::interrupted() {
+            sleep(LOOK / 4).await;
+        }
+        let left = self.under_way.take();
+        if system::interrupted() {
+            self.tally.borrow_mut().unfinished += left.len() as u64;
+            return;
+        }
+        for (user, (place, sent)) in left {
+            let wrong = Some(Wrong { kind: ErrorKind::Timeout, text: "timeout".to_owned() });
+            let taken = Taken { done: course.elapsed(), wrong, ..Taken::begun(user, sent, sent) };
+            self.count(self.step(place), &taken);
+        }
+    }
+
+    fn step(&self, (kind, is_start, at): Place) -> &Step {
+        let user = &self.shared.scenario.users[kind];
+        if is_start { &user.start[at] } else { &user.steps[at] }
+    }
+
+    fn count(&self, step: &Step, taken: &Taken) {
+        self.tally.borrow_mut().add(&step.name, step.group.as_deref(), taken);
+        self.shared.course.record(&step.name, taken);
+    }
+
+    /// No more steps are begun.
+    fn is_over(&self) -> bool {
+        self.shared.course.elapsed() >= self.shared.scenario.length() || system::interrupted()
+    }
 }
 
 /// A user.
 struct Visitor {
-    shared: Arc<Shared>,
-    common: Rc<Common>,
-    tally: Rc<RefCell<Tally>>,
+    here: Rc<Here>,
     number: usize,
 }
 
@@ -148,16 +217,25 @@ struct Mind {
 }
 
 /// An answer that was good, or what was wrong with it.
-type Judged = Result<(), String>;
+type Judged = Result<(), Wrong>;
 
 impl Visitor {
+    fn scenario(&self) -> &Scenario {
+        &self.here.shared.scenario
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.here.shared.course.elapsed()
+    }
+
     /// Comes and goes as the stages say.
     async fn visits(&self) {
-        for (from, to) in self.shared.scenario.presence(self.number) {
-            sleep(from.saturating_sub(self.shared.began.elapsed())).await;
-            self.shared.progress.users.fetch_add(1, Ordering::Relaxed);
+        for (from, to) in self.scenario().presence(self.number) {
+            sleep(from.saturating_sub(self.elapsed())).await;
+            let users = &self.here.shared.course.users;
+            users.fetch_add(1, Ordering::Relaxed);
             let done = self.visit(to).await;
-            self.shared.progress.users.fetch_sub(1, Ordering::Relaxed);
+            users.fetch_sub(1, Ordering::Relaxed);
             if done {
                 return;
             }
@@ -166,10 +244,11 @@ impl Visitor {
 
     /// One stay; true when all rounds are done.
     async fn visit(&self, until: Duration) -> bool {
-        let scenario = &self.shared.scenario;
-        let Some(user) = scenario.users.get(self.shared.kinds[self.number]) else { return true };
+        let scenario = self.scenario();
+        let kind = self.here.shared.kinds[self.number];
+        let Some(user) = scenario.users.get(kind) else { return true };
         let mut mind = Mind {
-            client: Client::new(&self.common),
+            client: Client::new(&self.here.common),
             jar: Jar::default(),
             values: scenario.variables.iter().cloned().collect(),
             rows: vec![0; scenario.data.len()],
@@ -177,8 +256,8 @@ impl Visitor {
             rng: Rng::new(Rng::from_clock().next_u64() ^ (self.number as u64) << 20),
         };
         self.draw_rows(&mut mind);
-        for step in &user.start {
-            self.take(step, user, &mut mind).await;
+        for at in 0..user.start.len() {
+            self.take((kind, true, at), user, &mut mind).await;
         }
         let rounds = scenario.iterations.unwrap_or(u64::MAX);
         while mind.round < rounds {
@@ -186,18 +265,18 @@ impl Visitor {
                 self.draw_rows(&mut mind);
             }
             if user.random {
-                let step = drawn(&user.steps, &mut mind.rng);
-                self.take(step, user, &mut mind).await;
+                let at = drawn(&user.steps, &mut mind.rng);
+                self.take((kind, false, at), user, &mut mind).await;
             } else {
-                for step in &user.steps {
-                    if self.shared.began.elapsed() >= until {
+                for at in 0..user.steps.len() {
+                    if self.elapsed() >= until {
                         return false;
                     }
-                    self.take(step, user, &mut mind).await;
+                    self.take((kind, false, at), user, &mut mind).await;
                 }
             }
             mind.round += 1;
-            if self.shared.began.elapsed() >= until {
+            if self.elapsed() >= until {
                 return false;
             }
         }
@@ -205,56 +284,56 @@ impl Visitor {
     }
 
     fn draw_rows(&self, mind: &mut Mind) {
-        for (at, data) in self.shared.scenario.data.iter().enumerate() {
+        for (at, data) in self.scenario().data.iter().enumerate() {
             mind.rows[at] = if data.random {
                 mind.rng.below(data.table.rows.len())
             } else {
-                self.shared.rows[at].fetch_add(1, Ordering::Relaxed) % data.table.rows.len()
+                self.here.shared.rows[at].fetch_add(1, Ordering::Relaxed) % data.table.rows.len()
             };
         }
     }
 
     /// One step, and the pause after it.
-    async fn take(&self, step: &Step, user: &User, mind: &mut Mind) {
-        let began = Instant::now();
-        let (judged, bytes, on_wire) = self.ask(step, mind, began).await;
-        let took = began.elapsed();
-        let is_good = judged.is_ok();
-        {
-            let mut tally = self.tally.borrow_mut();
-            let line = tally.step(&step.name, step.group.as_deref());
-            line.bytes += bytes;
-            match judged {
-                Ok(()) => line.latency.record(took.as_nanos() as u64),
-                Err(kind) => *line.failures.entry(kind).or_default() += 1,
-            }
+    async fn take(&self, place: Place, user: &User, mind: &mut Mind) {
+        if self.here.is_over() {
+            return;
         }
-        let counter = if is_good { &self.shared.progress.good } else { &self.shared.progress.bad };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let step = self.here.step(place);
+        let sent = self.elapsed();
+        let mut taken = Taken::begun(self.number, sent, sent);
+        self.here.under_way.borrow_mut().insert(self.number, (place, sent));
+        let waiting = UnderWay::of(&self.here.shared.course);
+        let judged = self.ask(step, mind, &mut taken).await;
+        drop(waiting);
+        self.here.under_way.borrow_mut().remove(&self.number);
+        taken.done = self.elapsed();
+        taken.wrong = judged.err();
+        self.here.count(step, &taken);
         let think =
             step.think.or(user.think).map_or(Duration::ZERO, |think: Think| think.draw(&mut mind.rng));
-        let pause = if on_wire { think.max(AFTER_FAILURE) } else { think };
+        // Nothing came, or nothing could be sent.
+        let is_lost = taken.status == 0;
+        let pause = if is_lost { think.max(AFTER_FAILURE) } else { think };
         if !pause.is_zero() {
             sleep(pause).await;
         }
     }
 
-    /// Asks and judges: the judgement, bytes of the body, and whether the failure was on the wire.
-    async fn ask(&self, step: &Step, mind: &mut Mind, began: Instant) -> (Judged, u64, bool) {
-        let mut request = match self.request(step, mind) {
-            Ok(request) => request,
-            Err(why) => return (Err(why), 0, true),
-        };
+    /// Asks and judges.
+    async fn ask(&self, step: &Step, mind: &mut Mind, taken: &mut Taken) -> Judged {
+        let began = Instant::now();
+        let mut request = self.request(step, mind).map_err(Wrong::check)?;
         for _ in 0..=REDIRECTS_MAX {
-            let exchange = match mind.client.exchange(&request.with_cookies(&mind.jar)).await {
-                Ok(exchange) => exchange,
-                Err(failure) => return (Err(failure.fault.name().to_owned()), 0, true),
-            };
-            self.shared.progress.responses.fetch_add(1, Ordering::Relaxed);
+            let asked = self.elapsed();
+            taken.status = 0;
+            let exchange = mind.client.exchange(&request.with_cookies(&mind.jar)).await;
+            let exchange = exchange.map_err(|failure| Wrong::from(&failure))?;
+            self.here.shared.course.responses.fetch_add(1, Ordering::Relaxed);
+            taken.saw(&exchange, asked);
             exchange.fill(&mut mind.jar, &request);
             let next =
                 exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));
-            if self.shared.scenario.redirects
+            if self.scenario().redirects
                 && !wants_redirect(step)
                 && let Some(url) = next.and_then(|location| request.url.join(location))
             {
@@ -265,14 +344,14 @@ impl Visitor {
                 request.url = url;
                 continue;
             }
-            let bytes = exchange.body_bytes;
-            return (self.judge(step, mind, &exchange, began), bytes, false);
+            taken.bytes = exchange.body_bytes;
+            return self.judge(step, mind, &exchange, began).map_err(Wrong::check);
         }
-        (Err("too many redirects".to_owned()), 0, false)
+        Err(Wrong::check("too many redirects"))
     }
 
     fn request(&self, step: &Step, mind: &Mind) -> Result<Request, String> {
-        let scenario = &self.shared.scenario;
+        let scenario = self.scenario();
         let value = |name: &str| self.value(mind, name);
         let fill = |template: &super::template::Template, escape| {
             template.fill(escape, &value).map_err(|name| format!("no value for {{{{{name}}}}}"))
@@ -282,7 +361,12 @@ impl Visitor {
             Some(target) => target.join(&text).ok_or_else(|| format!("bad URL {text}"))?,
             None => Url::parse(&text).map_err(|_| format!("bad URL {text}"))?,
         };
+        let missing = |name: String| format!("no value for {{{{{name}}}}}");
+        let (body, kind) = step.body.fill(&value).map_err(missing)?;
         let mut fields = Fields::default();
+        if let Some(kind) = kind {
+            fields.push("Content-Type", kind);
+        }
         for (name, template) in step.headers.iter().chain(&scenario.headers) {
             if fields.get(name).is_none() {
                 fields.push(name, fill(template, Escape::None)?);
@@ -295,9 +379,7 @@ impl Visitor {
                 fields.push(name, value);
             }
         }
-        let body = step.body.as_ref().map(|body| fill(body, step.escape)).transpose()?;
-        let request =
-            Request { method: step.method.clone(), url, fields, body: body.unwrap_or_default().into_bytes() };
+        let request = Request { method: step.method.clone(), url, fields, body };
         match request.fault() {
             Some(fault) => Err(fault),
             None => Ok(request),
@@ -315,12 +397,12 @@ impl Visitor {
             _ => {}
         }
         let (table, column) = name.split_once('.')?;
-        let at = self.shared.scenario.data.iter().position(|data| data.name == table)?;
-        self.shared.scenario.data[at].table.value(mind.rows[at], column).map(str::to_owned)
+        let at = self.scenario().data.iter().position(|data| data.name == table)?;
+        self.scenario().data[at].table.value(mind.rows[at], column).map(str::to_owned)
     }
 
     /// Checks an answer and remembers what is to be remembered.
-    fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Judged {
+    fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Result<(), String> {
         let asks_status = step.checks.iter().any(|check| matches!(check, Check::Status(_)));
         if !asks_status && exchange.status >= 400 {
             return Err(format!("status {}", exchange.status));
@@ -368,16 +450,17 @@ fn wants_redirect(step: &Step) -> bool {
         .any(|check| matches!(check, Check::Status(list) if list.iter().any(|status| status / 100 == 3)))
 }
 
-fn drawn<'a>(steps: &'a [Step], rng: &mut Rng) -> &'a Step {
+/// The place of one of the steps, by their weights.
+fn drawn(steps: &[Step], rng: &mut Rng) -> usize {
     let sum: usize = steps.iter().map(|step| step.weight as usize).sum();
     let mut left = rng.below(sum.max(1));
-    for step in steps {
+    for (at, step) in steps.iter().enumerate() {
         if left < step.weight as usize {
-            return step;
+            return at;
         }
         left -= step.weight as usize;
     }
-    &steps[0]
+    0
 }
 
 #[cfg(test)]

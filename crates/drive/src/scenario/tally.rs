@@ -1,11 +1,12 @@
 //! What a scenario has shown: per step, per group, and in all.
 
+use super::course::{Taken, count};
 use super::threshold::Threshold;
 use brisk_load::histogram::Histogram;
+use brisk_load::report::QUANTILES;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// What the columns of [`Tally::rows`] are.
 pub const HEAD: [&str; 9] =
@@ -41,9 +42,7 @@ impl Line {
     fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.bytes += other.bytes;
-        for (kind, count) in &other.failures {
-            *self.failures.entry(kind.clone()).or_default() += count;
-        }
+        other.failures.iter().for_each(|(kind, more)| count(&mut self.failures, kind, *more));
     }
 }
 
@@ -53,10 +52,8 @@ pub struct Tally {
     /// By the step's name, in the order in which they first came.
     pub steps: Vec<(String, Line)>,
     groups: BTreeMap<String, String>,
-    /// Requests of a replay that were due and found no room.
-    pub unsent: u64,
-    /// The longest that a replayed request was sent too late.
-    pub late: Duration,
+    /// What was under way when the user ended the run: it is not counted.
+    pub unfinished: u64,
 }
 
 impl Tally {
@@ -79,8 +76,17 @@ impl Tally {
         for (name, line) in &other.steps {
             self.step(name, other.groups.get(name).map(String::as_str)).merge(line);
         }
-        self.unsent += other.unsent;
-        self.late = self.late.max(other.late);
+        self.unfinished += other.unfinished;
+    }
+
+    /// Counts what became of a step.
+    pub fn add(&mut self, name: &str, group: Option<&str>, taken: &Taken) {
+        let line = self.step(name, group);
+        line.bytes += taken.bytes;
+        match &taken.wrong {
+            None => line.latency.record(taken.done.saturating_sub(taken.due).as_nanos() as u64),
+            Some(wrong) => count(&mut line.failures, &wrong.text, 1),
+        }
     }
 
     /// Everything together.
@@ -163,12 +169,36 @@ impl Tally {
         for (kind, count) in &all.failures {
             let _ = writeln!(out, "failed, {kind}: {count}");
         }
-        if self.unsent > 0 {
-            let _ = writeln!(out, "due and not sent, no connection was free: {}", self.unsent);
+        if self.unfinished > 0 {
+            let _ = writeln!(out, "under way when it was ended, and not counted: {}", self.unfinished);
         }
         let rate = all.latency.count() as f64 / seconds.max(1e-9);
         let _ = writeln!(out, "{rate:.2} good answers per second are {:.0} a day", rate * 86_400.0);
         out
+    }
+
+    /// Figures of each step in Prometheus' text format.
+    pub fn prometheus(&self, out: &mut String) {
+        let mut metric = |name: &str, help: &str, values: &dyn Fn(&Line) -> Vec<(String, f64)>| {
+            let _ =
+                writeln!(out, "# HELP brisk_bench_step_{name} {help}\n# TYPE brisk_bench_step_{name} gauge");
+            for (step, line) in &self.steps {
+                let step = step.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+                for (more, value) in values(line) {
+                    let _ = writeln!(out, "brisk_bench_step_{name}{{step=\"{step}\"{more}}} {value}");
+                }
+            }
+        };
+        metric("requests", "Steps taken, good and bad.", &|line| {
+            vec![(String::new(), line.requests() as f64)]
+        });
+        metric("failed", "Of these, bad ones.", &|line| vec![(String::new(), line.failed() as f64)]);
+        metric("latency_seconds", "What users waited for good answers.", &|line| {
+            let of = |&(_, share): &(&str, f64)| {
+                (format!(",quantile=\"{share}\""), line.latency.quantile(share) as f64 / 1e9)
+            };
+            QUANTILES.iter().map(of).collect()
+        });
     }
 
     /// For programs.
@@ -192,7 +222,7 @@ impl Tally {
             self.groups().iter().map(|(name, figures)| (name.clone(), line(figures))).collect();
         let thresholds: Vec<Value> =
             thresholds.iter().map(|(text, holds)| json!({ "threshold": text, "holds": holds })).collect();
-        json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups, "unsent": self.unsent,
-            "late_ms": self.late.as_secs_f64() * 1e3, "thresholds": thresholds })
+        json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups,
+            "unfinished": self.unfinished, "thresholds": thresholds })
     }
 }

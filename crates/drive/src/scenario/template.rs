@@ -44,6 +44,11 @@ impl Template {
         Self(vec![Part::Text(text.to_owned())])
     }
 
+    /// Whether its beginning is not known before there are values.
+    pub fn begins_with_value(&self) -> bool {
+        matches!(self.0.first(), Some(Part::Value(_)))
+    }
+
     /// The names of its values.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
@@ -75,7 +80,6 @@ fn escaped(value: &str, escape: Escape) -> Cow<'_, str> {
             let quoted = serde_json::Value::from(value).to_string();
             Cow::Owned(quoted[1..quoted.len() - 1].to_owned())
         }
-        Escape::Form => Cow::Owned(form(value)),
     }
 }
 
@@ -102,7 +106,7 @@ mod tests {
         let check = |text: &str, escape| Template::parse(text).unwrap().fill(escape, &value);
         assert_eq!(check("<{{ a.b }}>", Escape::None), Ok("<x \"y\"&é>".into()));
         assert_eq!(check("\"{{a.b}}\"", Escape::Json), Ok("\"x \\\"y\\\"&é\"".into()));
-        assert_eq!(check("v={{a.b}}&w", Escape::Form), Ok("v=x+%22y%22%26%C3%A9&w".into()));
+        assert_eq!(form("x \"y\"&é"), "x+%22y%22%26%C3%A9");
         assert_eq!(check("{{c}}", Escape::None), Err("c".into()));
         assert_eq!(Template::parse("{{a}}{{b}}").unwrap().names().collect::<Vec<_>>(), ["a", "b"]);
         for bad in ["{{a", "{{}}", "{{a b}}", "{{a\"}}"] {

@@ -2,12 +2,15 @@
 
 pub mod args;
 mod compare;
+mod files;
 mod options;
 mod run;
 
 use crate::output;
 use crate::system;
+pub use files::{Files, Texts};
 use options::Command;
+pub use options::Outputs;
 
 /// Runs `program ARGS` and gives its exit code: 0; 1 after an error; 2 if what was measured is not what was asked about.
 pub fn main(program: &str, args: &[String]) -> i32 {

@@ -13,6 +13,7 @@ use crate::jar::Jar;
 use crate::plan::{Order, Plan, RequestOptions, Stop, Tls, Url, Version, sites};
 use crate::request::{FormField, multipart};
 use crate::sweep::slo::Slo;
+use crate::system;
 use crate::watch::{self, Tier};
 
 /// Connections that a run may have.
@@ -121,6 +122,29 @@ pub struct Outputs {
     pub quiet: bool,
 }
 
+impl Outputs {
+    /// Takes an option of this name (without its dashes), and its value, if it is one of these.
+    pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
+        let optional = |parser: &mut lexopt::Parser| {
+            parser.optional_value().map(|value| value.string().map_err(|error| error.to_string())).transpose()
+        };
+        match name {
+            "json" => match optional(parser)? {
+                Some(file) => self.json_file = Some(file.into()),
+                None => self.json = true,
+            },
+            "html" => self.html = Some(text(parser)?.into()),
+            "csv" => self.csv = Some(text(parser)?.into()),
+            "prometheus" => self.prometheus = Some(text(parser)?.into()),
+            "raw" => self.raw = Some(text(parser)?.into()),
+            "web" => self.web = Some(optional(parser)?.unwrap_or_else(|| "127.0.0.1:8484".to_owned())),
+            "q" | "quiet" => self.quiet = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
 /// All of it.
 #[derive(Debug)]
 pub struct Options {
@@ -179,7 +203,7 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
         watch: Vec::new(),
         outputs: Outputs::default(),
     };
-    raw.plan.threads = (std::thread::available_parallelism().map_or(1, std::num::NonZero::get) / 2).max(1);
+    raw.plan.threads = system::half_of_the_cpus();
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
         if matches!(arg, Short('h') | Long("help")) {
@@ -314,25 +338,11 @@ impl Raw {
     }
 
     fn results(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
-        let outputs = &mut self.outputs;
-        let optional = |parser: &mut lexopt::Parser| {
-            parser.optional_value().map(|value| value.string().map_err(|error| error.to_string())).transpose()
-        };
-        match name {
-            "watch" => self.watch.extend(watch::parse(&text(parser)?)?),
-            "json" => match optional(parser)? {
-                Some(file) => outputs.json_file = Some(file.into()),
-                None => outputs.json = true,
-            },
-            "html" => outputs.html = Some(text(parser)?.into()),
-            "csv" => outputs.csv = Some(text(parser)?.into()),
-            "prometheus" => outputs.prometheus = Some(text(parser)?.into()),
-            "raw" => outputs.raw = Some(text(parser)?.into()),
-            "web" => outputs.web = Some(optional(parser)?.unwrap_or_else(|| "127.0.0.1:8484".to_owned())),
-            "q" | "quiet" => outputs.quiet = true,
-            _ => return Ok(false),
+        if name == "watch" {
+            self.watch.extend(watch::parse(&text(parser)?)?);
+            return Ok(true);
         }
-        Ok(true)
+        self.outputs.take(name, parser)
     }
 
     fn whole(mut self) -> Result<Options, String> {

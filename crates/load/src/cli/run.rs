@@ -1,14 +1,14 @@
 //! Carries out what the options ask for.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::options::{Mode, Options, Outputs};
+use super::files::{Files, Texts};
+use super::options::{Mode, Options};
 use crate::arrivals::Rate;
 use crate::engine;
 use crate::live::{Ended, Live, Web};
-use crate::output::{self, OutFile};
+use crate::output;
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::sweep::{self, Point, Sweep, steady};
@@ -201,7 +201,13 @@ impl Load {
         } else {
             output::line(report::text(report));
         }
-        files.write(report)?;
+        files.write(&Texts {
+            json: &|| format!("{:#}\n", report::json(report)),
+            html: &|| report::html(report),
+            csv: &|| report::csv(report),
+            prometheus: &|| report::prometheus(report),
+            raw: &|file| report.runs.last().map_or(Ok(()), |run| report::raw(run, file)),
+        })?;
         if let Some(web) = &self.live.web {
             web.put(report::fragment(&report::sections(report)));
             // The page asks once per second: it is to see the end.
@@ -220,47 +226,5 @@ impl Load {
         }
         let is_useless = report.runs.iter().all(|run| run.outcome.stats.responses() == 0);
         Ok(if is_useless || (options.mode == Mode::Single && run.invalid().is_some()) { 2 } else { 0 })
-    }
-}
-
-/// The files that were asked for, open: one that cannot be written is known before the run, not after it.
-struct Files {
-    json: Option<OutFile>,
-    html: Option<OutFile>,
-    csv: Option<OutFile>,
-    prometheus: Option<OutFile>,
-    raw: Option<OutFile>,
-}
-
-impl Files {
-    fn open(outputs: &Outputs) -> Result<Self, String> {
-        let open = |path: &Option<PathBuf>| path.as_deref().map(OutFile::open).transpose();
-        Ok(Self {
-            json: open(&outputs.json_file)?,
-            html: open(&outputs.html)?,
-            csv: open(&outputs.csv)?,
-            prometheus: open(&outputs.prometheus)?,
-            raw: open(&outputs.raw)?,
-        })
-    }
-
-    /// Writes all that can be written.
-    fn write(self, report: &Report) -> Result<(), String> {
-        let text = |file: Option<OutFile>, text: &dyn Fn() -> String| match file {
-            Some(file) => file.put(&text()),
-            None => Ok(()),
-        };
-        let raw = match (self.raw, report.runs.last()) {
-            (Some(file), Some(run)) => file.fill(|file| report::raw(run, file)),
-            _ => Ok(()),
-        };
-        let all = [
-            text(self.json, &|| format!("{:#}\n", report::json(report))),
-            text(self.html, &|| report::html(report)),
-            text(self.csv, &|| report::csv(report)),
-            text(self.prometheus, &|| report::prometheus(report)),
-            raw,
-        ];
-        all.into_iter().collect()
     }
 }

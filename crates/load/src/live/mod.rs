@@ -45,11 +45,67 @@ pub enum Ended {
     Hopeless,
 }
 
+/// What is shown of something under way.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// What distinguishes it; empty: nothing.
+    pub label: &'a str,
+    /// Since its beginning.
+    pub elapsed: Duration,
+    /// How much of it is done, for the terminal.
+    pub bar: String,
+    /// What went wrong so far, for the terminal.
+    pub errors: String,
+    /// Its course so far.
+    pub slices: &'a [Slice],
+}
+
+/// Where views are drawn, one over the other, at its own pace.
+#[derive(Debug)]
+pub struct Screen<'a> {
+    live: &'a Live,
+    is_terminal: bool,
+    lines: usize,
+    said_at: Duration,
+}
+
+impl<'a> Screen<'a> {
+    /// Nothing is drawn yet.
+    pub fn new(live: &'a Live) -> Self {
+        let is_terminal = stderr().is_terminal() && !live.is_quiet;
+        Self { live, is_terminal, lines: 0, said_at: Duration::ZERO }
+    }
+
+    /// Whether it is time for another view.
+    pub fn is_due(&self, elapsed: Duration) -> bool {
+        elapsed >= self.said_at + if self.is_terminal { REDRAW } else { LINE }
+    }
+
+    /// Draws it in the place of the last one.
+    pub fn show(&mut self, view: &View<'_>) {
+        self.said_at = view.elapsed;
+        if let Some(web) = &self.live.web {
+            web.show(view.label, view.slices);
+        }
+        if self.is_terminal {
+            self.lines = redraw(&picture(view), self.lines);
+        } else if !self.live.is_quiet {
+            output::note(plain(view.label, view.elapsed, view.slices));
+        }
+    }
+
+    /// Takes the last view away.
+    pub fn clear(&mut self) {
+        if self.lines > 0 {
+            self.lines = redraw("", self.lines);
+        }
+    }
+}
+
 impl Live {
     /// Shows a run until it is over; stops it if the user wants that, or if there is no hope.
     pub fn follow(&self, run: &Run, plan: &Plan, label: &str) -> Ended {
-        let is_terminal = stderr().is_terminal() && !self.is_quiet;
-        let (mut lines, mut said_at) = (0, Duration::ZERO);
+        let mut screen = Screen::new(self);
         let mut ended = Ended::Planned;
         while !run.is_over() {
             std::thread::sleep(if run.elapsed() < REDRAW { Duration::from_millis(10) } else { REDRAW / 4 });
@@ -64,24 +120,11 @@ impl Live {
                 ended = Ended::Hopeless;
                 break;
             }
-            let every = if is_terminal { REDRAW } else { LINE };
-            if elapsed < said_at + every {
-                continue;
-            }
-            said_at = elapsed;
-            let slices = run.slices();
-            if let Some(web) = &self.web {
-                web.show(label, &slices);
-            }
-            if is_terminal {
-                lines = redraw(&picture(plan, label, elapsed, progress.responses, &slices), lines);
-            } else if !self.is_quiet {
-                output::note(plain(label, elapsed, &slices));
+            if screen.is_due(elapsed) {
+                screen.show(&view(plan, label, elapsed, progress.responses, &run.slices()));
             }
         }
-        if lines > 0 {
-            redraw("", lines);
-        }
+        screen.clear();
         if let Some(web) = &self.web {
             web.show(label, &run.slices());
         }
@@ -125,23 +168,31 @@ fn plain(label: &str, elapsed: Duration, slices: &[Slice]) -> String {
     )
 }
 
-fn picture(plan: &Plan, label: &str, elapsed: Duration, responses: u64, slices: &[Slice]) -> String {
-    let (rate, latency, _) = recent(slices, LINE);
-    let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
+fn view<'a>(plan: &Plan, label: &'a str, elapsed: Duration, responses: u64, slices: &'a [Slice]) -> View<'a> {
     let mut errors = Errors::default();
     let mut refusals = 0;
     for slice in slices {
         errors.merge(&slice.errors);
         refusals += slice.by_class[4] + slice.by_class[5];
     }
-    let rates: Vec<f64> = slices.iter().map(Slice::rate).collect();
+    let mut kinds: Vec<String> =
+        errors.seen().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    if kinds.is_empty() {
+        kinds.push("none".to_owned());
+    }
+    if refusals > 0 {
+        kinds.push(format!("4xx and 5xx {refusals}"));
+    }
+    View { label, elapsed, bar: bar(plan, elapsed, responses), errors: kinds.join(", "), slices }
+}
+
+fn picture(view: &View<'_>) -> String {
+    let (rate, latency, _) = recent(view.slices, LINE);
+    let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
+    let rates: Vec<f64> = view.slices.iter().map(Slice::rate).collect();
+    let label = if view.label.is_empty() { String::new() } else { format!("{}  ", view.label) };
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{}{}",
-        if label.is_empty() { String::new() } else { format!("{label}  ") },
-        bar(plan, elapsed, responses)
-    );
+    let _ = writeln!(out, "{label}{}", view.bar);
     let _ = writeln!(out, "rate    {:>9} /s  {}", short(rate), sparkline(&rates, SPARK));
     let _ = writeln!(
         out,
@@ -151,19 +202,12 @@ fn picture(plan: &Plan, label: &str, elapsed: Duration, responses: u64, slices: 
         ms(0.99),
         latency.max() as f64 / 1e6
     );
-    let kinds: Vec<String> = errors.seen().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
-    let _ = writeln!(
-        out,
-        "errors   {}{}",
-        if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") },
-        if refusals > 0 { format!(", 4xx and 5xx {refusals}") } else { String::new() }
-    );
+    let _ = writeln!(out, "errors   {}", view.errors);
     out
 }
 
 /// How much is done, and how long the rest takes.
 fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
-    const WIDTH: usize = 30;
     let (share, left) = match plan.stop {
         Stop::After(duration) => {
             let all = plan.warmup + duration;
@@ -176,15 +220,21 @@ fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
         }
         Stop::Told => return format!("{:.0} s", elapsed.as_secs_f64()),
     };
-    let share = share.clamp(0.0, 1.0);
-    let full = (share * WIDTH as f64).round() as usize;
     let doing = match plan.stop {
         _ if elapsed < plan.warmup => " (warm-up)",
         Stop::After(duration) if elapsed > plan.warmup + duration => " (waiting for the last answers)",
         _ => "",
     };
+    progress_bar(share, left) + doing
+}
+
+/// The share that is done, and how long the rest takes.
+pub fn progress_bar(share: f64, left: Duration) -> String {
+    const WIDTH: usize = 30;
+    let share = share.clamp(0.0, 1.0);
+    let full = (share * WIDTH as f64).round() as usize;
     format!(
-        "[{}{}] {:>3.0} %, {:.0} s left{doing}",
+        "[{}{}] {:>3.0} %, {:.0} s left",
         "#".repeat(full),
         ".".repeat(WIDTH - full),
         share * 100.0,
@@ -217,11 +267,12 @@ mod tests {
     #[test]
     fn what_is_drawn_is_what_happened() {
         let plan = Plan::new(Vec::new(), 1, Stop::After(Duration::from_secs(4)));
-        let text = picture(&plan, "10 users", Duration::from_secs(2), 1020, &slices());
+        let slices = slices();
+        let text = picture(&view(&plan, "10 users", Duration::from_secs(2), 1020, &slices));
         assert!(text.contains("[###############...............]  50 %, 2 s left"), "{text}");
         assert!(text.contains("510 /s") && text.contains("reset 20, 4xx and 5xx 20"), "{text}");
         assert!(text.contains("p50 2.0"), "{text}");
-        let line = plain("", Duration::from_secs(2), &slices());
+        let line = plain("", Duration::from_secs(2), &slices);
         assert!(line.contains("510 /s") && line.contains("failed 20"), "{line}");
     }
 
@@ -230,6 +281,6 @@ mod tests {
         let plan = Plan::new(Vec::new(), 1, Stop::Requests(10));
         assert!(bar(&plan, Duration::from_secs(1), 50).contains("100 %"));
         assert!(bar(&plan, Duration::from_secs(1), 0).contains("  0 %"));
-        assert!(!picture(&plan, "", Duration::ZERO, 0, &[]).contains("NaN"));
+        assert!(!picture(&view(&plan, "", Duration::ZERO, 0, &[])).contains("NaN"));
     }
 }

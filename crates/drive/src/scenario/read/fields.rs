@@ -3,10 +3,12 @@
 use super::super::keys::{self, Kind, Scope};
 use super::super::template::Template;
 use super::{Node, Reader, find};
+use crate::client::{Fields, Origin, Place, Request, Url};
 use brisk_load::cli::args;
 use brisk_load::plan::Think;
 use std::ops::Range;
 use std::time::Duration;
+use toml::Spanned;
 use toml::de::DeValue;
 
 impl Reader<'_> {
@@ -30,30 +32,34 @@ impl Reader<'_> {
         bool
     }
 
-    pub(super) fn count(&mut self, node: Node<'_>, name: &str, most: u64) -> Option<u64> {
+    pub(super) fn count(&mut self, node: Node<'_>, scope: Scope, name: &str) -> Option<u64> {
         let value = find(node, name)?;
         let number = value
             .get_ref()
             .as_integer()
             .and_then(|number| number.as_str().replace('_', "").parse::<u64>().ok());
-        let number = number.filter(|number| (1..=most).contains(number));
+        let (least, most) = keys::bounds(scope, name);
+        let number = number.filter(|number| (least..=most).contains(number));
         if number.is_none() {
-            let help =
-                if most == u64::MAX { "at least 1".to_owned() } else { format!("between 1 and {most}") };
+            let help = if most > u64::from(u32::MAX) {
+                format!("at least {least}")
+            } else {
+                format!("between {least} and {most}")
+            };
             self.fault(value.span(), format!("\"{name}\" is a whole number"), help);
         }
         number
     }
 
-    pub(super) fn number(&mut self, node: Node<'_>, name: &str) -> Option<f64> {
+    pub(super) fn number(&mut self, node: Node<'_>, scope: Scope, name: &str) -> Option<f64> {
         let value = find(node, name)?;
-        let number = plain(value.get_ref()).and_then(|text| text.parse::<f64>().ok());
-        let number = number.filter(|number| *number > 0.0 && *number <= 1e6);
+        let (_, most) = keys::bounds(scope, name);
+        let number = seconds(value.get_ref()).filter(|number| *number > 0.0 && *number <= most as f64);
         if number.is_none() {
             self.fault(
                 value.span(),
                 format!("\"{name}\" is a number above 0"),
-                format!("write {name} = 2.0"),
+                format!("write {name} = 2.0; {most} at most"),
             );
         }
         number
@@ -61,25 +67,37 @@ impl Reader<'_> {
 
     pub(super) fn time(&mut self, node: Node<'_>, name: &str) -> Option<Duration> {
         let value = find(node, name)?;
-        let time = plain(value.get_ref()).map(|text| args::duration(&text));
-        match time {
-            Some(Ok(time)) => Some(time),
-            _ => {
-                self.fault(
-                    value.span(),
-                    format!("\"{name}\" is a time"),
-                    format!("write {name} = \"500ms\", \"10s\" or \"2m\""),
-                );
-                None
-            }
+        if let Some(time) = time_of(value.get_ref()) {
+            return Some(time);
         }
+        self.fault(
+            value.span(),
+            format!("\"{name}\" is a time"),
+            format!("write {name} = \"500ms\", \"10s\" or \"2m\""),
+        );
+        None
+    }
+
+    /// A time that is not nothing.
+    pub(super) fn span(&mut self, node: Node<'_>, name: &str) -> Option<Duration> {
+        let time = self.time(node, name)?;
+        if time.is_zero() {
+            let span = find(node, name).map_or(0..0, Spanned::span);
+            self.fault(span, format!("\"{name}\" is above 0"), format!("write {name} = \"10s\""));
+            return None;
+        }
+        Some(time)
     }
 
     pub(super) fn think(&mut self, node: Node<'_>, name: &str) -> Option<Think> {
         let value = find(node, name)?;
-        match plain(value.get_ref()).map(|text| args::think(&text)) {
-            Some(Ok(think)) => Some(think),
-            _ => {
+        let think = match value.get_ref() {
+            DeValue::String(text) => args::think(text).ok(),
+            number => time_of(number).map(Think::Constant),
+        };
+        match think {
+            Some(think) => Some(think),
+            None => {
                 let help = format!(
                     "write {name} = \"1s\", \"1s..3s\" (anything between) or \"exp:2s\" (exponential)"
                 );
@@ -143,9 +161,21 @@ impl Reader<'_> {
         pairs
     }
 
-    pub(super) fn templates(&mut self, node: Node<'_>, name: &str) -> Vec<(String, Template)> {
-        let pairs = self.pairs(node, name);
-        pairs.into_iter().filter_map(|(span, name, text)| Some((name, self.place(span, &text)?))).collect()
+    /// Header fields.
+    pub(super) fn headers(&mut self, node: Node<'_>) -> Vec<(String, Template)> {
+        let mut fields = Vec::new();
+        for (span, name, text) in self.pairs(node, "headers") {
+            // What a value will be is checked when it is there.
+            let field = Fields(vec![(name.clone(), text.clone())]);
+            let request = Request { fields: field, ..Request::get(example()) };
+            if request.fault().is_some() {
+                let help = "a name is one word, and a value one line";
+                self.fault(span, format!("the header \"{}\" cannot be sent", name.escape_debug()), help);
+            } else if let Some(template) = self.place(span, &text) {
+                fields.push((name, template));
+            }
+        }
+        fields
     }
 
     /// Tables of a list, with their places.
@@ -155,7 +185,7 @@ impl Reader<'_> {
         let tables: Option<Vec<_>> = list.and_then(|list| {
             list.iter().map(|item| Some((item.span(), item.get_ref().as_table()?))).collect()
         });
-        tables.unwrap_or_else(|| {
+        tables.filter(|tables| !tables.is_empty()).unwrap_or_else(|| {
             self.fault(
                 value.span(),
                 format!("\"{name}\" is a list of tables"),
@@ -163,6 +193,31 @@ impl Reader<'_> {
             );
             Vec::new()
         })
+    }
+}
+
+/// A URL to try things on.
+pub(super) fn example() -> Url {
+    let place = Place::Name("localhost".to_owned(), 80);
+    Url { origin: Origin { secure: false, place }, path: "/".to_owned() }
+}
+
+/// A number of any kind.
+fn seconds(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(_) | DeValue::Float(_) => plain(value)?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A time: a text, or a number of seconds.
+fn time_of(value: &DeValue<'_>) -> Option<Duration> {
+    match value {
+        DeValue::String(text) => args::duration(text).ok(),
+        number => {
+            let time = Duration::try_from_secs_f64(seconds(number)?).ok()?;
+            (time <= Duration::from_secs(keys::LENGTH_MAX_S)).then_some(time)
+        }
     }
 }
 

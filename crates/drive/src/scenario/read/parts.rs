@@ -2,14 +2,18 @@
 
 use super::super::data::Table;
 use super::super::extract::Source;
-use super::super::keys::Scope;
-use super::super::model::{Check, Data, Escape, Replay, Step, User};
-use super::super::template::{Template, form};
+use super::super::keys::{APART, Scope};
+use super::super::model::{Body, Check, Data, Escape, Replay, Step, User};
+use super::super::template::Template;
 use super::super::threshold::Threshold;
-use super::fields::json;
+use super::fields::{example, json};
 use super::{Node, Reader, find};
+use brisk_load::request::FormField;
 use std::ops::Range;
 use std::path::PathBuf;
+
+/// Files that are sent are kept in memory.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl Reader<'_> {
     pub(super) fn users(&mut self, root: Node<'_>) -> Vec<User> {
@@ -20,7 +24,7 @@ impl Reader<'_> {
                 self.text(node, "name").map_or_else(|| format!("user {}", users.len() + 1), |(_, name)| name);
             let user = User {
                 name,
-                weight: self.count(node, "weight", 1_000_000).unwrap_or(1) as u32,
+                weight: self.count(node, Scope::User, "weight").unwrap_or(1) as u32,
                 think: self.think(node, "think"),
                 random: self.one_of(node, Scope::User, "order") == Some("random"),
                 start: self.steps(node, "start"),
@@ -69,35 +73,44 @@ impl Reader<'_> {
                 "methods are written GET, POST, PUT …",
             );
         }
-        let url = self.place(place, &url)?;
-        let mut headers = self.templates(node, "headers");
-        let (body, escape) = self.body(node, &mut headers);
+        let url = self.place(place.clone(), &url)?;
+        self.can_be_asked_for(place, &url);
+        let mut headers = self.headers(node);
+        let body = self.body(node, &mut headers);
         Some(Step {
             name: self.text(node, "name").map_or(request, |(_, name)| name),
             group: self.text(node, "group").map(|(_, group)| group),
-            weight: self.count(node, "weight", 1_000_000).unwrap_or(1) as u32,
+            weight: self.count(node, Scope::Step, "weight").unwrap_or(1) as u32,
             method,
             url,
             headers,
             body,
-            escape,
             save: self.save(node),
             checks: self.checks(node),
             think: self.think(node, "think"),
         })
     }
 
-    fn body(&mut self, node: Node<'_>, headers: &mut Vec<(String, Template)>) -> (Option<Template>, Escape) {
-        let given: Vec<&str> =
-            ["body", "json", "form"].into_iter().filter(|name| find(node, name).is_some()).collect();
-        if let [_, second, ..] = given[..]
-            && let Some(value) = find(node, second)
-        {
+    /// Whether a request for this can be written, whatever its values are.
+    fn can_be_asked_for(&mut self, place: Range<usize>, url: &Template) {
+        let filled = url.fill(Escape::None, &|_| Some("1".to_owned())).unwrap_or_default();
+        let is_one_line = !filled.contains(|c: char| c.is_control());
+        // A place at its beginning may be a whole URL.
+        let is_sound = url.begins_with_value() || example().join(&filled).is_some();
+        if !(is_one_line && is_sound) {
             self.fault(
-                value.span(),
-                "a step has one body",
-                format!("leave out all but one of {}", given.join(", ")),
+                place,
+                format!("\"{}\" cannot be asked for", filled.escape_debug()),
+                "write a path, or http://host:port/path",
             );
+        }
+    }
+
+    fn body(&mut self, node: Node<'_>, headers: &mut Vec<(String, Template)>) -> Body {
+        for (_, one, other) in APART.iter().filter(|(scope, ..)| *scope == Scope::Step) {
+            if let (Some(_), Some(value)) = (find(node, one), find(node, other)) {
+                self.fault(value.span(), "a step has one body", format!("leave out {one} or {other}"));
+            }
         }
         let mut kind = |value: &str| {
             if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
@@ -106,19 +119,62 @@ impl Reader<'_> {
         };
         if let Some(value) = find(node, "json") {
             kind("application/json");
-            return (self.place(value.span(), &json(value.get_ref()).to_string()), Escape::Json);
+            let template = self.place(value.span(), &json(value.get_ref()).to_string());
+            return template.map_or(Body::None, |template| Body::Text(template, Escape::Json));
         }
-        if let Some(value) = find(node, "form") {
+        if find(node, "files").is_some() {
+            // Its Content-Type names the boundary, which is made with the body.
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+            let (fields, files) = (self.fields(node), self.files(node));
+            return Body::Multipart(fields, files);
+        }
+        if find(node, "form").is_some() {
             kind("application/x-www-form-urlencoded");
-            // Places stay as they are: their values are escaped when they are put in.
-            let escape = |text: &str| form(text).replace("%7B%7B", "{{").replace("%7D%7D", "}}");
-            let span = value.span();
-            let pairs = self.pairs(node, "form");
-            let parts: Vec<String> =
-                pairs.iter().map(|(_, name, value)| format!("{}={}", form(name), escape(value))).collect();
-            return (self.place(span, &parts.join("&")), Escape::Form);
+            return Body::Form(self.fields(node));
         }
-        (self.template(node, "body"), Escape::None)
+        if let Some((span, name)) = self.text(node, "upload") {
+            kind("application/octet-stream");
+            return self.file(span, &name).map_or(Body::None, |bytes| Body::File(bytes.into()));
+        }
+        self.template(node, "body").map_or(Body::None, |template| Body::Text(template, Escape::None))
+    }
+
+    /// Of a form.
+    fn fields(&mut self, node: Node<'_>) -> Vec<(String, Template)> {
+        let pairs = self.pairs(node, "form");
+        pairs.into_iter().filter_map(|(span, name, text)| Some((name, self.place(span, &text)?))).collect()
+    }
+
+    fn files(&mut self, node: Node<'_>) -> Vec<FormField> {
+        let mut files = Vec::new();
+        for (span, name, path) in self.pairs(node, "files") {
+            let file_name = path.rsplit('/').next().map(str::to_owned);
+            files.extend(self.file(span, &path).map(|value| FormField { name, file_name, value }));
+        }
+        files
+    }
+
+    /// The bytes of a file that is sent.
+    fn file(&mut self, span: Range<usize>, name: &str) -> Option<Vec<u8>> {
+        let path = self.folder.join(name);
+        let is_small = |length: u64| {
+            if length <= FILE_BYTES_MAX {
+                Ok(())
+            } else {
+                Err(std::io::Error::other("it is larger than 1 GiB"))
+            }
+        };
+        let read = std::fs::metadata(&path)
+            .and_then(|meta| is_small(meta.len()))
+            .and_then(|()| std::fs::read(&path));
+        match read {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                let text = format!("cannot read {}: {error}", path.display());
+                self.fault(span, text, "the path is relative to this file");
+                None
+            }
+        }
     }
 
     fn source(&mut self, span: Range<usize>, text: &str) -> Option<Source> {
@@ -159,8 +215,8 @@ impl Reader<'_> {
                 None => status(value.get_ref()).map(|one| vec![one]),
             };
             match list {
-                Some(list) => checks.push(Check::Status(list)),
-                None => self.fault(
+                Some(list) if !list.is_empty() => checks.push(Check::Status(list)),
+                _ => self.fault(
                     value.span(),
                     "\"status\" is a status, or several",
                     "write status = 200 or [200, 302]",
@@ -265,8 +321,8 @@ impl Reader<'_> {
                 "the path is relative to this file",
             );
         }
-        let speed = self.number(node, "speed").unwrap_or(1.0);
-        let connections = self.count(node, "connections", 20_000).unwrap_or(256) as usize;
+        let speed = self.number(node, Scope::Replay, "speed").unwrap_or(1.0);
+        let connections = self.count(node, Scope::Replay, "connections").unwrap_or(256) as usize;
         Some(Replay { log, speed, connections, lines_max: 5_000_000 })
     }
 }

@@ -71,7 +71,7 @@ class Shop(HttpUser):
         (user.steps[1].weight, user.steps[1].name.as_str(), user.steps[1].method.as_str()),
         (3, "item", "POST")
     );
-    let filled = user.steps[1].body.as_ref().unwrap().fill(user.steps[1].escape, &|_| None).unwrap();
+    let filled = String::from_utf8(user.steps[1].body.fill(&|_| None).unwrap().0).unwrap();
     assert_eq!(filled, "id=5&q=a+b");
 }
 

@@ -1,0 +1,308 @@
+//! What all threads of a run have seen so far, in slices of time: what its live picture, charts and files are made of. A
+//! step's end locks it; beside a request made by a [client](crate::client) that is nothing.
+
+use super::model::Scenario;
+use crate::client::{Exchange, Failure, Fault};
+use brisk_load::engine::Outcome;
+use brisk_load::stats::{ErrorKind, Slice, Stats};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A slice is no narrower than this.
+const WIDTH_MIN: Duration = Duration::from_millis(100);
+/// Slices of a run, about: those of a longer one are wider.
+const SLICES: u32 = 6000;
+/// Kinds of failures that are told apart.
+const KINDS_MAX: usize = 60;
+/// Requests that the raw log keeps: about 200 bytes of memory each.
+const RAW_MAX: usize = 10_000_000;
+
+/// Why a step or a line of a log did not get what it asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// As plain loads count it.
+    pub kind: ErrorKind,
+    /// By what it is counted here.
+    pub text: String,
+}
+
+impl Wrong {
+    /// Something came, and it is not what it should be.
+    pub fn check(text: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Check, text: text.into() }
+    }
+}
+
+impl From<&Failure> for Wrong {
+    fn from(failure: &Failure) -> Self {
+        let kind = match failure.fault {
+            Fault::Dns => ErrorKind::Dns,
+            Fault::Refused => ErrorKind::Refused,
+            Fault::Connect => ErrorKind::Connect,
+            Fault::Tls => ErrorKind::Tls,
+            Fault::Timeout => ErrorKind::Timeout,
+            Fault::Reset => ErrorKind::Reset,
+            Fault::Truncated if failure.before_response => ErrorKind::Closed,
+            Fault::Truncated => ErrorKind::Truncated,
+            Fault::Malformed => ErrorKind::Protocol,
+        };
+        // Whoever is not trusted wants to know why; of the others the name says it all.
+        let text = match failure.fault {
+            Fault::Tls => failure.to_string(),
+            fault => fault.name().to_owned(),
+        };
+        Self { kind, text }
+    }
+}
+
+/// Counts a failure of this kind.
+pub fn count(failures: &mut BTreeMap<String, u64>, kind: &str, more: u64) {
+    let kind = if failures.len() < KINDS_MAX || failures.contains_key(kind) { kind } else { "others" };
+    match failures.get_mut(kind) {
+        Some(count) => *count += more,
+        None => drop(failures.insert(kind.to_owned(), more)),
+    }
+}
+
+/// What became of one step, or of one line of a log. Moments are from the run's beginning.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// The user, or the line's number.
+    pub user: usize,
+    /// When it was due: of users, when it was sent.
+    pub due: Duration,
+    /// When it was sent.
+    pub sent: Duration,
+    /// When the last answer's first byte came.
+    pub first_byte: Option<Duration>,
+    /// When it was over.
+    pub done: Duration,
+    /// The last status; 0: there was none.
+    pub status: u16,
+    /// Of bodies.
+    pub bytes: u64,
+    /// Connections made for it.
+    pub connects: u64,
+    /// Of these, those that resumed a TLS session.
+    pub resumed: u64,
+    /// What was wrong.
+    pub wrong: Option<Wrong>,
+}
+
+impl Taken {
+    /// Nothing yet.
+    pub fn begun(user: usize, due: Duration, sent: Duration) -> Self {
+        Self {
+            user,
+            due,
+            sent,
+            first_byte: None,
+            done: sent,
+            status: 0,
+            bytes: 0,
+            connects: 0,
+            resumed: 0,
+            wrong: None,
+        }
+    }
+
+    /// An answer has come that was asked for at `asked`.
+    pub fn saw(&mut self, exchange: &Exchange, asked: Duration) {
+        self.status = exchange.status;
+        self.first_byte = exchange.phases.first_byte.map(|time| asked + time);
+        self.connects += u64::from(!exchange.reused);
+        self.resumed += u64::from(!exchange.reused && exchange.tls.as_ref().is_some_and(|tls| tls.resumed));
+    }
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct Course {
+    began: OnceLock<(Instant, SystemTime)>,
+    width: Duration,
+    is_open: bool,
+    keeps_rows: bool,
+    seen: Mutex<Seen>,
+    /// Responses, those that redirect and those that are bad included.
+    pub responses: AtomicU64,
+    /// Users that are there.
+    pub users: AtomicU64,
+    /// Steps and lines under way.
+    pub under_way: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Since the present slice's beginning.
+    now: Stats,
+    begun: Duration,
+    sum: Stats,
+    series: Vec<Slice>,
+    failures: BTreeMap<String, u64>,
+    last_good: Duration,
+    rows: Vec<(String, Taken)>,
+    rows_dropped: u64,
+}
+
+impl Seen {
+    /// It is this late: what is over is summed up.
+    fn tick(&mut self, now: Duration, width: Duration) {
+        while now >= self.begun + width {
+            self.close(width);
+        }
+    }
+
+    fn close(&mut self, width: Duration) {
+        self.series.push(Slice::of(&self.now, self.begun, width));
+        self.sum.merge(&self.now);
+        self.now.clear();
+        self.begun += width;
+    }
+}
+
+impl Course {
+    /// Of a run of this scenario; whether a row is kept for each request.
+    pub fn new(scenario: &Scenario, keeps_rows: bool) -> Self {
+        Self {
+            began: OnceLock::new(),
+            width: (scenario.length() / SLICES).max(WIDTH_MIN),
+            is_open: scenario.replay.is_some(),
+            keeps_rows,
+            seen: Mutex::default(),
+            responses: AtomicU64::new(0),
+            users: AtomicU64::new(0),
+            under_way: AtomicU64::new(0),
+        }
+    }
+
+    /// The run begins.
+    pub fn begin(&self) {
+        let _ = self.began.set((Instant::now(), SystemTime::now()));
+    }
+
+    /// Since its beginning.
+    pub fn elapsed(&self) -> Duration {
+        self.began.get().map_or(Duration::ZERO, |(at, _)| at.elapsed())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line of a log was noticed so late.
+    pub fn noticed(&self, late: Duration) {
+        self.seen().now.lateness.record(late.as_nanos() as u64);
+    }
+
+    /// So many lines were due and found no connection until the end.
+    pub fn unsent(&self, count: u64) {
+        self.seen().now.unsent += count;
+    }
+
+    /// A thread has used so much CPU.
+    pub fn used_cpu(&self, ns: u64) {
+        self.seen().now.generator_cpu_ns += ns;
+    }
+
+    /// One is over. `step`: its name.
+    pub fn record(&self, step: &str, taken: &Taken) {
+        let seen = &mut *self.seen();
+        seen.tick(taken.done, self.width);
+        let ns = |from: Duration| taken.done.saturating_sub(from).as_nanos() as u64;
+        match &taken.wrong {
+            None => {
+                // A 404 that was asked for is what it should be.
+                let status = if taken.status >= 400 { 200 } else { taken.status };
+                if self.is_open {
+                    seen.now.open_response(status, ns(taken.due), ns(taken.sent));
+                } else {
+                    seen.now.response(status, ns(taken.due));
+                }
+                seen.last_good = seen.last_good.max(taken.done);
+            }
+            Some(wrong) => {
+                seen.now.error(wrong.kind, 1);
+                count(&mut seen.failures, &wrong.text, 1);
+            }
+        }
+        seen.now.bytes += taken.bytes;
+        seen.now.connects += taken.connects;
+        seen.now.resumed += taken.resumed;
+        if self.keeps_rows {
+            if seen.rows.len() < RAW_MAX {
+                seen.rows.push((step.to_owned(), taken.clone()));
+            } else {
+                seen.rows_dropped += 1;
+            }
+        }
+    }
+
+    /// What can be shown now: finished slices, and failures by kind.
+    pub fn so_far(&self) -> (Vec<Slice>, BTreeMap<String, u64>) {
+        let elapsed = self.elapsed();
+        let mut seen = self.seen();
+        seen.tick(elapsed, self.width);
+        (seen.series.clone(), seen.failures.clone())
+    }
+
+    /// The run is over: it was to end at `planned`, and ended `elapsed` after its beginning. Rates count to the later of
+    /// `planned` and the last good answer: users who wait for an answer that never comes do not make others rarer.
+    pub fn end(&self, planned: Duration, elapsed: Duration) -> Outcome {
+        let seen = &mut *self.seen();
+        seen.tick(elapsed, self.width);
+        seen.close(elapsed.saturating_sub(seen.begun).max(Duration::from_millis(1)));
+        Outcome {
+            stats: std::mem::take(&mut seen.sum),
+            elapsed: planned.min(elapsed).max(seen.last_good),
+            started_at: self.began.get().map_or_else(SystemTime::now, |(_, date)| *date),
+            series: std::mem::take(&mut seen.series),
+            records: Vec::new(),
+            records_dropped: seen.rows_dropped,
+            heads: Vec::new(),
+        }
+    }
+
+    /// The raw log: a row per step, redirects included.
+    pub fn raw(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut out = io::BufWriter::new(out);
+        writeln!(out, "due_ns,sent_ns,first_byte_ns,done_ns,bytes,user,step,status,error")?;
+        for (step, taken) in &self.seen().rows {
+            let ns = |time: Duration| time.as_nanos();
+            let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+            writeln!(
+                out,
+                "{},{},{},{},{},{},{},{},{}",
+                ns(taken.due),
+                ns(taken.sent),
+                ns(taken.first_byte.unwrap_or(taken.done)),
+                ns(taken.done),
+                taken.bytes,
+                taken.user,
+                quoted(step),
+                taken.status,
+                taken.wrong.as_ref().map_or(String::new(), |wrong| quoted(&wrong.text)),
+            )?;
+        }
+        out.flush()
+    }
+}
+
+/// Counts what is under way for as long as it lives.
+pub struct UnderWay<'a>(&'a Course);
+
+impl<'a> UnderWay<'a> {
+    /// One more.
+    pub fn of(course: &'a Course) -> Self {
+        course.under_way.fetch_add(1, Ordering::Relaxed);
+        Self(course)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}

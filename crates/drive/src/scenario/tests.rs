@@ -1,0 +1,182 @@
+//! Whole runs against small servers.
+
+use super::course::Course;
+use super::model::Scenario;
+use super::report::Report;
+use super::{read, replay, run};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A server that gives each connection, with its number, to `serve`.
+fn server(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(number, stream));
+        }
+    });
+    port
+}
+
+/// Answers each request after `pause` says to.
+fn answer(mut stream: TcpStream, pause: impl Fn()) {
+    let mut buffer = [0; 4096];
+    while let Ok(1..) = stream.read(&mut buffer) {
+        pause();
+        if stream.write_all(OK).is_err() {
+            return;
+        }
+    }
+}
+
+fn scenario(text: &str) -> Arc<Scenario> {
+    let scenario = read::text(text, Path::new(""));
+    Arc::new(scenario.map_err(|faults| read::show("s.toml", text, &faults)).unwrap())
+}
+
+fn report(scenario: &Arc<Scenario>) -> Report {
+    let course = Arc::new(Course::new(scenario, true));
+    let done = match &scenario.replay {
+        Some(replay) => replay::run(scenario, replay, &course),
+        None => run::run(scenario, 2, &course),
+    };
+    Report::new("brisk bench run".to_owned(), scenario, done.unwrap(), &course, None)
+}
+
+const STEP: &str = "[[user]]\n[[user.step]]\nrequest = \"GET /\"\n";
+
+#[test]
+fn what_is_under_way_at_the_end_is_waited_for_and_counts() {
+    // Every second connection is never answered.
+    let port = server(|number, stream| {
+        if number % 2 == 0 {
+            answer(stream, || std::thread::sleep(Duration::from_millis(5)));
+        } else {
+            let _ = { stream }.read_to_end(&mut Vec::new());
+        }
+    });
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\nusers = 8\nduration = \"300ms\"\ntimeout = \"500ms\"\nthresholds = [\"errors < 1%\"]\n{STEP}"
+    );
+    let report = report(&scenario(&text));
+    let all = report.done.tally.all();
+    assert_eq!(all.failures.get("timeout"), Some(&4), "{:?}", all.failures);
+    assert!(all.latency.count() >= 4 && report.exit_code() == 3, "{}", report.text());
+    // Waiting for them does not make the others rarer.
+    assert!(report.done.elapsed >= Duration::from_millis(500), "{:?}", report.done);
+    let seconds = report.outcome.elapsed.as_secs_f64();
+    assert!((0.3..0.5).contains(&seconds), "{seconds}");
+    let in_series: u64 = report.outcome.series.iter().map(brisk_load::stats::Slice::responses).sum();
+    assert_eq!(in_series, all.latency.count());
+    assert_eq!(report.outcome.stats.errors(), 4);
+}
+
+/// As plain loads do.
+#[test]
+fn nothing_but_failures_is_no_success() {
+    let text = format!("target = \"http://127.0.0.1:1\"\nduration = \"100ms\"\n{STEP}");
+    assert_eq!(report(&scenario(&text)).exit_code(), 2);
+}
+
+#[test]
+fn a_generator_without_time_to_spare_says_so() {
+    let port = server(|_, stream| answer(stream, || {}));
+    let text = format!("target = \"http://127.0.0.1:{port}\"\niterations = 3\n{STEP}");
+    let mut report = report(&scenario(&text));
+    assert_eq!(report.exit_code(), 0);
+    report.done.effort = run::Effort { threads: 2, cpu_ns: 900_000_000, waited_ns: 950_000_000 };
+    report.done.elapsed = Duration::from_secs(1);
+    assert!(report.text().contains("note: the generator was busy for 92 % of the time"), "{}", report.text());
+    report.done.effort.waited_ns = 100_000_000;
+    assert!(!report.text().contains("the generator was busy"), "{}", report.text());
+}
+
+/// A log of so many lines per second, in a folder that goes with it.
+struct Log(PathBuf);
+
+impl Log {
+    fn new(name: &str, seconds: &[usize]) -> Self {
+        let folder = std::env::temp_dir().join(format!("brisk-replay-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut text = String::new();
+        for (second, &lines) in seconds.iter().enumerate() {
+            let line = format!("h - - [21/Nov/2026:05:52:{second:02} +0000] \"GET /a?b HTTP/1.1\" 200 5\n");
+            text.push_str(&line.repeat(lines));
+        }
+        std::fs::write(folder.join("a.log"), text).unwrap();
+        Self(folder)
+    }
+
+    fn scenario(&self, port: u16, more: &str) -> Arc<Scenario> {
+        let log = self.0.join("a.log");
+        scenario(&format!(
+            "target = \"http://127.0.0.1:{port}\"\ntimeout = \"150ms\"\n[replay]\nlog = \"{}\"\n{more}\n",
+            log.display()
+        ))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The machine may be busy with other tests: one quiet round of several counts.
+#[test]
+fn replayed_requests_come_when_they_are_due_at_every_speed() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let moments = Arc::clone(&seen);
+    let port = server(move |_, stream| answer(stream, || moments.lock().unwrap().push(Instant::now())));
+    let log = Log::new("timing", &[2, 0, 1]);
+    for (speed, dues) in [("2.0", [0, 250, 1000]), ("10.0", [0, 50, 200]), ("0.8", [0, 625, 2500])] {
+        let mut offs = Vec::new();
+        let is_right = (0..5).any(|_| {
+            seen.lock().unwrap().clear();
+            let report = report(&log.scenario(port, &format!("speed = {speed}")));
+            assert_eq!(report.done.tally.all().requests(), 3);
+            let moments = std::mem::take(&mut *seen.lock().unwrap());
+            let off = |(moment, due): (&Instant, u64)| {
+                (moment.duration_since(moments[0]).as_secs_f64() * 1e3 - due as f64).abs()
+            };
+            offs = moments.iter().zip(dues).map(off).collect();
+            offs.iter().all(|off| *off < 15.0)
+        });
+        assert!(is_right, "speed {speed}: off by {offs:?} ms");
+    }
+}
+
+#[test]
+fn a_replay_tells_waiting_from_service_and_what_could_not_be_sent() {
+    let port = server(|_, stream| answer(stream, || std::thread::sleep(Duration::from_millis(50))));
+    // Twenty requests in half a second over one connection that takes a whole one for them.
+    let log = Log::new("stall", &[20]);
+    let patient = log.scenario(port, "speed = 2.0\nconnections = 1");
+    let patient = Arc::new(Scenario {
+        timeout: Duration::from_secs(20),
+        ..Arc::try_unwrap(patient).unwrap_or_else(|_| panic!("nobody else has it"))
+    });
+    let report_of = report(&patient);
+    let stats = &report_of.outcome.stats;
+    assert_eq!((stats.latency.count(), stats.service.count(), stats.lateness.count()), (20, 20, 20));
+    let ms = |ns: u64| ns as f64 / 1e6;
+    assert!(ms(stats.service.quantile(0.5)) < 90.0, "{}", report_of.text());
+    // The last was due after 475 ms and was the twentieth to take 50.
+    assert!(ms(stats.latency.max()) >= 520.0, "{}", report_of.text());
+    assert_eq!(stats.unsent, 0);
+    assert!(report_of.text().contains("service, since it was sent"), "{}", report_of.text());
+    // Who does not wait so long does not send them all, and says that the figures are not what users would see.
+    let report = report(&log.scenario(port, "speed = 2.0\nconnections = 1"));
+    let (stats, text) = (&report.outcome.stats, report.text());
+    assert!(stats.unsent > 0 && stats.unsent + stats.latency.count() == 20, "{text}");
+    assert!(text.contains("INVALID") && report.exit_code() == 2, "{text}");
+    assert!(report.html().contains("INVALID") && report.json()["invalid"].is_string());
+}
