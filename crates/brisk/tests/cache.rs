@@ -1,5 +1,7 @@
 //! What is stored, what is not, and what the disk, the back end or an operator can do to it.
 
+#[path = "cache/parts.rs"]
+mod parts;
 #[path = "cache/rfc.rs"]
 mod rfc;
 #[path = "cache/rules.rs"]

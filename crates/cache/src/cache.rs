@@ -340,6 +340,13 @@ impl Cache {
         let _ = blocking::run(move || cache.unlink(digest));
     }
 
+    /// As [`Cache::drop_entry`], unless another object has taken this one's place.
+    pub fn drop_object(self: &Arc<Cache>, object: &Arc<Object>) {
+        self.index.remove_object(object);
+        let (cache, digest) = (self.clone(), object.digest);
+        let _ = blocking::run(move || cache.unlink(digest));
+    }
+
     /// Removes a file, unless it belongs to an entry again.
     pub(crate) fn unlink(&self, digest: Digest) -> bool {
         if self.index.has_file(digest) {
