@@ -230,10 +230,12 @@ pub fn tell(rules: &Rules, r: &mut Request) {
         Some(_) => true,
         None => false,
     };
-    if rules.mode != Mode::Rfc9111 && !(asks && is_near()) {
+    let may_know = asks && is_near();
+    if rules.mode != Mode::Rfc9111 && !may_know {
         return;
     }
-    if let Some(text) = Note::of(r).cache_status() {
+    let zone = may_know.then(|| rules.zone.name(r));
+    if let Some(text) = Note::of(r).cache_status(zone.as_deref()) {
         r.resp.add("Cache-Status", text);
     }
 }

@@ -6,6 +6,7 @@ use brisk_cachepolicy::reuse::Mode;
 use brisk_conf::{Context, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::module::ModuleConf;
+use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,15 @@ impl Zone {
             Zone::Off => None,
             Zone::Named(name, _) => path::find(cx, name).map(Zones::One),
             Zone::Computed(name) => Some(Zones::Any(name.clone(), path::all(cx))),
+        }
+    }
+
+    /// The name of a request's cache.
+    pub(super) fn name(&self, r: &Request) -> Vec<u8> {
+        match self {
+            Zone::Off => Vec::new(),
+            Zone::Named(name, _) => name.as_bytes().to_vec(),
+            Zone::Computed(name) => name.eval(r),
         }
     }
 }

@@ -22,6 +22,7 @@ mod variables;
 
 pub use conf::Conf;
 pub use handle::Caching;
+pub use purge::by_order;
 
 use brisk_server::conf::Cx;
 use brisk_server::module::Module;
