@@ -26,12 +26,16 @@ pub enum Message {
     Certificates { payload: Vec<u8> },
     /// To the worker: write to these from now on; `which` are their places in the worker's list of logs.
     Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
+    /// To the worker: an operator's order to its caches.
+    Purge { order: String },
     /// To the worker: accept nothing more (it answers when that is so), finish what runs, then end.
     Quit,
     /// To the worker: end now.
     Stop,
     /// From the worker: the last order is carried out.
     Done { generation: u64 },
+    /// From the worker: so many entries went of which nothing was on disk.
+    Purged { count: u64 },
     /// From the worker: the last order could not be carried out.
     Failed { reason: String },
     /// To the worker: what is in the file that it has asked for.
@@ -59,6 +63,8 @@ impl Channel {
                 (b'r', 0, &places, fds)
             }
             Message::Certificates { payload } => (b't', 0, payload, &[]),
+            Message::Purge { order } => (b'p', 0, order.as_bytes(), &[]),
+            Message::Purged { count } => (b'g', *count, b"", &[]),
             Message::Quit => (b'q', 0, b"", &[]),
             Message::Stop => (b's', 0, b"", &[]),
             Message::Done { generation } => (b'd', *generation, b"", &[]),
@@ -147,6 +153,8 @@ impl Channel {
                 }
             }
             b't' => Message::Certificates { payload },
+            b'p' => Message::Purge { order: String::from_utf8_lossy(&payload).into_owned() },
+            b'g' => Message::Purged { count: value },
             b'q' => Message::Quit,
             b's' => Message::Stop,
             b'd' => Message::Done { generation: value },

@@ -3,24 +3,30 @@
 use crate::bundle::DiskLoader;
 use crate::config::{self, Paths};
 use crate::launch::pid_file;
+use brisk_cache::Purge;
+use brisk_cache::purge::hex;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 /// What may be asked over the control socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Reload,
     Reopen,
     /// Which configuration is live.
     Generation,
+    /// Something goes from a cache: see [`purge`].
+    Purge(String),
 }
 
 /// A stranger at the socket (root, or our user) must not hold the master up.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest order, in bytes: one with the longest key that can be stored.
+const ORDER_BYTES_MAX: u64 = 1 << 20;
 
 pub fn socket_path(pid_path: &str) -> String {
     format!("{pid_path}.sock")
@@ -66,17 +72,14 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn order(&mut self) -> Option<Order> {
-        let mut line = Vec::new();
-        let mut byte = [0u8; 1];
-        while line.len() < 64 && self.stream.read(&mut byte).ok()? == 1 && byte[0] != b'\n' {
-            line.push(byte[0]);
-        }
-        match line.as_slice() {
-            b"reload" => Some(Order::Reload),
-            b"reopen" => Some(Order::Reopen),
-            b"generation" => Some(Order::Generation),
-            _ => None,
+    pub fn order(&self) -> Option<Order> {
+        let mut line = String::new();
+        BufReader::new((&self.stream).take(ORDER_BYTES_MAX)).read_line(&mut line).ok()?;
+        match line.trim_end_matches('\n') {
+            "reload" => Some(Order::Reload),
+            "reopen" => Some(Order::Reopen),
+            "generation" => Some(Order::Generation),
+            line => line.strip_prefix("purge ").map(|order| Order::Purge(order.into())),
         }
     }
 
@@ -99,6 +102,28 @@ pub fn send(paths: &Paths, signal: &str) -> i32 {
         return ask(stream, signal);
     }
     by_signal(&pid_path, signal)
+}
+
+/// Tells the running server to purge something from a cache, at once. Gives how many entries went of which nothing was on
+/// disk yet; `Ok(None)`: no server runs. The error says why it could not be told.
+pub fn purge(pid_path: &str, zone: &str, order: &Purge) -> Result<Option<u64>, String> {
+    let mut stream = match UnixStream::connect(socket_path(pid_path)) {
+        Ok(stream) => stream,
+        // One without a master has no such socket.
+        Err(_) if !std::path::Path::new(pid_path).exists() => return Ok(None),
+        Err(error) => return Err(brisk_conf::os_text(&error)),
+    };
+    let line = format!("purge {} {}\n", hex(zone.as_bytes()), order.text());
+    let mut answer = String::new();
+    stream
+        .write_all(line.as_bytes())
+        .and_then(|()| stream.read_to_string(&mut answer))
+        .map_err(|error| brisk_conf::os_text(&error))?;
+    match answer.trim_end().split_once(' ') {
+        Some(("ok", count)) => Ok(count.parse().ok()),
+        Some((_, why)) => Err(why.into()),
+        None => Err("no answer from the master".into()),
+    }
 }
 
 /// Where the running server's pid file is. A broken configuration must not keep us from it.

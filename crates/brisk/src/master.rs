@@ -442,7 +442,7 @@ impl Master {
 
     fn serve_control(&mut self) {
         let Some(control) = &self.control else { return };
-        let Some(mut call) = control.accept() else { return };
+        let Some(call) = control.accept() else { return };
         let order = call.order();
         self.call = Some(call);
         let answer = match order {
@@ -450,6 +450,7 @@ impl Master {
             Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
             Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
             Some(Order::Generation) => Ok(self.generation.to_string()),
+            Some(Order::Purge(order)) => self.purge(&order),
             None => Err("unknown order".into()),
         };
         if let Some(call) = self.call.take() {
@@ -605,6 +606,21 @@ impl Master {
             }
         }
         problem.map_or(Ok(()), Err)
+    }
+
+    /// Tells the caches of all workers what is purged; those that drain still answer requests.
+    fn purge(&self, order: &str) -> Result<String, String> {
+        let mut gone = 0;
+        for worker in &self.workers {
+            let order = order.to_string();
+            if worker.channel.send(&Message::Purge { order }).is_ok() {
+                match wait_reply(&worker.channel) {
+                    Some(Message::Purged { count }) => gone += count,
+                    _ => return Err("a worker process did not answer".into()),
+                }
+            }
+        }
+        Ok(gone.to_string())
     }
 
     fn upgrade(&mut self) {

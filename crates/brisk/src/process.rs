@@ -5,6 +5,8 @@ use crate::certificates;
 use crate::channel::{Channel, Message};
 use crate::config::{self, Paths};
 use crate::host;
+use brisk_cache::Purge;
+use brisk_cache::purge::unhex;
 use brisk_net::{listen::Address, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -176,6 +178,7 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
                 reopen(&worker, &which, &fds);
                 Message::Done { generation: worker.generation() }
             }
+            Some(Ok(Some(Message::Purge { order }))) => Message::Purged { count: purge(&worker, &order) },
             // Answered when nothing more is accepted here.
             Some(Ok(Some(Message::Quit))) => {
                 drain.get_or_insert_with(|| Drain::begin(&worker));
@@ -184,6 +187,7 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
             Some(Ok(Some(Message::Stop))) => return stop(&worker),
             Some(Ok(Some(
                 Message::Done { .. }
+                | Message::Purged { .. }
                 | Message::Failed { .. }
                 | Message::File { .. }
                 | Message::Refused { .. },
@@ -269,6 +273,13 @@ pub fn adopt_logs(
         None => Arc::new(LogFile::new(target.clone(), fd)),
     };
     snap.logs.iter().zip(fds).map(one).collect()
+}
+
+/// What [`crate::control::purge`] has put into words.
+fn purge(worker: &Worker, order: &str) -> u64 {
+    let order = order.split_once(' ').and_then(|(zone, order)| Some((unhex(zone)?, Purge::parse(order)?)));
+    let Some((zone, order)) = order else { return 0 };
+    brisk_modules::cache::by_order(&worker.snapshot().zones, &String::from_utf8_lossy(&zone), &order) as u64
 }
 
 /// When this returns no line goes to an old file any more.

@@ -1,5 +1,9 @@
 //! What is stored, what is not, and what the disk, the back end or an operator can do to it.
 
+#[path = "cache/command.rs"]
+mod command;
+#[path = "cache/parts.rs"]
+mod parts;
 #[path = "cache/rfc.rs"]
 mod rfc;
 #[path = "cache/rules.rs"]
@@ -9,7 +13,6 @@ use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, Server, process, wait};
 use rustix::process::Signal;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -334,34 +337,6 @@ fn a_deleted_folder_and_a_full_disk_harm_no_answer() {
     }
     server.wait_for_log("No space left on device");
     assert!(files(&server).is_empty());
-}
-
-#[test]
-fn the_command_line_knows_the_cache() {
-    let (backend, _) = numbered("Cache-Control: max-age=600\r\nSurrogate-Key: red\r\n");
-    let server = server(backend.port(), "proxy_no_cache $arg_no;");
-    let run = |args: &[&str]| {
-        let output = Command::new(BIN).arg("cache").args(args).output().unwrap();
-        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        (output.status.success(), text)
-    };
-    let conf = server.dir().join("brisk.conf").display().to_string();
-    let with_conf = |args: &[&str]| run(&[&["-c", conf.as_str()], args].concat());
-    let url = |target: &str| format!("http://127.0.0.1:{}{target}", server.port());
-    assert_eq!(run(&["warm", &url("/a"), &url("/b")]).1, format!("200 {}\n200 {}\n", url("/a"), url("/b")));
-    wait::holds("the files", || files(&server).len() == 2);
-    let (ok, text) = with_conf(&["list", "/a*"]);
-    assert!(ok && text.starts_with("one\t200\t") && text.ends_with("\t/a\n"), "{text}");
-    assert!(with_conf(&["stats"]).1.contains("one\t2\t2\t"));
-    assert!(run(&["why", &url("/a")]).1.contains("it was answered from the cache"));
-    let (_, text) = run(&["why", &url("/x?no=1")]);
-    assert!(text.contains("not stored: a condition of proxy_no_cache"), "{text}");
-    assert_eq!(with_conf(&["purge", "/a"]).1, "1 removed\n");
-    wait::holds("the purge is noticed", || server.get("/a").text() != "answer 1");
-    wait::holds("the file", || files(&server).len() == 2);
-    assert_eq!(with_conf(&["purge", "--tag", "red"]).1, "2 removed\n");
-    assert!(files(&server).is_empty());
-    assert!(!with_conf(&["--zone", "two", "list"]).0);
 }
 
 #[test]

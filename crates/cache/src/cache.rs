@@ -7,7 +7,7 @@ use crate::format::{self, FormatError, Meta};
 use crate::housekeeping::{self, Bell, Pace};
 use crate::index::{Index, Lock, Look};
 use crate::object::{Body, Identity, Object};
-use crate::purge::{Pattern, Rule, Rules, STAMPS_PER_MS};
+use crate::purge::{Pattern, Purge, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
 use brisk_net::{blocking, clock, file};
 use std::future::poll_fn;
@@ -340,6 +340,13 @@ impl Cache {
         let _ = blocking::run(move || cache.unlink(digest));
     }
 
+    /// As [`Cache::drop_entry`], unless another object has taken this one's place.
+    pub fn drop_object(self: &Arc<Cache>, object: &Arc<Object>) {
+        self.index.remove_object(object);
+        let (cache, digest) = (self.clone(), object.digest);
+        let _ = blocking::run(move || cache.unlink(digest));
+    }
+
     /// Removes a file, unless it belongs to an entry again.
     pub(crate) fn unlink(&self, digest: Digest) -> bool {
         if self.index.has_file(digest) {
@@ -465,6 +472,28 @@ impl Cache {
             cache.save_rules(&cache.rules.all());
             cache.bell.ring();
         });
+        count
+    }
+
+    /// Carries an order out, at once. Gives how many entries went that no file told of yet: whoever gives the order
+    /// looks through the files himself.
+    pub fn obey(self: &Arc<Cache>, order: &Purge) -> usize {
+        let is_unwritten = |object: &Object| order.matches(&object.meta) && object.identity.get().is_none();
+        let count = self.index.count_objects(is_unwritten);
+        match order {
+            Purge::Key(key) => {
+                self.purge_key_soon(Digest::of(key));
+                // Without the key's own entry nobody asks for its variants, but they take room.
+                let gone = self.index.remove_matching(|object| order.matches(&object.meta));
+                let cache = self.clone();
+                let _ = blocking::run(move || {
+                    for digest in gone {
+                        cache.unlink(digest);
+                    }
+                });
+            }
+            Purge::Many(pattern) => drop(self.purge(pattern.clone())),
+        }
         count
     }
 

@@ -192,6 +192,13 @@ impl Index {
         self.hold(digest).shard.errors.remove(&digest);
     }
 
+    /// How many in memory match.
+    pub fn count_objects(&self, matches: impl Fn(&Object) -> bool) -> usize {
+        let count =
+            |at: usize| self.hold_at(at).shard.memory.iter().filter(|(_, object)| matches(object)).count();
+        (0..SHARDS).map(count).sum()
+    }
+
     /// Removes all in memory that match.
     pub fn remove_matching(&self, matches: impl Fn(&Object) -> bool) -> Vec<Digest> {
         (0..SHARDS).flat_map(|at| self.hold_at(at).shard.remove_matching(&matches)).collect()

@@ -16,7 +16,7 @@ mod index;
 mod list;
 mod memory;
 mod object;
-mod purge;
+pub mod purge;
 mod shard;
 
 pub use cache::{Cache, Found, Settings, Stats, Updating};
@@ -25,4 +25,4 @@ pub use fill::{Fill, Reader};
 pub use format::Meta;
 pub use housekeeping::Pace;
 pub use object::{Body, Object};
-pub use purge::Pattern;
+pub use purge::{Pattern, Purge};

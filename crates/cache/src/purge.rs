@@ -23,6 +23,72 @@ impl Pattern {
             Pattern::All => true,
         }
     }
+
+    fn words(&self) -> String {
+        match self {
+            Pattern::Prefix(text) => format!("prefix {}", hex(text)),
+            Pattern::Tag(text) => format!("tag {}", hex(text)),
+            Pattern::All => "all ".into(),
+        }
+    }
+
+    fn parse(kind: &str, text: &str) -> Option<Pattern> {
+        let text = unhex(text);
+        match kind {
+            "prefix" => Some(Pattern::Prefix(text?.into())),
+            "tag" => Some(Pattern::Tag(text?.into())),
+            "all" => Some(Pattern::All),
+            _ => None,
+        }
+    }
+}
+
+/// An operator's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purge {
+    /// This key, in all its variants.
+    Key(Box<[u8]>),
+    Many(Pattern),
+}
+
+impl Purge {
+    pub fn matches(&self, meta: &Meta) -> bool {
+        match self {
+            Purge::Key(key) => meta.key == *key,
+            Purge::Many(pattern) => pattern.matches(meta),
+        }
+    }
+
+    /// In words without line feeds.
+    pub fn text(&self) -> String {
+        match self {
+            Purge::Key(key) => format!("key {}", hex(key)),
+            Purge::Many(pattern) => pattern.words(),
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Purge> {
+        match text.split_once(' ')? {
+            ("key", key) => Some(Purge::Key(unhex(key)?.into())),
+            (kind, text) => Some(Purge::Many(Pattern::parse(kind, text)?)),
+        }
+    }
+}
+
+/// Bytes as digits, so that they fit into a line.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}
+
+/// The bytes of [`hex`].
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.is_ascii().then(|| text.as_bytes().chunks(2))?;
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.map(byte).collect()
 }
 
 /// Stamps are microseconds since 1970, or the next number if several purges fall into one.
@@ -48,32 +114,13 @@ impl Rule {
 
     /// As a line of the file that keeps rules across restarts.
     pub fn line(&self) -> String {
-        let (kind, text) = match &self.pattern {
-            Pattern::Prefix(text) => ("prefix", &**text),
-            Pattern::Tag(text) => ("tag", &**text),
-            Pattern::All => ("all", &b""[..]),
-        };
-        let mut line = format!("{} {kind} ", self.stamp);
-        for byte in text {
-            let _ = write!(line, "{byte:02x}");
-        }
-        line.push('\n');
-        line
+        format!("{} {}\n", self.stamp, self.pattern.words())
     }
 
     pub fn parse(line: &str) -> Option<Rule> {
-        let mut words = line.split(' ');
-        let (stamp, kind, hex) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
-        let digits = hex.is_ascii().then(|| hex.as_bytes().chunks(2))?;
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let text: Option<Vec<u8>> = digits.map(byte).collect();
-        let pattern = match kind {
-            "prefix" => Pattern::Prefix(text?.into()),
-            "tag" => Pattern::Tag(text?.into()),
-            "all" => Pattern::All,
-            _ => return None,
-        };
-        Some(Rule { pattern, stamp })
+        let (stamp, rest) = line.split_once(' ')?;
+        let (kind, text) = rest.split_once(' ')?;
+        Some(Rule { stamp: stamp.parse().ok()?, pattern: Pattern::parse(kind, text)? })
     }
 }
 
@@ -156,6 +203,19 @@ mod tests {
         for bad in ["", "5", "5 tag", "x tag 61", "5 foo 61", "5 tag 6", "5 tag zz"] {
             assert!(Rule::parse(bad).is_none() || bad == "5 tag 6", "{bad}");
         }
+    }
+
+    #[test]
+    fn orders_are_lines() {
+        let many = [Pattern::Prefix(b"a"[..].into()), Pattern::Tag(b""[..].into()), Pattern::All];
+        for order in many.map(Purge::Many).into_iter().chain([Purge::Key(b"a \n\xff"[..].into())]) {
+            assert!(!order.text().contains('\n'));
+            assert_eq!(Purge::parse(&order.text()), Some(order));
+        }
+        assert_eq!(
+            [Purge::parse(""), Purge::parse("key"), Purge::parse("key x"), Purge::parse("a 61")],
+            [const { None }; 4]
+        );
     }
 
     #[test]

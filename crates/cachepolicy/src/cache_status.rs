@@ -42,6 +42,8 @@ pub struct Status<'a> {
     pub collapsed: bool,
     /// One word, e.g. why it was not stored.
     pub detail: Option<&'a str>,
+    /// The cache's name and the key, for those who may know them.
+    pub place: Option<(&'a [u8], &'a [u8])>,
 }
 
 impl Status<'_> {
@@ -70,8 +72,26 @@ impl Status<'_> {
         if let Some(detail) = self.detail {
             let _ = write!(out, "; detail={detail}");
         }
+        if let Some((zone, key)) = self.place {
+            // The key comes last: whoever takes the member apart need not know strings.
+            let _ = write!(out, "; zone={}; key={}", string(zone), string(key));
+        }
         out.into_bytes()
     }
+}
+
+/// A string of structured fields (RFC 9651 §3.3.3); what it cannot hold is escaped as in URIs.
+fn string(bytes: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    out.push('"');
+    out
 }
 
 #[cfg(test)]
@@ -96,5 +116,7 @@ mod tests {
         let refused =
             Status { forwarded: Some(Forwarded::Bypass), detail: Some("set-cookie"), ..Status::default() };
         check(refused, "brisk; fwd=bypass; detail=set-cookie");
+        let placed = Status { place: Some((b"one", b"a\"b\\ \xff")), ..Status::default() };
+        check(placed, "brisk; hit; zone=\"one\"; key=\"a\\\"b\\\\ %FF\"");
     }
 }

@@ -29,8 +29,13 @@ impl Part {
         is_sane.then_some(Part { start, end, total })
     }
 
-    /// The part that a 206 holds; `None` if it does not say, or holds several.
+    /// The part that a 206 holds; `None` if it does not say, or holds several (RFC 9110 §14.6).
     pub fn of(response: Fields<'_>) -> Option<Part> {
+        let holds_several =
+            |kind: &[u8]| kind.get(..SEVERAL.len()).is_some_and(|start| start.eq_ignore_ascii_case(SEVERAL));
+        if response.first("Content-Type").is_some_and(holds_several) {
+            return None;
+        }
         Part::parse(response.first("Content-Range")?)
     }
 
@@ -58,6 +63,9 @@ impl Part {
     }
 }
 
+/// The media type of a 206 with several parts.
+const SEVERAL: &[u8] = b"multipart/byteranges";
+
 /// What becomes of a `Range` request for which a part is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serve {
@@ -67,12 +75,10 @@ pub enum Serve {
     Ask,
 }
 
-/// Whether the one range that is asked for lies within the stored part. A request without `Range` asks for the whole.
+/// Whether the one range that is asked for lies within the stored part. A request without `Range` asks for the whole: that
+/// is no 206, whatever is stored.
 pub fn serve(part: &Part, wanted: Option<&[u8]>) -> Serve {
-    let Some(total) = part.total else { return Serve::Ask };
-    let Some(wanted) = wanted else {
-        return if part.is_whole() { Serve::Stored(0, total) } else { Serve::Ask };
-    };
+    let (Some(total), Some(wanted)) = (part.total, wanted) else { return Serve::Ask };
     match range::parse_ranges(wanted, total, 1) {
         RangeOutcome::Ranges(ranges) => match ranges.as_slice() {
             [(start, end)] if part.has(*start, *end) => Serve::Stored(*start, *end),
@@ -126,6 +132,11 @@ mod tests {
         let check = |value: &str, want| assert_eq!(Part::parse(value.as_bytes()), want, "{value}");
         check("bytes 0-4/10", Some(Part { start: 0, end: 5, total: Some(10) }));
         check("bytes 5-9/*", Some(Part { start: 5, end: 10, total: None }));
+        let of = |kind: &str| {
+            let fields = [(&b"Content-Range"[..], &b"bytes 0-4/10"[..]), (b"content-type", kind.as_bytes())];
+            Part::of(Fields(&fields)).is_some()
+        };
+        assert!(of("text/plain") && !of("Multipart/ByteRanges; boundary=a"));
         for bad in
             ["", "bytes", "bytes */10", "bytes 5-4/10", "bytes 0-10/10", "items 0-4/10", "bytes +1-4/10"]
         {
@@ -146,7 +157,7 @@ mod tests {
         check(Some("bytes=4-5,7-8"), Serve::Ask);
         check(None, Serve::Ask);
         let whole = Part { start: 0, end: 10, total: Some(10) };
-        assert_eq!(serve(&whole, None), Serve::Stored(0, 10));
+        assert_eq!(serve(&whole, None), Serve::Ask);
         assert_eq!(serve(&whole, Some(b"bytes=-1")), Serve::Stored(9, 10));
     }
 

@@ -10,7 +10,7 @@ pub mod auth_jwt;
 mod auth_request;
 mod autoindex;
 mod browser;
-mod cache;
+pub mod cache;
 mod charset;
 #[cfg(test)]
 mod check;

@@ -4,7 +4,7 @@ use super::conf::Rules;
 use super::note::{Note, Status};
 use brisk_cache::{Body as Stored, Digest, Object};
 use brisk_cachepolicy::fields::{Field, Fields};
-use brisk_cachepolicy::partial::{self, Serve};
+use brisk_cachepolicy::partial::{self, Part, Serve};
 use brisk_cachepolicy::reuse::Mode;
 use brisk_cachepolicy::vary;
 use brisk_http::HeaderId;
@@ -80,7 +80,45 @@ pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
     Some(head)
 }
 
-/// Fills the response from a stored answer.
+/// What of a stored answer a request gets.
+pub enum Cut {
+    Whole,
+    /// These bytes, as a 206.
+    Part(Part),
+    /// It is a part, and not of what the request asks for.
+    Nothing,
+}
+
+/// A stored 206 is for those who ask for bytes that lie within it, and for nobody else.
+pub fn cut(rules: &Rules, r: &Request, object: &Object) -> Cut {
+    if object.meta.status != 206 {
+        return Cut::Whole;
+    }
+    let Some(part) = &object.meta.part else {
+        // nginx's rules leave it to the key. RFC 9111's do not, unless the key tells ranges apart.
+        let is_answer = rules.mode == Mode::Nginx || rules.key_has_range && obeys_range(r, object);
+        return if is_answer { Cut::Whole } else { Cut::Nothing };
+    };
+    let wanted = r.header(HeaderId::Range).filter(|_| obeys_range(r, object));
+    match partial::serve(part, wanted) {
+        Serve::Stored(start, end) if part.len() == object.body.len() => {
+            Cut::Part(Part { start, end, total: part.total })
+        }
+        _ => Cut::Nothing,
+    }
+}
+
+/// Whether `If-Range` lets the range be served from what is stored (RFC 9110 §13.1.5).
+fn obeys_range(r: &Request, object: &Object) -> bool {
+    let Some(condition) = r.header(HeaderId::IfRange) else { return true };
+    head(object).is_some_and(|head| {
+        let last_modified = head.get(HeaderId::LastModified).and_then(brisk_http::date::parse_http_date);
+        let validators = Validators { etag: head.get(HeaderId::ETag), last_modified };
+        conditional::if_range_matches(condition, &validators)
+    })
+}
+
+/// Fills the response from a stored answer, of which [`cut`] has said that the request may have it.
 pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Object>, now: i64) -> Flow {
     let Some(head) = head(object) else {
         rlog!(
@@ -93,15 +131,14 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     };
     let note = Note::of(r);
     note.ttl.set(Some(object.meta.terms.ttl(now)));
-    let whole = 0..object.body.len();
-    let (range, part) = match &object.meta.part {
-        None => (whole, None),
-        Some(part) => match partial::serve(part, r.header(HeaderId::Range)) {
-            Serve::Stored(start, end) => {
-                (start - part.start..end - part.start, Some((start, end, part.total)))
-            }
-            Serve::Ask => (whole, None),
-        },
+    let first = object.meta.part.map_or(0, |part| part.start);
+    let (range, part) = match cut(rules, r, object) {
+        Cut::Whole => (0..object.body.len(), None),
+        Cut::Part(part) => (part.start - first..part.end - first, Some(part)),
+        Cut::Nothing => {
+            rlog!(r, Alert, "a stored part is no answer to this request");
+            return Flow::Status(500);
+        }
     };
     let length = range.end - range.start;
     let body = match body(object, range) {
@@ -129,8 +166,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     if (has_accept_ranges || rules.mode == Mode::Rfc9111) && r.resp.status == 200 {
         allow_ranges(r);
     }
-    if let Some((start, end, total)) = part {
-        let part = partial::Part { start, end, total };
+    if let Some(part) = part {
         r.resp.set("Content-Range", part.content_range());
     }
     tell(rules, r);
@@ -194,10 +230,12 @@ pub fn tell(rules: &Rules, r: &mut Request) {
         Some(_) => true,
         None => false,
     };
-    if rules.mode != Mode::Rfc9111 && !(asks && is_near()) {
+    let may_know = asks && is_near();
+    if rules.mode != Mode::Rfc9111 && !may_know {
         return;
     }
-    if let Some(text) = Note::of(r).cache_status() {
+    let zone = may_know.then(|| rules.zone.name(r));
+    if let Some(text) = Note::of(r).cache_status(zone.as_deref()) {
         r.resp.add("Cache-Status", text);
     }
 }

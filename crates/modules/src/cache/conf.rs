@@ -7,6 +7,7 @@ use brisk_cachepolicy::reuse::Mode;
 use brisk_conf::{Context, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::module::ModuleConf;
+use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,15 @@ impl Zone {
             Zone::Off => None,
             Zone::Named(name, _) => path::find(cx, name).map(Zones::One),
             Zone::Computed(name) => Some(Zones::Any(name.clone(), path::all(cx))),
+        }
+    }
+
+    /// The name of a request's cache.
+    pub(super) fn name(&self, r: &Request) -> Vec<u8> {
+        match self {
+            Zone::Off => Vec::new(),
+            Zone::Named(name, _) => name.as_bytes().to_vec(),
+            Zone::Computed(name) => name.eval(r),
         }
     }
 }
@@ -127,6 +137,8 @@ pub struct Rules {
     pub mode: Mode,
     /// The key tells clients with credentials apart.
     pub key_has_credentials: bool,
+    /// The key tells ranges apart: a 206 under it is the answer to just the range that was asked for.
+    pub key_has_range: bool,
     /// Written in this very block.
     is_own: bool,
     /// Where it is written.
@@ -154,6 +166,7 @@ impl Default for Rules {
             max_range_offset: None,
             mode: Mode::Nginx,
             key_has_credentials: false,
+            key_has_range: false,
             is_own: false,
             span: None,
         }
@@ -186,17 +199,23 @@ pub fn zone<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// Variables by which a key tells clients with credentials apart.
 const CREDENTIALS: &[&str] = &["http_authorization", "remote_user"];
+/// Variables by which a key tells ranges apart.
+const RANGES: &[&str] = &["slice_range", "http_range"];
 
 /// `*_cache_key`.
 pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let template = cx.template(d.arg(0))?;
-    let is_credential = |part: &Part| match part {
-        Part::Var(id) => CREDENTIALS.contains(&&*cx.global.vars.get(*id).name),
-        _ => false,
+    let has = |names: &[&str]| {
+        let is_one = |part: &Part| match part {
+            Part::Var(id) => names.contains(&&*cx.global.vars.get(*id).name),
+            _ => false,
+        };
+        template.parts().iter().any(is_one)
     };
-    let has_credentials = template.parts().iter().any(is_credential);
+    let (has_credentials, has_range) = (has(CREDENTIALS), has(RANGES));
     let rules = rules::<P>(cx);
     rules.key_has_credentials = has_credentials;
+    rules.key_has_range = has_range;
     rules.key = Some(Arc::new(template));
     Ok(())
 }

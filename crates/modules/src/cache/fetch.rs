@@ -19,6 +19,7 @@ use brisk_server::in_memory::InMemory;
 use brisk_server::log::ErrorLogs;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::rlog;
 use brisk_server::text::Text;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::{Ask, FailKind, Failed, Fetched, ignored};
@@ -53,26 +54,35 @@ impl Question {
 /// Asks the back end.
 pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flow {
     let rules = &lookup.caching.rules;
-    let mut ask = Ask { cacheable: true, ..Ask::default() };
-    if passes_range(rules, r) {
-        // The range is asked for as it is, and the answer is not stored.
-        question.stores = false;
-        ask.cacheable = false;
-    }
-    if !question.stores && lookup.note.status.get() == Some(Status::Scarce) {
-        ask.cacheable = false;
-    }
-    if ask.cacheable && r.method == Method::Head && rules.convert_head {
-        ask.method = Some(Method::Get);
-    }
-    if ask.cacheable {
-        add_conditions(&lookup, r, &question, &mut ask);
-    }
-    let asked = Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp() };
-    let fetched = lookup.origin.clone().fetch(r, ask).await;
-    match fetched {
-        Ok(fetched) => answered(lookup, r, question, fetched, &asked),
-        Err(failed) => broken(&lookup, r, &question, failed),
+    // The range is asked for as it is, and the answer is not stored.
+    let as_it_is = passes_range(rules, r);
+    question.stores &= !as_it_is;
+    let is_scarce = !question.stores && lookup.note.status.get() == Some(Status::Scarce);
+    loop {
+        let mut ask = Ask { cacheable: !as_it_is && !is_scarce, ..Ask::default() };
+        let mut part = None;
+        if ask.cacheable {
+            if r.method == Method::Head && rules.convert_head {
+                ask.method = Some(Method::Get);
+            }
+            part = add_conditions(&lookup, r, &question, &mut ask);
+        }
+        let asked = Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp() };
+        let fetched = match (lookup.origin.clone().fetch(r, ask).await, part) {
+            (Err(failed), _) => return broken(&lookup, r, &question, failed),
+            (Ok(fetched), None) => fetched,
+            (Ok(fetched), Some(part)) => match join::rest(&part, fetched) {
+                Ok(whole) => whole,
+                // It is of no use to anybody, and the next one would come as far.
+                Err(why) => {
+                    rlog!(r, Warn, "{why}: the stored part is dropped, and the whole asked for");
+                    lookup.cache.drop_object(&part);
+                    question.part = None;
+                    continue;
+                }
+            },
+        };
+        return answered(lookup, r, question, fetched, &asked);
     }
 }
 
@@ -101,8 +111,20 @@ fn passes_range(rules: &Rules, r: &Request) -> bool {
     offset.is_none_or(|offset| offset >= max)
 }
 
-/// Fields of a revalidation (RFC 9111 §4.3.1), or the range that is wanted.
-fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut Ask) {
+/// The one range that is asked for as the client has asked for it: the whole may be large.
+pub fn range<'r>(rules: &Rules, r: &'r Request) -> Option<&'r [u8]> {
+    let range = r.header(HeaderId::Range).filter(|range| memchr::memchr(b',', range).is_none())?;
+    (rules.mode == Mode::Rfc9111 && !r.head.has(HeaderId::IfRange)).then_some(range)
+}
+
+/// Whether the body is asked for.
+fn has_body(lookup: &Lookup, r: &Request) -> bool {
+    r.method != Method::Head || lookup.caching.converts_head && lookup.caching.rules.convert_head
+}
+
+/// Fields of a revalidation (RFC 9111 §4.3.1), or the range that is wanted. Gives the stored part if the rest of it is
+/// asked for.
+fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut Ask) -> Option<Arc<Object>> {
     let rules = &lookup.caching.rules;
     let is_rfc = rules.mode == Mode::Rfc9111;
     if let Some(object) = &question.stale
@@ -121,24 +143,26 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
             ask.fields.push(("If-None-Match", value.clone()));
         }
         lookup.note.validators.replace(validators);
-        return;
+        // Of what is stored as a part no more than that is wanted, should it have changed.
+        if let Some(range) = range(rules, r).filter(|_| object.meta.part.is_some()) {
+            ask.fields.push(("Range", range.to_vec()));
+        }
+        return None;
     }
-    if let Some(part) = &question.part
+    // A body that the client has sent cannot be sent twice.
+    if let Some(part) = question.part.as_ref().filter(|_| r.has_no_body() && has_body(lookup, r))
         && !r.head.has(HeaderId::Range)
         && let Some(fields) = join::question(part)
     {
         ask.fields = fields;
-        return;
+        return Some(part.clone());
     }
-    // A range of something that is not stored is asked for as it is: the whole may be large.
-    if is_rfc
-        && question.stale.is_none()
-        && let Some(range) = r.header(HeaderId::Range)
-        && !r.head.has(HeaderId::IfRange)
-        && memchr::memchr(b',', range).is_none()
+    if question.stale.as_ref().is_none_or(|object| object.meta.part.is_some())
+        && let Some(range) = range(rules, r)
     {
         ask.fields.push(("Range", range.to_vec()));
     }
+    None
 }
 
 /// No answer came.
@@ -164,23 +188,8 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed)
 }
 
 /// An answer has come.
-fn answered(
-    lookup: Lookup,
-    r: &mut Request,
-    question: Question,
-    mut fetched: Fetched,
-    asked: &Asked,
-) -> Flow {
+fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetched, asked: &Asked) -> Flow {
     let rules = &lookup.caching.rules;
-    if let Some(part) =
-        question.part.as_ref().filter(|_| fetched.head.status == 206 && !r.head.has(HeaderId::Range))
-    {
-        fetched = match join::join(part, fetched) {
-            Ok(whole) => whole,
-            // A part that nobody has asked for, or of something else.
-            Err(_) => return Flow::Status(502),
-        };
-    }
     let status = fetched.head.status;
     lookup.note.forwarded_status.set(Some(status));
     if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale) {
@@ -324,8 +333,7 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
         }
     };
     let terms = meta.terms.clone();
-    let has_body = r.method != Method::Head || lookup.caching.converts_head && rules.convert_head;
-    let body_length = length.filter(|_| has_body);
+    let body_length = length.filter(|_| has_body(&lookup, r));
     let (fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
     let flow = lookup.origin.respond(r, &head, length, Body::Stream(Box::new(Passing::new(reader))));
     if let Flow::Status(status) = flow
@@ -367,7 +375,7 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored
 /// A newer answer that says no-store makes the older one unusable.
 fn forget_older(lookup: &Lookup, question: &Question, head: &BackendHead) {
     if lookup.caching.rules.mode == Mode::Rfc9111
-        && question.stale.is_some()
+        && (question.stale.is_some() || question.part.is_some())
         && (200..500).contains(&head.status)
         && with_head(head, directives::Response::of).no_store
     {
@@ -398,7 +406,7 @@ fn storing(
     if r.method == Method::Head && !lookup.caching.converts_head && !key::tells_methods(rules, r) {
         return Err(Refusal::Method.word());
     }
-    let part = part_of(rules, head, fetched.length)?;
+    let part = part_of(lookup, r, head, fetched.length)?;
     let valid = nginx::valid_for(&rules.valid, head.status);
     let terms = match judge(lookup, r, head, head.status, asked, valid) {
         Verdict::Store(terms) => terms,
@@ -412,10 +420,17 @@ fn storing(
         Mode::Nginx => Vec::new(),
         Mode::Rfc9111 => with_head(head, directives::Response::of).unkept,
     };
-    let fields = with_head(head, |fields| head::storable(fields, &unkept));
+    let mut fields = with_head(head, |fields| head::storable(fields, &unkept));
+    // A part that is all there is, is the whole.
+    let is_whole = part.is_some_and(|part| part.is_whole());
+    let (status, part) = if is_whole { (200, None) } else { (head.status, part) };
+    if is_whole {
+        join::make_whole(&mut fields);
+    }
+    let status_text = if is_whole { b"" } else { head.status_text() };
     let meta = Meta {
         key: lookup.note.key.borrow()[..].into(),
-        status: head.status,
+        status,
         terms,
         began: asked.stamp,
         family,
@@ -423,21 +438,24 @@ fn storing(
         variant,
         part,
         tags: with_head(head, tags::of).join(&b"\n"[..]).into(),
-        head: answer::write_head(head.status, head.status_text(), &fields).into(),
+        head: answer::write_head(status, status_text, &fields).into(),
     };
     Ok((digest, meta))
 }
 
 /// The part that a 206 holds. nginx stores them like other answers, under keys that tell ranges apart.
-fn part_of(rules: &Rules, head: &BackendHead, length: Option<u64>) -> Result<Option<Part>, &'static str> {
-    if head.status != 206 || rules.mode == Mode::Nginx {
+fn part_of(
+    lookup: &Lookup,
+    r: &Request,
+    head: &BackendHead,
+    length: Option<u64>,
+) -> Result<Option<Part>, &'static str> {
+    let rules = &lookup.caching.rules;
+    if head.status != 206 || rules.mode == Mode::Nginx || rules.key_has_range {
         return Ok(None);
     }
-    let part = with_head(head, Part::of).ok_or(Refusal::PartialContent.word())?;
-    if length != Some(part.len()) {
-        return Err(Refusal::PartialContent.word());
-    }
-    Ok(Some(part))
+    let part = with_head(head, Part::of).filter(|part| has_body(lookup, r) && length == Some(part.len()));
+    part.map(Some).ok_or(Refusal::PartialContent.word())
 }
 
 /// The entry that an answer becomes: the key's, or that of one of its variants.

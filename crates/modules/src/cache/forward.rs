@@ -1,15 +1,14 @@
 //! A request whose answer is not at hand: look on disk, wait for another's answer, or ask the back end.
 
+use super::answer::{self, Cut};
+use super::background;
 use super::conf::stale;
 use super::fetch::{self, Question};
 use super::handle::Caching;
 use super::note::{Note, Status};
-use super::{answer, background};
 use brisk_cache::{Cache, Digest, Found, Object, Updating};
 use brisk_cachepolicy::cache_status::Forwarded;
-use brisk_cachepolicy::partial::{self, Serve};
 use brisk_cachepolicy::reuse::{Mode, Reuse, Why};
-use brisk_http::HeaderId;
 use brisk_net::clock;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
@@ -49,8 +48,8 @@ enum Stored {
 enum Step {
     Done(Flow),
     Ask(Question),
-    /// Look again.
-    Again,
+    /// Look again when whoever asks under this name has its answer.
+    Again(Digest),
 }
 
 impl Lookup {
@@ -139,10 +138,18 @@ impl Lookup {
     }
 
     /// Takes the right to ask, if nobody has it.
-    fn lock(&self) -> Option<Updating> {
+    fn lock(&self, name: Digest) -> Option<Updating> {
         let rules = &self.caching.rules;
         let age = if rules.lock { rules.lock_age } else { UPDATE_AGE };
-        self.cache.lock(self.digest, age)
+        self.cache.lock(name, age)
+    }
+
+    /// Under what name requests for what is not stored wait for one another: another range's answer is of no use to them.
+    fn name_of_missing(&self, r: &Request) -> Digest {
+        match fetch::range(&self.caching.rules, r) {
+            Some(range) => self.digest.variant(&[b"range\0", range].concat()),
+            None => self.digest,
+        }
     }
 
     /// Whether requests for the same answer wait for one another.
@@ -174,14 +181,20 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
                 return Flow::Status(status);
             }
             Stored::Nothing { uses, why } => missing(&lookup, r, u64::from(uses), why, may_wait),
-            Stored::Object(object) => found(&lookup, r, object, may_wait),
+            Stored::Object(object) => match answer::cut(&lookup.caching.rules, r, &object) {
+                Cut::Nothing => {
+                    let question = Question { part: Some(object), ..Question::new(true) };
+                    absent(&lookup, r, question, Forwarded::Partial, may_wait)
+                }
+                Cut::Whole | Cut::Part(_) => found(&lookup, r, object, may_wait),
+            },
         };
         match step {
             Step::Done(flow) => return flow,
             Step::Ask(question) => return fetch::ask(lookup, r, question).await,
-            Step::Again => {
+            Step::Again(name) => {
                 lookup.note.collapsed.set(true);
-                if !lookup.cache.wait_unlocked(lookup.digest, deadline).await {
+                if !lookup.cache.wait_unlocked(name, deadline).await {
                     rlog!(r, Info, "cache lock timeout");
                     may_wait = false;
                 }
@@ -192,27 +205,37 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
 }
 
 fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bool) -> Step {
-    let rules = &lookup.caching.rules;
-    lookup.note.forwarded.set(Some(why));
-    if lookup.mode() == Mode::Rfc9111 && asks_for_stored_only(r) {
-        lookup.note.set(Status::Miss);
-        return Step::Done(Flow::Status(504));
-    }
-    if uses < rules.min_uses {
+    if uses < lookup.caching.rules.min_uses && !refuses_to_ask(lookup, r) {
+        lookup.note.forwarded.set(Some(why));
         lookup.note.set(Status::Scarce);
         return Step::Ask(Question::new(false));
     }
+    absent(lookup, r, Question::new(true), why, may_wait)
+}
+
+/// What the request asks for is not stored, or only another part of it.
+fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_wait: bool) -> Step {
+    lookup.note.forwarded.set(Some(why));
     lookup.note.set(Status::Miss);
+    if refuses_to_ask(lookup, r) {
+        return Step::Done(Flow::Status(504));
+    }
     lookup.cache.misses.fetch_add(1, Ordering::Relaxed);
-    if !lookup.collapses() || lookup.cache.is_unstorable(lookup.digest) {
-        return Step::Ask(Question::new(true));
+    let name = lookup.name_of_missing(r);
+    if !lookup.collapses() || lookup.cache.is_unstorable(name) {
+        return Step::Ask(question);
     }
-    match lookup.lock() {
-        Some(updating) => Step::Ask(Question { updating: Some(updating), ..Question::new(true) }),
-        None if may_wait && !rules.lock_timeout.is_zero() => Step::Again,
+    match lookup.lock(name) {
+        Some(updating) => Step::Ask(Question { updating: Some(updating), ..question }),
+        None if may_wait && !lookup.caching.rules.lock_timeout.is_zero() => Step::Again(name),
         // As in nginx: whoever has waited in vain gets an answer that is not stored.
-        None => Step::Ask(Question::new(false)),
+        None => Step::Ask(Question { stores: false, ..question }),
     }
+}
+
+/// The client takes what is stored or nothing.
+fn refuses_to_ask(lookup: &Lookup, r: &Request) -> bool {
+    lookup.mode() == Mode::Rfc9111 && asks_for_stored_only(r)
 }
 
 /// `Cache-Control: only-if-cached` (RFC 9111 §5.2.1.7).
@@ -224,12 +247,12 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
     let rules = &lookup.caching.rules;
     let now = clock::now().unix_secs;
     let (while_revalidating, if_error, never_stale, why) = match lookup.caching.judge(&object, r, now) {
-        Reuse::Fresh => return fresh(lookup, r, object),
+        Reuse::Fresh => return Step::Done(lookup.give(r, &object, Status::Hit)),
         Reuse::Ask { while_revalidating, if_error, never_stale, why } => {
             (while_revalidating, if_error, never_stale, why)
         }
     };
-    if lookup.mode() == Mode::Rfc9111 && asks_for_stored_only(r) {
+    if refuses_to_ask(lookup, r) {
         lookup.note.set(Status::Miss);
         return Step::Done(Flow::Status(504));
     }
@@ -237,7 +260,7 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
     let may_be_stale = !never_stale && (while_revalidating || rules.use_stale & stale::UPDATING != 0);
     let in_background = rules.background_update || lookup.mode() == Mode::Rfc9111;
     let mut question = Question { stale: Some(object.clone()), if_error, never_stale, ..Question::new(true) };
-    let updating = lookup.lock();
+    let updating = lookup.lock(lookup.digest);
     if may_be_stale {
         match updating {
             Some(updating) if in_background => {
@@ -258,21 +281,10 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
         && why == Why::Stale
         && !lookup.cache.is_unstorable(lookup.digest)
     {
-        return Step::Again;
+        return Step::Again(lookup.digest);
     } else {
         question.updating = updating;
     }
     lookup.note.set(Status::Expired);
     Step::Ask(question)
-}
-
-/// A fresh answer; of a stored part only what lies within it.
-fn fresh(lookup: &Lookup, r: &mut Request, object: Arc<Object>) -> Step {
-    let Some(part) = object.meta.part else { return Step::Done(lookup.give(r, &object, Status::Hit)) };
-    if let Serve::Stored(..) = partial::serve(&part, r.header(HeaderId::Range)) {
-        return Step::Done(lookup.give(r, &object, Status::Hit));
-    }
-    lookup.note.set(Status::Miss);
-    lookup.note.forwarded.set(Some(Forwarded::Partial));
-    Step::Ask(Question { part: Some(object), ..Question::new(true) })
 }

@@ -114,7 +114,10 @@ impl Caching {
                 object = other;
             }
         }
-        if self.judge(&object, r, now) != Reuse::Fresh || object.meta.part.is_some() {
+        // What a 206 is good for is looked at with care, elsewhere.
+        let is_part =
+            object.meta.status == 206 && (object.meta.part.is_some() || self.rules.mode == Mode::Rfc9111);
+        if is_part || self.judge(&object, r, now) != Reuse::Fresh {
             return None;
         }
         Note::of(r).set(Status::Hit);

@@ -2,7 +2,7 @@
 
 use super::answer;
 use brisk_cache::Object;
-use brisk_cachepolicy::Fields;
+use brisk_cachepolicy::head;
 use brisk_cachepolicy::partial::{self, Part};
 use brisk_http::HeaderId;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
@@ -21,27 +21,41 @@ pub fn question(object: &Object) -> Option<Vec<(&'static str, Vec<u8>)>> {
     Some(vec![("Range", partial::missing(part)?), ("If-Range", etag.to_vec())])
 }
 
-/// The whole, if the answer is exactly what was missing.
-pub fn join(object: &Object, fetched: Fetched) -> Result<Fetched, Fetched> {
-    let Some((part, head)) = object.meta.part.zip(answer::head(object)) else { return Err(fetched) };
-    let fields = |head: &BackendHead, work: &dyn Fn(Fields<'_>) -> bool| answer::with_head(head, work);
-    let same =
-        fields(&head, &|stored| fields(&fetched.head, &|fresh| partial::same_representation(stored, fresh)));
-    let rest = answer::with_head(&fetched.head, Part::of);
-    let whole = rest.and_then(|rest| partial::combine(&part, &rest)).filter(Part::is_whole);
-    let (Some(rest), Some(whole)) = (rest.filter(|_| same), whole) else { return Err(fetched) };
-    // Overlaps would have to be cut out: the range that was asked for has none.
-    if rest.len() + part.len() != whole.len() || fetched.length != Some(rest.len()) {
-        return Err(fetched);
+/// The answer to [`question`], joined with the stored part if it is the rest. The error says why it is neither that nor an
+/// answer for itself.
+pub fn rest(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
+    match fetched.head.status {
+        206 => join(object, fetched),
+        // There is no rest: it has become shorter.
+        416 => Err("upstream sent 416 when the rest was asked for"),
+        _ => Ok(fetched),
     }
-    let Ok(stored) = answer::body(object, 0..part.len()) else { return Err(fetched) };
+}
+
+/// The whole, if the answer is exactly what was missing.
+fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
+    let stored = object.meta.part.zip(answer::head(object));
+    let (part, head) = stored.ok_or("the stored part is none")?;
+    if !is_same(&head, &fetched.head) {
+        return Err("upstream sent the rest of another representation");
+    }
+    let rest = answer::with_head(&fetched.head, Part::of).ok_or("upstream sent 206 without a valid range")?;
+    let whole = partial::combine(&part, &rest).filter(Part::is_whole);
+    let whole = whole.ok_or("upstream sent another part than the rest")?;
+    // Overlaps would have to be cut out: the range that was asked for has none.
+    if rest.len() + part.len() != whole.len() {
+        return Err("upstream sent more than the rest");
+    }
+    if fetched.length != Some(rest.len()) {
+        return Err("upstream sent the rest without its length");
+    }
+    let stored = answer::body(object, 0..part.len()).map_err(|_| "the stored part cannot be read")?;
     let bodies = if part.start == 0 { [stored, fetched.body] } else { [fetched.body, stored] };
+    let mut fields = updated(&head, &fetched.head);
+    make_whole(&mut fields);
     let mut joined = BackendHead::new(200);
-    // RFC 9111 §3.4: what came last counts.
-    for field in fetched.head.fields().filter(|field| field.id != HeaderId::ContentRange) {
-        if field.id != HeaderId::ContentLength {
-            joined.push(field.name, field.value);
-        }
+    for (name, value) in &fields {
+        joined.push(name, value);
     }
     Ok(Fetched {
         head: Arc::new(joined),
@@ -50,6 +64,33 @@ pub fn join(object: &Object, fetched: Fetched) -> Result<Fetched, Fetched> {
         unbuffered: false,
         tunnel: false,
     })
+}
+
+/// Whether both are surely of the same representation.
+fn is_same(stored: &BackendHead, fresh: &BackendHead) -> bool {
+    answer::with_head(stored, |stored| {
+        answer::with_head(fresh, |fresh| partial::same_representation(stored, fresh))
+    })
+}
+
+/// The stored fields with the newer ones in their places (RFC 9111 §3.4).
+fn updated(stored: &BackendHead, fresh: &BackendHead) -> Vec<head::Owned> {
+    let owned = |head: &BackendHead| -> Vec<head::Owned> {
+        head.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect()
+    };
+    let mut fields = owned(stored);
+    head::update(&mut fields, owned(fresh));
+    // The old Age was the old answer's.
+    if !fresh.has(HeaderId::Age) {
+        fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"age"));
+    }
+    fields
+}
+
+/// Leaves out what is said of a part only.
+pub fn make_whole(fields: &mut Vec<head::Owned>) {
+    const OF_THE_PART: [&[u8]; 2] = [b"content-range", b"content-length"];
+    fields.retain(|(name, _)| !OF_THE_PART.iter().any(|part| name.eq_ignore_ascii_case(part)));
 }
 
 /// Bodies one after the other.

@@ -23,6 +23,7 @@ mod variables;
 
 pub use conf::Conf;
 pub use handle::Caching;
+pub use purge::by_order;
 
 use brisk_conf::Diag;
 use brisk_server::conf::Cx;

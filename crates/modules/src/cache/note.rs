@@ -66,12 +66,13 @@ impl Note {
         self.status.set(Some(status));
     }
 
-    /// The member of `Cache-Status` for this cache; `None` if no cache was asked.
-    pub fn cache_status(&self) -> Option<Vec<u8>> {
+    /// The member of `Cache-Status` for this cache; `None` if no cache was asked. With `zone`, the cache's name, and the key.
+    pub fn cache_status(&self, zone: Option<&[u8]>) -> Option<Vec<u8>> {
         let detail = self.detail.get();
         if self.status.get().is_none() && detail.is_none() {
             return None;
         }
+        let key = self.key.borrow();
         let status = CacheStatus {
             forwarded: self.forwarded.get(),
             forwarded_status: self.forwarded_status.get(),
@@ -79,6 +80,7 @@ impl Note {
             stored: self.stored.get(),
             collapsed: self.collapsed.get(),
             detail,
+            place: zone.map(|zone| (zone, &**key)),
         };
         Some(status.text("brisk"))
     }

@@ -2,13 +2,14 @@
 
 use super::conf::Rules;
 use super::purging::Asked;
-use super::{answer, key};
-use brisk_cache::{Cache, Digest, Pattern};
+use super::{answer, key, path};
+use brisk_cache::{Cache, Digest, Pattern, Purge};
 use brisk_cachepolicy::{invalidate, tags};
 use brisk_http::HeaderId;
 use brisk_http::uri::escape_html;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
+use brisk_server::zone::Zone;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::Origin;
 use std::sync::Arc;
@@ -73,6 +74,12 @@ fn page(key: &[u8]) -> Vec<u8> {
     escape_html(key, &mut page);
     page.extend_from_slice(b"</p></body></html>\n");
     page
+}
+
+/// `brisk cache purge`, told to a running server: what is in the memory of the cache `name`, or on its way into it, goes at
+/// once. Gives how many entries went of which nothing was on disk yet.
+pub fn by_order(zones: &[Arc<Zone>], name: &str, order: &Purge) -> usize {
+    path::live(zones).filter(|(zone, _)| *zone == name).map(|(_, cache)| cache.obey(order)).sum()
 }
 
 /// After an answer to a request that is not safe (RFC 9111 §4.4).

@@ -18,7 +18,7 @@ fn some(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 pub static VARIABLES: &[Variable] = &[
     fixed(
         "cache_status",
-        |r, out| some(Note::of(r).cache_status().as_deref(), out),
+        |r, out| some(Note::of(r).cache_status(None).as_deref(), out),
         "What the cache did and why, as Cache-Status says it (RFC 9211), with one word about why an answer was not stored.",
     ),
     fixed(
