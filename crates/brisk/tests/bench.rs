@@ -373,6 +373,24 @@ fn who_is_never_answered_is_not_forgotten_at_the_end() {
     assert!(notes.contains("requests without an answer (timeout 4) took"), "{notes}");
 }
 
+/// A server that turns everybody away at once is not a quick one.
+#[test]
+fn refusals_are_no_success() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/me", server.port());
+    let check = |args: &[&str], want: &[&str]| {
+        let output = bench(&[&["-q", "-c", "2", &url], args].concat());
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        want.iter().for_each(|part| assert!(text.contains(part), "{args:?}: no {part:?} in {text}"));
+    };
+    check(&["-n", "20"], &["successful: 0 in time, 0/s; refused (4xx, 5xx): 20", "refusals  ms: mean 0."]);
+    check(&["-n", "20", "--slo", "p99<5s"], &["broken: nothing was answered with success"]);
+    let nothing = "nothing was answered with success, whatever the number of users";
+    check(&["--users", "1,2", "-d", "200ms"], &["good/s", " 0.0 ", "100.00%", nothing]);
+    check(&["--json", "-n", "20"], &["\"refusals_us\":{", "\"good_responses_per_second\":0.0"]);
+}
+
 /// All was over before the count began: no rate can be made of that.
 #[test]
 fn a_run_within_its_warm_up_says_that_nothing_was_counted() {

@@ -11,6 +11,7 @@ use crate::engine;
 use crate::live::{Ended, Live, Web};
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
+use crate::stats::Stats;
 use crate::sweep::{self, Point, Sweep, steady};
 use crate::system;
 use crate::watch::{self, Tier, Watch};
@@ -103,7 +104,7 @@ impl Load {
                 break;
             }
         }
-        let points = self.report.runs.iter().filter(|run| run.outcome.stats.responses() > 0).map(|run| {
+        let points = self.report.runs.iter().filter(|run| run.outcome.stats.good_in_time() > 0).map(|run| {
             let rates: Vec<f64> = run.outcome.series.iter().map(crate::stats::Slice::rate).collect();
             Point {
                 users: run.users,
@@ -217,7 +218,9 @@ impl Load {
         if report.search.as_ref().is_some_and(|search| search.holds.is_none()) {
             return Ok(2);
         }
-        let is_useless = report.runs.iter().all(|run| run.outcome.stats.responses() == 0);
+        let is_idle = matches!(options.mode, Mode::Idle(_));
+        let served = |stats: &Stats| if is_idle { stats.responses() } else { stats.latency.count() };
+        let is_useless = report.runs.iter().all(|run| served(&run.outcome.stats) == 0);
         Ok(if is_useless || (options.mode == Mode::Single && run.invalid().is_some()) { 2 } else { 0 })
     }
 }

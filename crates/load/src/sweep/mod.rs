@@ -63,6 +63,8 @@ impl Sweep {
                 short(best.rate),
                 best.users
             ));
+        } else {
+            lines.push("nothing was answered with success, whatever the number of users".to_owned());
         }
         let Some(fit) = self.fit else {
             lines.push(
@@ -112,7 +114,7 @@ impl Sweep {
 /// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it. Gives how much of
 /// the counted part that was, and whether the rest was steady.
 pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
-    let rates: Vec<f64> = outcome.whole_slices().map(Slice::rate).collect();
+    let rates: Vec<f64> = outcome.whole_slices().map(Slice::good_rate).collect();
     let steady = steady::cut(&rates);
     if steady.from == 0 {
         return (Duration::ZERO, steady.is_steady);
@@ -139,6 +141,7 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
     let left = || outcome.series.iter().filter(|slice| slice.part != Part::Warmup);
     for slice in left() {
         stats.latency.merge_sparse(&slice.latency);
+        stats.refused.merge_sparse(&slice.refused);
         stats.service.merge_sparse(&slice.service);
         stats.errors.merge(&slice.errors);
         for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
@@ -167,7 +170,9 @@ mod tests {
             let mut stats = Stats::default();
             // What is left out from the beginning would be taken for steady.
             let count = if (10..30).contains(&index) { (index - 10) * 5 } else { 100 };
-            (0..count).for_each(|_| stats.response(200, 1_000_000 * (1 + index)));
+            (0..count).for_each(|_| {
+                stats.response(200, 1_000_000 * (1 + index));
+            });
             let part = match index {
                 ..10 => Part::Warmup,
                 10..100 => Part::Counted,
