@@ -12,7 +12,7 @@ use crate::live::{Ended, Live, Web};
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
 use crate::stats::Stats;
-use crate::sweep::{self, Point, Sweep, steady};
+use crate::sweep::{self, Point, Sweep};
 use crate::system;
 use crate::watch::{self, Tier, Watch};
 
@@ -104,16 +104,14 @@ impl Load {
                 break;
             }
         }
-        let points = self.report.runs.iter().filter(|run| run.outcome.stats.good_in_time() > 0).map(|run| {
-            let rates: Vec<f64> = run.outcome.series.iter().map(crate::stats::Slice::rate).collect();
-            Point {
+        let points =
+            self.report.runs.iter().filter(|run| run.outcome.stats.good_in_time() > 0).map(|run| Point {
                 users: run.users,
                 rate: run.goodput(),
-                uncertainty: steady::uncertainty(&rates),
+                uncertainty: sweep::uncertainty(&run.outcome),
                 latency: run.outcome.stats.latency.mean() / 1e9,
                 errors: run.outcome.stats.error_share(),
-            }
-        });
+            });
         self.report.sweep = Some(Sweep::of(points.collect()));
         Ok(())
     }

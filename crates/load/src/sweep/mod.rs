@@ -159,6 +159,13 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
     (cut, steady.is_steady)
 }
 
+/// The relative half-width of the 95 % interval of a run's rate of successful responses, from the slices that it is made of.
+/// Infinite where there are fewer than two, or no successful response.
+pub fn uncertainty(outcome: &Outcome) -> f64 {
+    let rates: Vec<f64> = outcome.whole_slices().map(Slice::good_rate).collect();
+    steady::uncertainty(&rates)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +211,36 @@ mod tests {
         let least = (11 + from) * 1_000_000;
         assert_eq!(outcome.stats.latency.min(), least);
         assert_eq!(outcome.whole_slices().count() as u64, slices);
+    }
+
+    /// What is cut off, what comes after the end, and a last slice that is too short to have a rate say nothing of it.
+    #[test]
+    fn a_steady_rate_is_known_well() {
+        let slice = |(index, (part, width, count)): (usize, (Part, u64, u64))| {
+            let mut stats = Stats::default();
+            (0..count).for_each(|_| {
+                stats.response(200, 1_000_000);
+            });
+            let width = Duration::from_millis(width);
+            Slice { part, ..Slice::of(&stats, Duration::from_millis(100 * index as u64), width) }
+        };
+        let steady = [(Part::Counted, 100, 100), (Part::Counted, 100, 101)];
+        let course = [
+            &[(Part::Warmup, 100, 5)][..],
+            &steady,
+            &steady,
+            &[(Part::Counted, 1, 20), (Part::Tail, 100, 1)],
+        ];
+        let outcome = Outcome {
+            stats: Stats::default(),
+            elapsed: Duration::from_millis(401),
+            started_at: SystemTime::now(),
+            series: course.concat().into_iter().enumerate().map(slice).collect(),
+            records: Vec::new(),
+            records_dropped: 0,
+            heads: Vec::new(),
+        };
+        assert!(uncertainty(&outcome) < 0.02, "{}", uncertainty(&outcome));
     }
 
     #[test]
