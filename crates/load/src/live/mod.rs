@@ -169,6 +169,12 @@ fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
             (share, all.saturating_sub(elapsed))
         }
         Stop::Requests(count) => estimate(count, elapsed, responses),
+        Stop::RequestsWithin(count, time) => {
+            let (share, left) = estimate(count, elapsed, responses);
+            let all = plan.warmup + time;
+            let part = elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
+            (share.max(part), left.min(all.saturating_sub(elapsed)))
+        }
         Stop::RequestsPerConnection(count) => {
             estimate(count.saturating_mul(plan.connections as u64), elapsed, responses)
         }
@@ -176,10 +182,11 @@ fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
     };
     let share = share.clamp(0.0, 1.0);
     let full = (share * WIDTH as f64).round() as usize;
-    let doing = match plan.stop {
+    let is_over = plan.stop.time().is_some_and(|time| elapsed > plan.warmup + time);
+    let doing = match is_over {
         _ if elapsed < plan.warmup => " (warm-up)",
-        Stop::After(duration) if elapsed > plan.warmup + duration => " (waiting for the last answers)",
-        _ => "",
+        true => " (waiting for the last answers)",
+        false => "",
     };
     format!(
         "[{}{}] {:>3.0} %, {:.0} s left{doing}",
