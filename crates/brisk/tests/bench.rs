@@ -168,8 +168,7 @@ fn look_at_rows(csv: &str) {
 fn a_sweep_with_all_its_reports() {
     let server = server();
     let file = |name: &str| server.dir().join(name).display().to_string();
-    let (html, csv, json, prom, raw) =
-        (file("r.html"), file("r.csv"), file("r.json"), file("r.prom"), file("r.raw"));
+    let (html, csv, json, prom) = (file("r.html"), file("r.csv"), file("r.json"), file("r.prom"));
     let watch = format!("server={}", server.pid());
     let url = format!("http://127.0.0.1:{}/a.txt", server.port());
     let json_file = format!("--json={json}");
@@ -187,8 +186,6 @@ fn a_sweep_with_all_its_reports() {
         &json_file,
         "--prometheus",
         &prom,
-        "--raw",
-        &raw,
         &url,
     ]);
     assert!(output.status.success(), "{output:?}");
@@ -217,7 +214,6 @@ fn a_sweep_with_all_its_reports() {
     for part in [" a day, ", "Machine: CPUs", "Context switches", "Somebody waited", "Sockets in trouble"] {
         assert!(page.contains(part), "{part}");
     }
-    assert!(server.read("r.raw").lines().count() > 100);
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
     look(&PathBuf::from(&html), &server.dir().join("profile"));
     let diff = bench(&["diff", &json, &json]);
@@ -373,6 +369,44 @@ fn who_is_never_answered_is_not_forgotten_at_the_end() {
     assert!(notes.contains("requests without an answer (timeout 4) took"), "{notes}");
 }
 
+/// A number and a time: whichever comes first.
+#[test]
+fn a_number_and_a_time_both_end_a_run() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    for args in [["-n", "20", "-d", "1h"], ["-d", "1h", "-n", "20"]] {
+        let all = figures(&[&["-c", "3", "-t", "2", &url], &args[..]].concat());
+        assert_eq!(
+            (&all["responses"], &all["responses_in_time"]),
+            (&20.into(), &20.into()),
+            "{args:?}: {all}"
+        );
+    }
+    let all = figures(&["-c", "2", "-d", "300ms", "-n", "1000000000", &url]);
+    assert!(all["responses"].as_u64() > Some(0) && all["ended_early"] == false, "{all}");
+    assert!((0.3..30.0).contains(&all["seconds"].as_f64().unwrap()), "{all}");
+    let all = figures(&["-c", "2", "-d", "1h", "-n", "30", "--rate", "300", &url]);
+    assert_eq!(all["responses"], 30, "{all}");
+}
+
+/// A server that turns everybody away at once is not a quick one.
+#[test]
+fn refusals_are_no_success() {
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/me", server.port());
+    let check = |args: &[&str], want: &[&str]| {
+        let output = bench(&[&["-q", "-c", "2", &url], args].concat());
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        want.iter().for_each(|part| assert!(text.contains(part), "{args:?}: no {part:?} in {text}"));
+    };
+    check(&["-n", "20"], &["successful: 0 in time, 0/s; refused (4xx, 5xx): 20", "refusals  ms: mean 0."]);
+    check(&["-n", "20", "--slo", "p99<5s"], &["broken: nothing was answered with success"]);
+    let nothing = "nothing was answered with success, whatever the number of users";
+    check(&["--users", "1,2", "-d", "200ms"], &["good/s", " 0.0 ", "100.00%", nothing]);
+    check(&["--json", "-n", "20"], &["\"refusals_us\":{", "\"good_responses_per_second\":0.0"]);
+}
+
 /// All was over before the count began: no rate can be made of that.
 #[test]
 fn a_run_within_its_warm_up_says_that_nothing_was_counted() {
@@ -480,6 +514,18 @@ fn what_cannot_be_done_is_said() {
     check(&["-H", "broken", "http://127.0.0.1:1/"], "is not a header line");
     check(&["--watch", "db=no-such-command", "http://127.0.0.1:1/"], "no process to watch");
     check(&["--body", "@/no/such/file", "http://127.0.0.1:1/"], "cannot read /no/such/file");
+    let url = "http://127.0.0.1:1/";
+    check(&["-n", "0", url], "-n 0 asks for nothing");
+    check(&["-d", "0s", url], "-d 0s is no time at all");
+    check(&["--timeout", "0", url], "--timeout 0 is no time at all");
+    check(&["-F", "a=1", "-F", "b=2", "--body", "x", url], "-F and --body both make a body");
+    check(&["--body", "x", "-T", "/dev/null", url], "--body and -T both make a body");
+    check(&["--body", "x", "--body", "y", url], "--body and --body both make a body");
+    check(&["--csv", "-", url], "--csv -: the report is printed there");
+    check(&["--json=-", url], "--json alone prints it");
+    check(&["--users", "1,2", "--raw", "x", url], "--raw holds the requests of one run");
+    check(&["--users", "1,2", "-n", "9", "-d", "1s", url], "-d, not -n");
+    check(&["--idle", "--watch", "a=1", url], "--watch looks at loads");
     check(&["diff", "/no/such/file", "x"], "cannot read");
     check(&["compare", "http://127.0.0.1:1/"], "two targets");
     // Nobody is there: errors by kind, and no success.

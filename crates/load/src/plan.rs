@@ -81,10 +81,30 @@ pub enum Stop {
     After(Duration),
     /// After this many requests in all.
     Requests(u64),
+    /// After this many requests in all, or when this time is over, as with [`Self::After`]: whichever comes first.
+    RequestsWithin(u64, Duration),
     /// After this many requests on each connection.
     RequestsPerConnection(u64),
     /// When the caller says so.
     Told,
+}
+
+impl Stop {
+    /// How long it may take, not counting the warm-up, if that ends it.
+    pub fn time(self) -> Option<Duration> {
+        match self {
+            Self::After(time) | Self::RequestsWithin(_, time) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// How many requests end it, if any do.
+    pub fn requests(self) -> Option<u64> {
+        match self {
+            Self::Requests(count) | Self::RequestsWithin(count, _) => Some(count),
+            _ => None,
+        }
+    }
 }
 
 /// TLS to all sites.

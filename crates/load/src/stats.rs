@@ -183,10 +183,12 @@ impl Tail {
 /// What was seen while a plan ran.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// What a user waits, in nanoseconds: from when the request was due (in a closed loop: was sent) to the response's
-    /// last byte.
+    /// What a user waits for a response that is no refusal, in nanoseconds: from when the request was due (in a closed loop: was
+    /// sent) to the response's last byte.
     pub latency: Histogram,
-    /// In an open loop, what the server took, in nanoseconds: from sending to the response's last byte.
+    /// The same for refusals, which are often quick: a server that turns everybody away is not a fast one.
+    pub refused: Histogram,
+    /// In an open loop, what the server took for what is in `latency`: from sending to the response's last byte.
     pub service: Histogram,
     /// In an open loop, how long after it was due a request was noticed by the generator, in nanoseconds: its own lateness.
     pub lateness: Histogram,
@@ -220,22 +222,38 @@ pub struct Stats {
     pub tail: Tail,
 }
 
+/// Whether responses of this class are 4xx, 5xx, or have no status that means anything.
+fn is_refusal(class: usize) -> bool {
+    matches!(class, 0 | 4 | 5)
+}
+
+fn refusals(by_class: &[u64; 6]) -> u64 {
+    (0..6).filter(|&class| is_refusal(class)).map(|class| by_class[class]).sum()
+}
+
 impl Stats {
     /// Counts a whole response of an open loop: since it was due, and since it was sent.
     pub fn open_response(&mut self, status: u16, latency_ns: u64, service_ns: u64) {
-        self.response(status, latency_ns);
-        self.service.record(service_ns);
+        if self.response(status, latency_ns) {
+            self.service.record(service_ns);
+        }
     }
 
-    /// Counts a whole response.
+    /// Counts a whole response; false if it is a refusal.
     #[inline]
-    pub fn response(&mut self, status: u16, latency_ns: u64) {
+    pub fn response(&mut self, status: u16, latency_ns: u64) -> bool {
         let class = usize::from(status / 100);
-        self.by_class[if class < self.by_class.len() { class } else { 0 }] += 1;
+        let class = if class < self.by_class.len() { class } else { 0 };
+        self.by_class[class] += 1;
         if status != 200 {
             *self.by_status.entry(status).or_default() += 1;
+            if is_refusal(class) {
+                self.refused.record(latency_ns);
+                return false;
+            }
         }
         self.latency.record(latency_ns);
+        true
     }
 
     /// Counts `count` requests that failed for the same reason.
@@ -245,7 +263,14 @@ impl Stats {
 
     /// Whole responses of any status.
     pub fn responses(&self) -> u64 {
-        self.latency.count()
+        self.latency.count() + self.refused.count()
+    }
+
+    /// What users waited for responses of any status.
+    pub fn latency_of_all(&self) -> Histogram {
+        let mut all = self.latency.clone();
+        all.merge(&self.refused);
+        all
     }
 
     /// Whole responses of any status that came within the time of the run: what rates are made of.
@@ -255,8 +280,8 @@ impl Stats {
 
     /// Of these, those that were no refusals.
     pub fn good_in_time(&self) -> u64 {
-        let late = self.tail.by_class[1] + self.tail.by_class[2] + self.tail.by_class[3];
-        self.responses() - self.refusals() - late
+        let late = self.tail.responses() - refusals(&self.tail.by_class);
+        self.latency.count() - late
     }
 
     /// Bytes that were read within the time of the run.
@@ -271,7 +296,7 @@ impl Stats {
 
     /// Responses whose status is 4xx or 5xx, or none at all.
     pub fn refusals(&self) -> u64 {
-        self.by_class[4] + self.by_class[5] + self.by_class[0]
+        refusals(&self.by_class)
     }
 
     /// Failures of one kind.
@@ -293,6 +318,7 @@ impl Stats {
     /// Adds another thread's counters.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.refused.merge(&other.refused);
         self.service.merge(&other.service);
         self.lateness.merge(&other.lateness);
         self.first_byte.merge(&other.first_byte);
@@ -317,8 +343,8 @@ impl Stats {
 
     /// Starts anew, in the same memory.
     pub fn clear(&mut self) {
-        let Self { latency, service, lateness, first_byte, connect, handshake, .. } = self;
-        for histogram in [latency, service, lateness, first_byte, connect, handshake] {
+        let Self { latency, refused, service, lateness, first_byte, connect, handshake, .. } = self;
+        for histogram in [latency, refused, service, lateness, first_byte, connect, handshake] {
             histogram.clear();
         }
         self.by_status.clear();
@@ -370,8 +396,10 @@ pub struct Slice {
     pub bytes: u64,
     /// Connections made.
     pub connects: u64,
-    /// What users waited.
+    /// What users waited for responses that are no refusals.
     pub latency: Sparse,
+    /// What they waited for refusals.
+    pub refused: Sparse,
     /// What the server took, in an open loop.
     pub service: Sparse,
     /// CPU that the generator used, in nanoseconds.
@@ -391,6 +419,7 @@ impl Slice {
             bytes: stats.bytes,
             connects: stats.connects,
             latency: stats.latency.sparse(),
+            refused: stats.refused.sparse(),
             service: stats.service.sparse(),
             generator_cpu_ns: stats.generator_cpu_ns,
         }
@@ -406,9 +435,14 @@ impl Slice {
         self.responses() as f64 / self.width.as_secs_f64().max(1e-9)
     }
 
+    /// Responses per second that were no refusals.
+    pub fn good_rate(&self) -> f64 {
+        (self.responses() - refusals(&self.by_class)) as f64 / self.width.as_secs_f64().max(1e-9)
+    }
+
     /// Failed requests, and responses of 4xx and 5xx.
     pub fn failures(&self) -> u64 {
-        self.errors.sum() + self.by_class[4] + self.by_class[5] + self.by_class[0]
+        self.errors.sum() + refusals(&self.by_class)
     }
 
     /// Adds another thread's slice of the same stretch.
@@ -422,7 +456,14 @@ impl Slice {
         self.connects += other.connects;
         self.generator_cpu_ns += other.generator_cpu_ns;
         self.width = self.width.max(other.width);
-        for (mine, more) in [(&mut self.latency, &other.latency), (&mut self.service, &other.service)] {
+        for (mine, more) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.refused, &other.refused),
+            (&mut self.service, &other.service),
+        ] {
+            if more.count() == 0 {
+                continue;
+            }
             let mut both = mine.whole();
             both.merge_sparse(more);
             *mine = both.sparse();
@@ -469,6 +510,9 @@ mod tests {
         assert_eq!((tail.under_way, tail.waited_ns, tail.left), (4, 6, 2));
         assert_eq!((tail.responses(), tail.latency_ns, tail.bytes), (1, 10, 8));
         assert_eq!((left.responses(), left.non_2xx(), left.errors()), (3, 2, 2));
+        // Refusals are apart; one of these two came after the end.
+        assert_eq!((left.latency.max(), left.refused.min(), left.latency_of_all().count()), (10, 20, 3));
+        assert_eq!((left.responses_in_time(), left.good_in_time()), (2, 1));
         assert_eq!((left.bytes, left.connects, left.closes, left.generator_cpu_ns), (7, 1, 1, 5));
         assert_eq!(left.failed_ns, 9);
         assert_eq!((left.by_status[&404], left.by_status[&999]), (1, 1));

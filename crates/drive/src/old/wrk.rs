@@ -165,7 +165,7 @@ fn carry_out(options: &Options) -> Result<(), String> {
 fn report(outcome: &Outcome, options: &Options) -> String {
     let (stats, seconds) = (&outcome.stats, outcome.elapsed.as_secs_f64());
     let mut out = String::from("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n");
-    let latency = &stats.latency;
+    let latency = &stats.latency_of_all();
     let (mean, deviation) = (latency.mean(), latency.deviation());
     let below = |value: f64| if value < 0.0 { 0.0 } else { latency.share_up_to(value as u64) };
     let within = 100.0 * (below(mean + deviation) - below(mean - deviation));

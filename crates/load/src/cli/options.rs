@@ -32,7 +32,7 @@ const HELP: &str = "\
 How much
   -c, --connections N    connections: in a closed loop, users [64]
   -d, --duration TIME    how long, e.g. 500ms, 5s, 1m [5s]
-  -n, --requests N       so many requests instead
+  -n, --requests N       so many requests instead; with -d, whichever comes first
   -w, --warmup TIME      part before the count starts [0s]; auto: cut off what was not steady
   -r, --rate RATE        open loop: requests per second, e.g. 500, or 10..1000/60s for a ramp
       --users N,N,...    a sweep: a run for each number of users, -d each, warm-up cut off, fitted
@@ -130,13 +130,13 @@ impl Outputs {
         };
         match name {
             "json" => match optional(parser)? {
-                Some(file) => self.json_file = Some(file.into()),
+                Some(file) => self.json_file = Some(file_name("--json", file)?),
                 None => self.json = true,
             },
-            "html" => self.html = Some(text(parser)?.into()),
-            "csv" => self.csv = Some(text(parser)?.into()),
-            "prometheus" => self.prometheus = Some(text(parser)?.into()),
-            "raw" => self.raw = Some(text(parser)?.into()),
+            "html" => self.html = Some(file_name("--html", text(parser)?)?),
+            "csv" => self.csv = Some(file_name("--csv", text(parser)?)?),
+            "prometheus" => self.prometheus = Some(file_name("--prometheus", text(parser)?)?),
+            "raw" => self.raw = Some(file_name("--raw", text(parser)?)?),
             "web" => self.web = Some(optional(parser)?.unwrap_or_else(|| "127.0.0.1:8484".to_owned())),
             "q" | "quiet" => self.quiet = true,
             _ => return Ok(false),
@@ -170,12 +170,16 @@ struct Raw {
     request: RequestOptions,
     method: Option<String>,
     form: Vec<FormField>,
+    /// The options that make a body.
+    bodies: Vec<&'static str>,
     cookies: Vec<String>,
     has_jar: bool,
     urls: Vec<String>,
     mode: Mode,
     /// What `-d` says.
     length: Option<Duration>,
+    /// What `-n` says.
+    requests: Option<u64>,
     auto_warmup: bool,
     no_keepalive: bool,
     no_resumption: bool,
@@ -191,11 +195,13 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
         request: RequestOptions::default(),
         method: None,
         form: Vec::new(),
+        bodies: Vec::new(),
         cookies: Vec::new(),
         has_jar: false,
         urls: Vec::new(),
         mode: Mode::Single,
         length: None,
+        requests: None,
         auto_warmup: false,
         no_keepalive: false,
         no_resumption: false,
@@ -239,6 +245,26 @@ fn read_file(path: &str) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
+/// A time that is not zero.
+fn some_time(option: &str, text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("{option} {text} is no time at all: write e.g. {option} 500ms")),
+        time => Ok(time),
+    }
+}
+
+/// Where to write: not "-", which is a file here, and the terminal elsewhere.
+fn file_name(option: &str, text: String) -> Result<PathBuf, String> {
+    match (option, text.as_str()) {
+        ("--json", "-") => Err("--json=- is not known: --json alone prints it".to_owned()),
+        (_, "-") => Err(format!(
+            "{option} -: the report is printed there; write to a file, or to /dev/stdout with -q"
+        )),
+        (_, "") => Err(format!("{option} wants a file's name")),
+        _ => Ok(text.into()),
+    }
+}
+
 fn form_field(text: &str) -> Result<FormField, String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("\"{text}\" is not NAME=VALUE"))?;
     let name = name.to_owned();
@@ -256,11 +282,14 @@ impl Raw {
         let plan = &mut self.plan;
         match name {
             "c" | "connections" => plan.connections = count(&text(parser)?, CONNECTIONS_MAX)?,
-            "d" | "duration" => {
-                let length = duration(&text(parser)?)?;
-                (plan.stop, self.length) = (Stop::After(length), Some(length));
+            "d" | "duration" => self.length = Some(some_time("-d", &text(parser)?)?),
+            "n" | "requests" => {
+                let requests = number(&text(parser)?)?;
+                if requests == 0 {
+                    return Err("-n 0 asks for nothing: write at least 1, or leave -n out".to_owned());
+                }
+                self.requests = Some(requests);
             }
-            "n" | "requests" => plan.stop = Stop::Requests(number(&text(parser)?)?),
             "w" | "warmup" => match text(parser)?.as_str() {
                 "auto" => self.auto_warmup = true,
                 time => plan.warmup = duration(time)?,
@@ -277,7 +306,7 @@ impl Raw {
             "slo" => self.slo = Some(Slo::parse(&text(parser)?)?),
             "think" => plan.think = Some(think(&text(parser)?)?),
             "ramp" => plan.dial_rate = Some(rate(&text(parser)?)?),
-            "timeout" => plan.timeout = duration(&text(parser)?)?,
+            "timeout" => plan.timeout = some_time("--timeout", &text(parser)?)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -290,6 +319,7 @@ impl Raw {
             "b" | "cookie" => self.cookies.push(text(parser)?),
             "jar" => self.has_jar = true,
             "body" => {
+                self.bodies.push("--body");
                 let body = text(parser)?;
                 self.request.body = match body.strip_prefix('@') {
                     Some(path) => read_file(path)?.into(),
@@ -298,10 +328,14 @@ impl Raw {
                 "POST".clone_into(&mut self.request.method);
             }
             "T" | "upload" => {
+                self.bodies.push("-T");
                 self.request.body = read_file(&text(parser)?)?.into();
                 "PUT".clone_into(&mut self.request.method);
             }
-            "F" | "form" => self.form.push(form_field(&text(parser)?)?),
+            "F" | "form" => {
+                self.bodies.push("-F");
+                self.form.push(form_field(&text(parser)?)?);
+            }
             "random" => self.plan.order = Order::Random,
             "urls" => {
                 let path = text(parser)?;
@@ -350,6 +384,12 @@ impl Raw {
             return Err("no URL given; --help shows the usage".to_owned());
         }
         self.check()?;
+        self.plan.stop = match (self.requests, self.length) {
+            (None, None) => self.plan.stop,
+            (None, Some(time)) => Stop::After(time),
+            (Some(count), None) => Stop::Requests(count),
+            (Some(count), Some(time)) => Stop::RequestsWithin(count, time),
+        };
         if !self.form.is_empty() {
             let (kind, body) = multipart(&self.form);
             self.request.headers.push(format!("Content-Type: {kind}"));
@@ -402,7 +442,14 @@ impl Raw {
 
     /// What does not go together.
     fn check(&self) -> Result<(), String> {
-        let is_timed = matches!(self.plan.stop, Stop::After(_));
+        let is_timed = self.requests.is_none();
+        // Many fields are one form.
+        if let [first, .., last] = self.bodies[..]
+            && (first != "-F" || self.bodies.iter().any(|name| *name != first))
+        {
+            let other = self.bodies.iter().find(|name| **name != first).unwrap_or(&last);
+            return Err(format!("{first} and {other} both make a body: choose one of them"));
+        }
         match self.mode {
             Mode::FindMax if self.slo.is_none() => {
                 Err("--find-max needs --slo, e.g. --slo 'p99<200ms,errors<0.1%'".to_owned())
@@ -415,6 +462,13 @@ impl Raw {
             }
             Mode::Users(_) if self.plan.rate.is_some() => {
                 Err("--users is a closed loop, --rate an open one: choose".to_owned())
+            }
+            Mode::FindMax | Mode::Users(_) if self.outputs.raw.is_some() => Err(
+                "--raw holds the requests of one run, sweeps and searches have many: make that run by itself, with -c or --rate"
+                    .to_owned(),
+            ),
+            Mode::Idle(_) if !self.watch.is_empty() => {
+                Err("--watch looks at loads, and --idle is none: leave one of them out".to_owned())
             }
             _ if self.auto_warmup && !is_timed => {
                 Err("--warmup auto needs a run for a time: -d, not -n".to_owned())

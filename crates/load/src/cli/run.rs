@@ -11,7 +11,8 @@ use crate::live::{Ended, Live, Web};
 use crate::output;
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport};
-use crate::sweep::{self, Point, Sweep, steady};
+use crate::stats::Stats;
+use crate::sweep::{self, Point, Sweep};
 use crate::system;
 use crate::watch::{self, Tier, Watch};
 
@@ -104,16 +105,14 @@ impl Load {
                 break;
             }
         }
-        let points = self.report.runs.iter().filter(|run| run.outcome.stats.responses() > 0).map(|run| {
-            let rates: Vec<f64> = run.outcome.series.iter().map(crate::stats::Slice::rate).collect();
-            Point {
+        let points =
+            self.report.runs.iter().filter(|run| run.outcome.stats.good_in_time() > 0).map(|run| Point {
                 users: run.users,
                 rate: run.goodput(),
-                uncertainty: steady::uncertainty(&rates),
+                uncertainty: sweep::uncertainty(&run.outcome),
                 latency: run.outcome.stats.latency.mean() / 1e9,
                 errors: run.outcome.stats.error_share(),
-            }
-        });
+            });
         self.report.sweep = Some(Sweep::of(points.collect()));
         Ok(())
     }
@@ -224,7 +223,9 @@ impl Load {
         if report.search.as_ref().is_some_and(|search| search.holds.is_none()) {
             return Ok(2);
         }
-        let is_useless = report.runs.iter().all(|run| run.outcome.stats.responses() == 0);
+        let is_idle = matches!(options.mode, Mode::Idle(_));
+        let served = |stats: &Stats| if is_idle { stats.responses() } else { stats.latency.count() };
+        let is_useless = report.runs.iter().all(|run| served(&run.outcome.stats) == 0);
         Ok(if is_useless || (options.mode == Mode::Single && run.invalid().is_some()) { 2 } else { 0 })
     }
 }

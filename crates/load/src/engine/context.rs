@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::worker::Share;
 use crate::jar::Jar;
-use crate::plan::{Order, Plan, Stop, Target, Version};
+use crate::plan::{Order, Plan, Target, Version};
 use crate::response::HeadCache;
 use crate::rng::Rng;
 use crate::stats::{ErrorKind, Record, Stats};
@@ -134,10 +134,7 @@ impl<'a> Context<'a> {
             bytes: 0,
             errors: 0,
             opening: 0,
-            allowance: match plan.stop {
-                Stop::Requests(total) => share.part(total),
-                _ => u64::MAX,
-            },
+            allowance: plan.stop.requests().map_or(u64::MAX, |total| share.part(total)),
             is_open_loop: plan.rate.is_some(),
             ended_at: None,
             waiting: VecDeque::new(),

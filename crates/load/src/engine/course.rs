@@ -84,8 +84,8 @@ impl<'a> Course<'a> {
             self.slices.lock().unwrap_or_else(PoisonError::into_inner).push(slice);
         }
         if self.part == Part::Tail {
-            let Stats { by_class, latency, bytes, tail, .. } = &mut ctx.stats;
-            (tail.by_class, tail.latency_ns, tail.bytes) = (*by_class, latency.sum(), *bytes);
+            let Stats { by_class, latency, refused, bytes, tail, .. } = &mut ctx.stats;
+            (tail.by_class, tail.latency_ns, tail.bytes) = (*by_class, latency.sum() + refused.sum(), *bytes);
         }
         self.sum.merge(&ctx.stats);
         ctx.stats.clear();

@@ -45,6 +45,8 @@ pub struct H1 {
     user: u32,
     /// Whether those of the present response have been taken.
     has_cookies: bool,
+    /// A response has come on it.
+    has_answered: bool,
 }
 
 fn end_of(error: ResponseError) -> End {
@@ -73,8 +75,9 @@ impl H1 {
         let mut answered = false;
         while !input.is_empty() {
             let Some(waiting) = self.in_flight.front_mut() else {
-                // Bytes that nobody asked for.
-                return Err(End::Lost(ErrorKind::Protocol));
+                // Bytes that nobody asked for. What was asked for has been counted: they cost nothing but the connection.
+                let quietly = End::Closed { by_peer: true };
+                return Err(if self.has_answered { quietly } else { End::Lost(ErrorKind::Protocol) });
             };
             if waiting.first_byte == 0 {
                 waiting.first_byte = now;
@@ -88,10 +91,15 @@ impl H1 {
                 self.take_cookies(target, head.is_some(), ctx);
             }
             let Some(head) = head else { break };
+            if !input.is_empty() && self.in_flight.len() == 1 && !head.close {
+                // More than was announced: this is no response, and the next would begin with its rest.
+                return Err(End::Lost(ErrorKind::Protocol));
+            }
             let Some(mut request) = self.in_flight.pop_front() else { break };
             request.head_bytes = head.bytes;
             ctx.answered(&request, head.status, now, made);
             answered = true;
+            self.has_answered = true;
             if head.close {
                 return Err(End::Closed { by_peer: true });
             }

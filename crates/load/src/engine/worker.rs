@@ -152,10 +152,7 @@ impl<'a> Worker<'a> {
     pub fn run(mut self) -> io::Result<Work> {
         let plan = &self.shared.plan;
         let count_from = plan.warmup.as_nanos() as Ns;
-        let end = match plan.stop {
-            Stop::After(duration) => Some(count_from + duration.as_nanos() as Ns),
-            _ => None,
-        };
+        let end = plan.stop.time().map(|time| count_from + time.as_nanos() as Ns);
         let begun = self.ctx.now();
         let mut course = Course::new(plan, end, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;

@@ -143,16 +143,15 @@ fn redraw(picture: &str, lines: usize) -> usize {
     picture.lines().count()
 }
 
-/// The sums of the slices of the last second.
+/// Of the slices of the last second: the rate of successful responses and what users waited for these, and failures.
 fn recent(slices: &[Slice], last: Duration) -> (f64, Histogram, u64) {
     let from = slices.last().map_or(Duration::ZERO, |slice| (slice.at + slice.width).saturating_sub(last));
     let part: Vec<&Slice> = slices.iter().filter(|slice| slice.at >= from).collect();
     let mut latency = Histogram::default();
     part.iter().for_each(|slice| latency.merge_sparse(&slice.latency));
     let seconds: f64 = part.iter().map(|slice| slice.width.as_secs_f64()).sum();
-    let responses: u64 = part.iter().map(|slice| slice.responses()).sum();
     let failures = part.iter().map(|slice| slice.failures()).sum();
-    (responses as f64 / seconds.max(1e-9), latency, failures)
+    (latency.count() as f64 / seconds.max(1e-9), latency, failures)
 }
 
 fn plain(label: &str, elapsed: Duration, slices: &[Slice]) -> String {
@@ -189,7 +188,7 @@ fn view<'a>(plan: &Plan, label: &'a str, elapsed: Duration, responses: u64, slic
 fn picture(view: &View<'_>) -> String {
     let (rate, latency, _) = recent(view.slices, LINE);
     let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
-    let rates: Vec<f64> = view.slices.iter().map(Slice::rate).collect();
+    let rates: Vec<f64> = view.slices.iter().map(Slice::good_rate).collect();
     let label = if view.label.is_empty() { String::new() } else { format!("{}  ", view.label) };
     let mut out = String::new();
     let _ = writeln!(out, "{label}{}", view.bar);
@@ -215,15 +214,22 @@ fn bar(plan: &Plan, elapsed: Duration, responses: u64) -> String {
             (share, all.saturating_sub(elapsed))
         }
         Stop::Requests(count) => estimate(count, elapsed, responses),
+        Stop::RequestsWithin(count, time) => {
+            let (share, left) = estimate(count, elapsed, responses);
+            let all = plan.warmup + time;
+            let part = elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
+            (share.max(part), left.min(all.saturating_sub(elapsed)))
+        }
         Stop::RequestsPerConnection(count) => {
             estimate(count.saturating_mul(plan.connections as u64), elapsed, responses)
         }
         Stop::Told => return format!("{:.0} s", elapsed.as_secs_f64()),
     };
-    let doing = match plan.stop {
+    let is_over = plan.stop.time().is_some_and(|time| elapsed > plan.warmup + time);
+    let doing = match is_over {
         _ if elapsed < plan.warmup => " (warm-up)",
-        Stop::After(duration) if elapsed > plan.warmup + duration => " (waiting for the last answers)",
-        _ => "",
+        true => " (waiting for the last answers)",
+        false => "",
     };
     progress_bar(share, left) + doing
 }
@@ -256,7 +262,9 @@ mod tests {
     fn slices() -> Vec<Slice> {
         let slice = |index: u64| {
             let mut stats = Stats::default();
-            (0..50).for_each(|_| stats.response(200, 2_000_000));
+            (0..50).for_each(|_| {
+                stats.response(200, 2_000_000);
+            });
             stats.response(503, 9_000_000);
             stats.error(ErrorKind::Reset, 1);
             Slice::of(&stats, Duration::from_millis(100 * index), Duration::from_millis(100))
@@ -270,10 +278,10 @@ mod tests {
         let slices = slices();
         let text = picture(&view(&plan, "10 users", Duration::from_secs(2), 1020, &slices));
         assert!(text.contains("[###############...............]  50 %, 2 s left"), "{text}");
-        assert!(text.contains("510 /s") && text.contains("reset 20, 4xx and 5xx 20"), "{text}");
+        assert!(text.contains("500 /s") && text.contains("reset 20, 4xx and 5xx 20"), "{text}");
         assert!(text.contains("p50 2.0"), "{text}");
         let line = plain("", Duration::from_secs(2), &slices);
-        assert!(line.contains("510 /s") && line.contains("failed 20"), "{line}");
+        assert!(line.contains("500 /s") && line.contains("failed 20"), "{line}");
     }
 
     #[test]

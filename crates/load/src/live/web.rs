@@ -51,6 +51,7 @@ impl Web {
         let mut stats = Stats::default();
         for slice in slices {
             stats.latency.merge_sparse(&slice.latency);
+            stats.refused.merge_sparse(&slice.refused);
             stats.errors.merge(&slice.errors);
         }
         let elapsed = slices.last().map_or(Duration::ZERO, |slice| slice.at + slice.width);
@@ -142,7 +143,9 @@ mod tests {
     fn the_page_and_its_picture() {
         let web = Web::start("127.0.0.1:0").unwrap();
         let mut stats = Stats::default();
-        (0..10).for_each(|_| stats.response(200, 1_000_000));
+        (0..10).for_each(|_| {
+            stats.response(200, 1_000_000);
+        });
         let slice = |at: u64| Slice::of(&stats, Duration::from_secs(at), Duration::from_secs(1));
         web.show("20 users", &[slice(0), slice(1), slice(2)]);
         let (whole, part) = (get(&web, "/"), get(&web, "/live"));

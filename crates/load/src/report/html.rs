@@ -137,13 +137,13 @@ pub fn sections(report: &Report) -> Vec<Section> {
 }
 
 fn overview(runs: &[RunReport]) -> Body {
-    let head = ["", "rate/s", "mean ms", "p50", "p95", "p99", "errors %"].map(str::to_owned).to_vec();
+    let head = ["", "good/s", "mean ms", "p50", "p95", "p99", "errors %"].map(str::to_owned).to_vec();
     let row = |run: &RunReport| {
         let stats = &run.outcome.stats;
         let ms = |share: f64| format!("{:.2}", stats.latency.quantile(share) as f64 / 1e6);
         vec![
             run.label.clone(),
-            short(run.throughput()),
+            short(run.goodput()),
             format!("{:.2}", stats.latency.mean() / 1e6),
             ms(0.5),
             ms(0.95),
@@ -172,18 +172,14 @@ fn run_sections(run: &RunReport) -> Vec<Section> {
 
 fn figures(run: &RunReport) -> Body {
     let stats = &run.outcome.stats;
-    let (day, busy) = per_day(run.throughput());
+    let (day, busy) = per_day(run.goodput());
     let mut rows = vec![
         ("responses".to_owned(), format!("{} in {:.2} s", stats.responses_in_time(), run.seconds())),
         ("responses after the end".to_owned(), stats.tail.responses().to_string()),
+        ("rate".to_owned(), format!("{}/s", short(run.throughput()))),
         (
-            "rate".to_owned(),
-            format!(
-                "{}/s ({} a day, {} in six busy hours)",
-                short(run.throughput()),
-                short(day),
-                short(busy)
-            ),
+            "rate of successful ones".to_owned(),
+            format!("{}/s ({} a day, {} in six busy hours)", short(run.goodput()), short(day), short(busy)),
         ),
         ("received".to_owned(), format!("{:.1} MB/s", stats.bytes_in_time() as f64 / 1e6 / run.seconds())),
         ("latency, mean".to_owned(), format!("{:.3} ms", stats.latency.mean() / 1e6)),
@@ -193,6 +189,11 @@ fn figures(run: &RunReport) -> Body {
             format!("latency, {name}"),
             format!("{:.3} ms", stats.latency.quantile(share) as f64 / 1e6),
         ));
+    }
+    if stats.refused.count() > 0 {
+        let ms = |share: f64| stats.refused.quantile(share) as f64 / 1e6;
+        let text = format!("p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms", ms(0.5), ms(0.99), ms(1.0));
+        rows.push(("latency of refusals".to_owned(), text));
     }
     if stats.lateness.count() > 0 {
         for (name, histogram) in [("service time", &stats.service), ("lateness", &stats.lateness)] {
@@ -247,7 +248,7 @@ pub fn series_charts(run: &RunReport) -> Vec<String> {
             "Rate and errors",
             "per second",
             Scale::Linear,
-            vec![line("responses", &|slice| slice.rate()), line("errors", &failed)],
+            vec![line("successful", &|slice| slice.good_rate()), line("errors", &failed)],
         ),
         chart(
             "Latency over time",
@@ -261,13 +262,13 @@ pub fn series_charts(run: &RunReport) -> Vec<String> {
 /// The distribution of latencies, and the curve of its percentiles.
 fn latency_charts(run: &RunReport) -> Vec<String> {
     let stats = &run.outcome.stats;
-    if stats.responses() == 0 {
+    if stats.latency.count() == 0 {
         return Vec::new();
     }
     let values = stats.latency.values().map(|(value, count)| (value as f64 / 1e6, count)).collect();
     let bars = Bars { title: "Latency".to_owned(), x_label: "ms".to_owned(), values };
     // The share of slower ones, on a logarithmic axis: each step to the right is ten times rarer.
-    let rarest = 1.0 / stats.responses() as f64;
+    let rarest = 1.0 / stats.latency.count() as f64;
     let shares: Vec<f64> =
         (0..=120).map(|step| 10f64.powf(-f64::from(step) / 20.0)).take_while(|&s| s >= rarest).collect();
     let curve = |name: &str, histogram: &crate::histogram::Histogram| Series {

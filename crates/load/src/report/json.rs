@@ -45,7 +45,7 @@ pub fn run_of(run: &RunReport) -> Value {
         ErrorKind::ALL.iter().map(|&kind| (kind.name().to_owned(), value!(stats.errors_of(kind)))).collect();
     let statuses: Map<String, Value> =
         stats.by_status.iter().map(|(status, count)| (status.to_string(), value!(count))).collect();
-    let (day, busy) = per_day(run.throughput());
+    let (day, busy) = per_day(run.goodput());
     let mut all = value!({
         "label": run.label,
         "users": run.users,
@@ -81,6 +81,7 @@ pub fn run_of(run: &RunReport) -> Value {
         ("connect_us", &stats.connect),
         ("handshake_us", &stats.handshake),
         ("first_byte_us", &stats.first_byte),
+        ("refusals_us", &stats.refused),
         ("service_us", &stats.service),
         ("lateness_us", &stats.lateness),
     ] {

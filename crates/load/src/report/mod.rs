@@ -157,7 +157,8 @@ impl RunReport {
     pub fn little(&self) -> Option<f64> {
         let stats = &self.outcome.stats;
         let is_closed = self.rate.is_none() && self.depth > 0 && stats.responses_in_time() >= 100;
-        is_closed.then(|| self.share_of_users_time(stats.latency.sum() - stats.tail.latency_ns))
+        let waited = stats.latency.sum() + stats.refused.sum() - stats.tail.latency_ns;
+        is_closed.then(|| self.share_of_users_time(waited))
     }
 
     /// The share of the users' time that went into requests without a usable answer; 0 in an open loop, which has no users.

@@ -119,8 +119,11 @@ pub fn prometheus(report: &Report) -> String {
     metric("seconds", "Length of the counted part.", "gauge", &|run| one(run.seconds()));
     metric("responses", "Whole responses.", "gauge", &|run| one(run.outcome.stats.responses() as f64));
     metric("responses_per_second", "Their rate.", "gauge", &|run| one(run.throughput()));
+    metric("good_responses_per_second", "The rate of those that are no refusals.", "gauge", &|run| {
+        one(run.goodput())
+    });
     metric("bytes", "Bytes received.", "gauge", &|run| one(run.outcome.stats.bytes as f64));
-    metric("latency_seconds", "What users waited.", "gauge", &|run| {
+    metric("latency_seconds", "What users waited for successful responses.", "gauge", &|run| {
         let latency = &run.outcome.stats.latency;
         let of = |&(_, share): &(&str, f64)| {
             (format!(",quantile=\"{share}\""), latency.quantile(share) as f64 / 1e9)

@@ -39,21 +39,39 @@ fn line(out: &mut String, name: &str, histogram: &Histogram) {
     out.push('\n');
 }
 
-fn run(run: &RunReport, out: &mut String) {
+/// How many there were, and how quickly they came.
+fn rates(run: &RunReport, out: &mut String) {
     let stats = &run.outcome.stats;
-    let rate = run.throughput();
     let _ = write!(
         out,
-        "{} responses in {:.2} s: {rate:.0}/s, {:.1} MB/s",
+        "{} responses in {:.2} s: {:.0}/s, {:.1} MB/s",
         stats.responses_in_time(),
         run.seconds(),
+        run.throughput(),
         stats.bytes_in_time() as f64 / 1e6 / run.seconds(),
     );
     match stats.tail.responses() {
         0 => out.push('\n'),
         late => drop(writeln!(out, "; {late} more to what was under way at the end")),
     }
+    if stats.refusals() > 0 {
+        let _ = writeln!(
+            out,
+            "successful: {} in time, {:.0}/s; refused (4xx, 5xx): {}",
+            stats.good_in_time(),
+            run.goodput(),
+            stats.refusals()
+        );
+    }
+}
+
+fn run(run: &RunReport, out: &mut String) {
+    let stats = &run.outcome.stats;
+    rates(run, out);
     line(out, "latency", &stats.latency);
+    if stats.refused.count() > 0 {
+        line(out, "refusals", &stats.refused);
+    }
     if stats.lateness.count() > 0 {
         line(out, "service", &stats.service);
         line(out, "lateness", &stats.lateness);
@@ -92,7 +110,7 @@ fn run(run: &RunReport, out: &mut String) {
     if let Some(resources) = run.resources() {
         out.push_str(&resources.text());
     }
-    let (day, busy) = per_day(rate);
+    let (day, busy) = per_day(run.goodput());
     let _ = writeln!(out, "at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
     let _ = writeln!(
         out,
@@ -107,7 +125,7 @@ fn table(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
         "{:<16} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}",
-        "", "rate/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "errors"
+        "", "good/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "errors"
     );
     for run in &report.runs {
         let stats = &run.outcome.stats;
@@ -116,13 +134,22 @@ fn table(report: &Report, out: &mut String) {
             out,
             "{:<16} {:>10.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>7.2}%",
             run.label,
-            run.throughput(),
+            run.goodput(),
             stats.latency.mean() / 1e6,
             ms(0.5),
             ms(0.95),
             ms(0.99),
             stats.error_share() * 100.0,
         );
+        if stats.refusals() > 0 {
+            let _ = writeln!(
+                out,
+                "{:<16}   refused (4xx, 5xx): {}, in {:.2} ms in the mean",
+                "",
+                stats.refusals(),
+                stats.refused.mean() / 1e6
+            );
+        }
         for (kind, count) in stats.errors.seen() {
             let _ = writeln!(out, "{:<16}   {}: {count}", "", kind.name());
         }

@@ -63,6 +63,8 @@ impl Sweep {
                 short(best.rate),
                 best.users
             ));
+        } else {
+            lines.push("nothing was answered with success, whatever the number of users".to_owned());
         }
         let Some(fit) = self.fit else {
             lines.push(
@@ -112,7 +114,7 @@ impl Sweep {
 /// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it. Gives how much of
 /// the counted part that was, and whether the rest was steady.
 pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
-    let rates: Vec<f64> = outcome.whole_slices().map(Slice::rate).collect();
+    let rates: Vec<f64> = outcome.whole_slices().map(Slice::good_rate).collect();
     let steady = steady::cut(&rates);
     if steady.from == 0 {
         return (Duration::ZERO, steady.is_steady);
@@ -139,6 +141,7 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
     let left = || outcome.series.iter().filter(|slice| slice.part != Part::Warmup);
     for slice in left() {
         stats.latency.merge_sparse(&slice.latency);
+        stats.refused.merge_sparse(&slice.refused);
         stats.service.merge_sparse(&slice.service);
         stats.errors.merge(&slice.errors);
         for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
@@ -156,6 +159,13 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
     (cut, steady.is_steady)
 }
 
+/// The relative half-width of the 95 % interval of a run's rate of successful responses, from the slices that it is made of.
+/// Infinite where there are fewer than two, or no successful response.
+pub fn uncertainty(outcome: &Outcome) -> f64 {
+    let rates: Vec<f64> = outcome.whole_slices().map(Slice::good_rate).collect();
+    steady::uncertainty(&rates)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +177,9 @@ mod tests {
             let mut stats = Stats::default();
             // What is left out from the beginning would be taken for steady.
             let count = if (10..30).contains(&index) { (index - 10) * 5 } else { 100 };
-            (0..count).for_each(|_| stats.response(200, 1_000_000 * (1 + index)));
+            (0..count).for_each(|_| {
+                stats.response(200, 1_000_000 * (1 + index));
+            });
             let part = match index {
                 ..10 => Part::Warmup,
                 10..100 => Part::Counted,
@@ -199,6 +211,36 @@ mod tests {
         let least = (11 + from) * 1_000_000;
         assert_eq!(outcome.stats.latency.min(), least);
         assert_eq!(outcome.whole_slices().count() as u64, slices);
+    }
+
+    /// What is cut off, what comes after the end, and a last slice that is too short to have a rate say nothing of it.
+    #[test]
+    fn a_steady_rate_is_known_well() {
+        let slice = |(index, (part, width, count)): (usize, (Part, u64, u64))| {
+            let mut stats = Stats::default();
+            (0..count).for_each(|_| {
+                stats.response(200, 1_000_000);
+            });
+            let width = Duration::from_millis(width);
+            Slice { part, ..Slice::of(&stats, Duration::from_millis(100 * index as u64), width) }
+        };
+        let steady = [(Part::Counted, 100, 100), (Part::Counted, 100, 101)];
+        let course = [
+            &[(Part::Warmup, 100, 5)][..],
+            &steady,
+            &steady,
+            &[(Part::Counted, 1, 20), (Part::Tail, 100, 1)],
+        ];
+        let outcome = Outcome {
+            stats: Stats::default(),
+            elapsed: Duration::from_millis(401),
+            started_at: SystemTime::now(),
+            series: course.concat().into_iter().enumerate().map(slice).collect(),
+            records: Vec::new(),
+            records_dropped: 0,
+            heads: Vec::new(),
+        };
+        assert!(uncertainty(&outcome) < 0.02, "{}", uncertainty(&outcome));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::stats::Stats;
 /// One figure that is promised to stay below a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Promise {
-    /// This share of users (0 to 1) waits less.
+    /// This share of users (0 to 1) waits less: of those who got what they asked for, and those who were never answered.
     Quantile(f64, Duration),
-    /// The mean of what users wait.
+    /// The mean of what users wait who got what they asked for.
     Mean(Duration),
     /// The share of requests (0 to 1) that fail, remain unsent, or are answered 4xx or 5xx.
     Errors(f64),
@@ -51,10 +51,21 @@ impl Slo {
 impl Promise {
     fn broken(self, stats: &Stats, lost_share: f64) -> Option<String> {
         let ms = |ns: f64| ns / 1e6;
+        let nothing = || "nothing was answered with success".to_owned();
         match self {
+            Self::Quantile(..) | Self::Mean(_) if stats.latency.count() == 0 => Some(nothing()),
             Self::Quantile(share, limit) => {
-                let have = ms(stats.latency.quantile(share) as f64);
                 let name = quantile_name(share);
+                let never = never_answered(stats);
+                let (good, all) = (stats.latency.count() as f64, (stats.latency.count() + never) as f64);
+                // Who is never answered waits longer than all others.
+                let share = share * all / good;
+                if share > 1.0 + 1e-9 {
+                    return Some(format!(
+                        "{name} is beyond the timeout: {never} requests were never answered"
+                    ));
+                }
+                let have = ms(stats.latency.quantile(share) as f64);
                 (have >= limit.as_secs_f64() * 1e3).then(|| format!("{name} is {have:.1} ms"))
             }
             Self::Mean(limit) => {
@@ -75,6 +86,12 @@ impl Promise {
             }
         }
     }
+}
+
+/// Requests that were given up, or never sent.
+fn never_answered(stats: &Stats) -> u64 {
+    use crate::stats::ErrorKind::{ConnectTimeout, Timeout};
+    stats.errors_of(Timeout) + stats.errors_of(ConnectTimeout) + stats.unsent
 }
 
 fn quantile_name(share: f64) -> String {
@@ -141,6 +158,23 @@ mod tests {
         assert!(broken("p95<10ms,errors<2%").is_empty());
         assert_eq!(broken("errors<0.1%"), ["1.000 % of the requests failed"]);
         assert_eq!(broken("p99<200ms").len(), 1);
+        // Refusals are quick: that is no merit.
+        let mut quick = Stats::default();
+        (0..100).for_each(|_| {
+            quick.response(503, 1_000);
+        });
+        let p50 = Slo::parse("p50<1ms").unwrap();
+        assert_eq!(p50.broken(&quick, 0.0), ["nothing was answered with success"]);
+        quick.response(200, 50_000_000);
+        assert_eq!(p50.broken(&quick, 0.0), ["p50 is 50.0 ms"]);
+        // Who is never answered waits longest.
+        let mut hung = Stats::default();
+        (0..90).for_each(|_| {
+            hung.response(200, 1_000_000);
+        });
+        hung.error(crate::stats::ErrorKind::Timeout, 10);
+        assert!(Slo::parse("p90<10ms").unwrap().broken(&hung, 0.0).is_empty());
+        assert!(Slo::parse("p95<10ms").unwrap().broken(&hung, 0.0)[0].contains("10 requests were never"));
         // One request that is never answered is few among many, and all that its user saw.
         stats.error(crate::stats::ErrorKind::Timeout, 1);
         let slo = Slo::parse("errors<5%").unwrap();
