@@ -2,7 +2,6 @@
 
 use crate::client::{Fields, Options, Url, Version};
 use brisk_load::cli::args::{duration, text};
-use brisk_load::output;
 use lexopt::prelude::*;
 
 /// An option that means the same wherever a [client](crate::client) does the work.
@@ -55,23 +54,4 @@ impl ClientOption {
 /// A URL.
 pub fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| error.to_string())
-}
-
-/// Carries out what a command line asks for, which may be nothing but help; gives the exit code: 2 for wrong usage, 1 for
-/// what could not be done.
-pub fn main_of<A>(
-    program: &str,
-    parsed: Result<Option<A>, String>,
-    run: impl FnOnce(A) -> Result<i32, String>,
-) -> i32 {
-    let (error, code) = match parsed {
-        Ok(None) => return 0,
-        Ok(Some(args)) => match run(args) {
-            Ok(code) => return code,
-            Err(error) => (error, 1),
-        },
-        Err(error) => (error, 2),
-    };
-    output::note(format_args!("{program}: {error}"));
-    code
 }

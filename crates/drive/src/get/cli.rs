@@ -1,9 +1,10 @@
 //! The command line of `brisk get`.
 
 use super::show::{self, Wire};
-use crate::cli::{ClientOption, main_of, url as url_of};
+use crate::cli::{ClientOption, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
 use brisk_load::cli::args::{duration, text};
+use brisk_load::cli::main_of;
 use brisk_load::jar::Jar;
 use brisk_load::output::{self, OutFile};
 use lexopt::prelude::*;

@@ -2,9 +2,10 @@
 
 use super::load::{Browser, Page, load};
 use super::{advice, har, waterfall};
-use crate::cli::{ClientOption, main_of, url as url_of};
+use crate::cli::{ClientOption, url as url_of};
 use crate::client::{Common, Fields, Options, Url, block_on};
 use brisk_load::cli::args::{count, text};
+use brisk_load::cli::main_of;
 use brisk_load::output::{self, OutFile};
 use brisk_load::system;
 use lexopt::prelude::*;

@@ -1,11 +1,12 @@
 //! The command line of `brisk probe`.
 
 use super::history::{self, Look};
-use crate::cli::{ClientOption, main_of, url};
+use crate::cli::{ClientOption, url};
 use crate::client::{
     Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
 };
 use brisk_load::cli::args::{self, text};
+use brisk_load::cli::main_of;
 use brisk_load::output;
 use brisk_load::system;
 use brisk_net::sleep;

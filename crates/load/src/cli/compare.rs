@@ -1,28 +1,25 @@
 //! `brisk bench compare A B` and `brisk bench diff`.
 
+use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 
-use super::args::{count, duration, text};
+use super::args::{count, duration, number, rate, text, think};
 use super::options::tls;
-use crate::compare::{Comparison, Side, Stored, Verdict, diff as show_diff};
+use super::server::{Server, must_be_free};
+use crate::compare::{Comparison, CpuTime, Side, Stored, TAKEN_SHARE_MAX, Verdict, diff as show_diff};
 use crate::engine;
 use crate::output;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
+use crate::report::LATENESS_MS_MAX;
 use crate::rng::Rng;
+use crate::sample::Interval;
+use crate::stats::Stats;
 use crate::system;
-use crate::watch::{Tier, Watch, Who, proc};
-
-/// How long a command may take until its server answers.
-const START_MAX: Duration = Duration::from_secs(20);
-/// How long it may take to end.
-const END_MAX: Duration = Duration::from_secs(10);
+use crate::watch::{Who, proc};
 
 const HELP: &str = "\
 Runs both in interleaved, shuffled rounds until it is clear which is faster, or that they are equal within 3 %.
@@ -33,15 +30,22 @@ Runs both in interleaved, shuffled rounds until it is clear which is faster, or 
   -d, --duration TIME    of each run [2s]
   -w, --warmup TIME      before each run [500ms]
   -c, --connections N    [64]
+  -t, --threads N        of the generator [1]
+  -r, --rate RATE        open loop: requests per second; without it each connection asks again when it was answered
+      --think TIME       pause of a user between two requests: 1s, 1s..3s, or exp:2s
   -H, --header LINE      further header line
   -2, --http2            HTTP/2; -m N: so many requests at a time per connection
       --by WHAT          cpu (of the server, per response), latency (median) or rate [cpu where it can be seen]
-      --watch-a WHO, --watch-b WHO   whose CPU it is: a PID, a command name, pool:, cgroup:, port: [who listens on the URL's port]
+      --watch-a WHO[,WHO...], --watch-b WHO[,WHO...]
+                         whose CPU it is: PID, command name, pool:, cgroup:, port: [who listens on the URL's port; a command's processes]
+      --others PERCENT   pairs count in which others on the machine took at most so much of the CPU time [5]
       --cpu N            pin the generator to this CPU
       --json             print JSON
   -h, --help             this text
 
-Spoilt pairs (server or generator waited for a CPU for more than 5 % of the time, or 0.1 % of the requests failed) do not count.
+Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or 0.1 % of the
+requests failed. Exit code: 0, whatever the verdict; 1 it could not be done; 2 wrong usage, no pair counted, or a target gave
+nothing but errors.
 ";
 
 /// What decides.
@@ -58,42 +62,165 @@ struct Target {
     /// Brings it up; `None`: it is up.
     command: Option<String>,
     url: Url,
-    watch: Option<Who>,
+    /// Whose CPU it is; empty: who listens, or the command's processes.
+    watch: Vec<Who>,
 }
 
-struct Options {
+pub struct Options {
     targets: [Target; 2],
     plan: Plan,
     request: RequestOptions,
     pairs: usize,
     by: Option<By>,
     json: bool,
+    taken_share_max: f64,
     /// Of each run.
     length: Duration,
 }
 
-/// Runs `program ARGS` and gives its exit code.
-pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
-    let Some(options) = parse(program, args)? else { return Ok(0) };
-    system::catch_interrupts().map_err(|error| error.to_string())?;
+/// Reads the arguments; gives nothing if they asked for help, which was printed.
+pub fn parse(program: &str, args: &[String]) -> Result<Option<Options>, String> {
+    let mut plan = Plan::new(Vec::new(), 64, Stop::Told);
+    plan.warmup = Duration::from_millis(500);
+    let mut request = RequestOptions::default();
+    let (mut named, mut urls, mut watches) = (Vec::new(), [None, None], [Vec::new(), Vec::new()]);
+    let (mut pairs, mut by, mut as_json, mut length) = (20, None, false, Duration::from_secs(2));
+    let mut taken_share_max = TAKEN_SHARE_MAX;
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
+        match arg {
+            Long("url") => urls[0] = Some(text(&mut parser)?),
+            Long("url-b") => urls[1] = Some(text(&mut parser)?),
+            Long("watch-a") => watches[0].extend(whom(&text(&mut parser)?)?),
+            Long("watch-b") => watches[1].extend(whom(&text(&mut parser)?)?),
+            Long("pairs") => pairs = count(&text(&mut parser)?, 1000)?,
+            Short('d') | Long("duration") => length = duration(&text(&mut parser)?)?,
+            Short('w') | Long("warmup") => plan.warmup = duration(&text(&mut parser)?)?,
+            Short('c') | Long("connections") => plan.connections = count(&text(&mut parser)?, 1_000_000)?,
+            Short('t') | Long("threads") => plan.threads = count(&text(&mut parser)?, 1024)?,
+            Short('r') | Long("rate") => plan.rate = Some(rate(&text(&mut parser)?)?),
+            Long("think") => plan.think = Some(think(&text(&mut parser)?)?),
+            Short('H') | Long("header") => request.headers.push(text(&mut parser)?),
+            Short('2') | Long("http2") => plan.version = Version::H2,
+            Short('m') | Long("streams") => {
+                plan.version = Version::H2;
+                plan.pipeline = count(&text(&mut parser)?, 100_000)?;
+            }
+            Long("by") => by = Some(By::parse(&text(&mut parser)?)?),
+            Long("others") => taken_share_max = percent(&text(&mut parser)?)?,
+            Long("cpu") => plan.cpus = super::args::list(&text(&mut parser)?)?,
+            Long("json") => as_json = true,
+            Short('h') | Long("help") => {
+                output::print(format_args!("usage: {program} [options] A B\n\n{HELP}"));
+                return Ok(None);
+            }
+            Value(value) => named.push(value.string().map_err(|error| error.to_string())?),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    request.check().map_err(|error| error.to_string())?;
+    if plan.rate.is_some() && (plan.think.is_some() || by == Some(By::Rate)) {
+        return Err(
+            "--rate says when requests are sent: it goes neither with --think nor with --by rate".to_owned()
+        );
+    }
+    let [a, b] =
+        <[String; 2]>::try_from(named).map_err(|_| "two targets are needed, A and B; --help".to_owned())?;
+    let [url_a, url_b] = urls;
+    let [watch_a, watch_b] = watches;
+    let targets =
+        [target(a, url_a.as_deref(), watch_a)?, target(b, url_b.as_deref().or(url_a.as_deref()), watch_b)?];
+    Ok(Some(Options { targets, plan, request, pairs, by, json: as_json, taken_share_max, length }))
+}
+
+fn target(text: String, url: Option<&str>, watch: Vec<Who>) -> Result<Target, String> {
+    let is_url = text.starts_with("http://") || text.starts_with("https://");
+    let (command, url) = match (is_url, url) {
+        (true, _) => (None, text),
+        (false, Some(url)) => (Some(text), url.to_owned()),
+        (false, None) => return Err(format!("\"{text}\" is a command: --url says what to ask of it")),
+    };
+    Ok(Target { command, url: Url::parse(&url).map_err(|error| error.to_string())?, watch })
+}
+
+fn whom(text: &str) -> Result<Vec<Who>, String> {
+    let tier = |part: &str| crate::watch::parse(&format!("server={}", part.trim()));
+    let tiers: Vec<_> = text.split(',').map(tier).collect::<Result<_, _>>()?;
+    Ok(tiers.into_iter().flatten().map(|tier| tier.who).collect())
+}
+
+/// A share, from a number of percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = number(text.trim_end_matches('%'))?;
+    if (0.0..=100.0).contains(&value) {
+        Ok(value / 100.0)
+    } else {
+        Err(format!("\"{text}\" is not between 0 and 100 %"))
+    }
+}
+
+impl By {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "cpu" => Self::Cpu,
+            "latency" => Self::Latency,
+            "rate" => Self::Rate,
+            other => return Err(format!("--by {other}: cpu, latency or rate")),
+        })
+    }
+
+    /// What it measures.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Cpu => "server CPU per response",
+            Self::Latency => "median latency",
+            Self::Rate => "time per response",
+        }
+    }
+}
+
+/// What a run has shown.
+enum Measured {
+    Side(Side),
+    /// Nothing but errors: what they were.
+    Useless(String),
+}
+
+/// Compares, and gives the exit code.
+pub fn execute(options: &Options) -> Result<i32, String> {
     let by = match options.by {
         Some(by) => by,
         None if options.targets.iter().all(Target::can_be_watched) => By::Cpu,
         None => By::Latency,
     };
+    for target in &options.targets {
+        if let Some(command) = &target.command {
+            must_be_free(command, &target.url)?;
+        }
+    }
     let mut comparison = Comparison::new(options.pairs);
+    comparison.tolerate(options.taken_share_max);
     let mut rng = Rng::from_clock();
     while !comparison.is_over() && !system::interrupted() {
         let mut order = [0, 1];
         rng.shuffle(&mut order);
         let mut sides = [None; 2];
         for index in order {
-            let side = measure(&options, &options.targets[index], by);
+            let measured = measure(options, &options.targets[index], by);
             if system::interrupted() {
                 // What was cut short says less than its counterpart.
                 break;
             }
-            sides[index] = Some(side?);
+            match measured? {
+                Measured::Side(side) => sides[index] = Some(side),
+                Measured::Useless(what) => {
+                    let (name, url) = (["A", "B"][index], &options.targets[index].url);
+                    output::note(format_args!(
+                        "nothing to compare: {name} ({url}) gives nothing but errors: {what}"
+                    ));
+                    return Ok(2);
+                }
+            }
         }
         let [Some(a), Some(b)] = sides else { break };
         match comparison.add(&a, &b) {
@@ -110,55 +237,83 @@ pub fn main(program: &str, args: &[String]) -> Result<i32, String> {
     if system::interrupted() {
         output::note("ended early");
     }
-    show(&comparison, by, options.json);
-    Ok(0)
+    if options.json {
+        output::line(json(&comparison, by));
+    } else {
+        output::print(report(&comparison, by));
+    }
+    Ok(if comparison.pairs() == 0 && !system::interrupted() { 2 } else { 0 })
 }
 
-fn show(comparison: &Comparison, by: By, as_json: bool) {
-    let ratio = comparison.ratio();
-    let unit = match by {
-        By::Cpu => "server CPU per response",
-        By::Latency => "median latency",
-        By::Rate => "time per response",
+fn json(comparison: &Comparison, by: By) -> serde_json::Value {
+    let verdict = match comparison.verdict() {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Equal => "equal",
+        Verdict::Undecided => "undecided",
     };
-    if as_json {
-        let verdict = match comparison.verdict() {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Equal => "equal",
-            Verdict::Undecided => "undecided",
-        };
-        let known = ratio.low > 0.0 && ratio.high.is_finite();
-        let figures = json!({
-            "verdict": verdict, "by": unit, "pairs": comparison.pairs(), "spoilt_pairs": comparison.spoilt(),
-            "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
-            "costs": comparison.costs(),
-        });
-        return output::line(figures);
+    let ratio = comparison.ratio();
+    let known = ratio.low > 0.0 && ratio.high.is_finite();
+    json!({
+        "verdict": verdict, "by": by.unit(), "pairs": comparison.pairs(), "spoilt_pairs": comparison.spoilt(),
+        "disturbed_pairs": comparison.disturbed(),
+        "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
+        "costs": comparison.costs(),
+    })
+}
+
+fn report(comparison: &Comparison, by: By) -> String {
+    let (ratio, verdict) = (comparison.ratio(), comparison.verdict());
+    let (pairs, spoilt, disturbed) = (comparison.pairs(), comparison.spoilt(), comparison.disturbed());
+    let known = pairs > 0 && ratio.high.is_finite();
+    let mut out = if known {
+        let (unit, Interval { low, middle, high }) = (by.unit(), ratio);
+        format!(
+            "{unit}, B over A: {middle:.3} (between {low:.3} and {high:.3}; {pairs} pairs, {spoilt} spoilt)\n"
+        )
+    } else {
+        format!("{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict\n")
+    };
+    if !known && disturbed > 0 {
+        let _ = writeln!(
+            out,
+            "{disturbed} were disturbed: the machine must be quieter, the load lower (--rate, --think), or see --others"
+        );
     }
-    if comparison.costs().is_empty() || !ratio.high.is_finite() {
-        let (pairs, spoilt) = (comparison.pairs(), comparison.spoilt());
-        output::line(format_args!(
-            "{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict; the machine must be quieter"
-        ));
-        return output::line(comparison.verdict());
+    if !known && spoilt > disturbed {
+        let _ = writeln!(out, "{} had requests that failed: brisk bench URL says why", spoilt - disturbed);
     }
-    output::line(format_args!(
-        "{unit}, B over A: {:.3} (between {:.3} and {:.3}; {} pairs, {} spoilt)",
-        ratio.middle,
-        ratio.low,
-        ratio.high,
-        comparison.pairs(),
-        comparison.spoilt()
-    ));
-    output::line(comparison.verdict());
+    format!("{out}{verdict}\n")
 }
 
 impl Target {
     fn can_be_watched(&self) -> bool {
         self.command.is_some()
-            || self.watch.is_some()
+            || !self.watch.is_empty()
             || self.listener().is_some_and(|who| !who.processes().is_empty())
+    }
+
+    /// Whose CPU time is looked at.
+    fn who(&self, server: Option<&Server>) -> Vec<Who> {
+        match server {
+            _ if !self.watch.is_empty() => self.watch.clone(),
+            Some(server) => vec![Who::Tree(server.pid())],
+            None => self.listener().into_iter().collect(),
+        }
+    }
+
+    /// A container's server, or one that another program starts, is none of the command's processes: theirs is not its CPU.
+    fn must_be_below(&self, server: &Server) -> Result<(), String> {
+        let listeners = self.listener().map_or_else(Vec::new, |who| who.processes());
+        let own = Who::Tree(server.pid()).processes();
+        if listeners.is_empty() || listeners.iter().any(|pid| own.contains(pid)) {
+            return Ok(());
+        }
+        Err(format!(
+            "who listens at {} is no process of \"{}\": --watch-a and --watch-b say whose CPU it is, or --by latency",
+            self.url,
+            self.command.as_deref().unwrap_or_default()
+        ))
     }
 
     /// Who listens where the URL points, if that is this machine.
@@ -171,59 +326,61 @@ impl Target {
     }
 }
 
-/// A command's server. Dropping it ends the command and all that it has started.
-struct Server(Child);
+/// Threads' CPU time since it was first asked: the watched processes', and this one's.
+struct Clock {
+    who: Vec<Who>,
+    watched: proc::Account,
+    own: proc::Account,
+    begun_at: Instant,
+    begun: (proc::Usage, proc::Usage, proc::Machine),
+}
 
-impl Server {
-    fn start(command: &str, url: &Url) -> Result<Self, String> {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        brisk_net::sys::unblock_signals_in(&mut shell);
-        let child = shell.spawn().map_err(|error| format!("cannot run \"{command}\": {error}"))?;
-        let mut server = Self(child);
-        let begun = Instant::now();
-        loop {
-            if let Ok(Some(status)) = server.0.try_wait() {
-                return Err(format!("\"{command}\" ended with {status}; it must stay in the foreground"));
-            }
-            if answers(url)? {
-                return Ok(server);
-            }
-            if begun.elapsed() > START_MAX || system::interrupted() {
-                return Err(format!("\"{command}\" does not answer at {url}"));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+impl Clock {
+    fn start(who: Vec<Who>) -> Self {
+        let mut clock = Self {
+            who,
+            watched: proc::Account::default(),
+            own: proc::Account::default(),
+            begun_at: Instant::now(),
+            begun: Default::default(),
+        };
+        clock.begun = clock.look(&clock.processes());
+        clock
+    }
+
+    /// Finding them takes longer than looking at them.
+    fn processes(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.who.iter().flat_map(Who::processes).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn look(&mut self, processes: &[u32]) -> (proc::Usage, proc::Usage, proc::Machine) {
+        (self.watched.look(processes, false), self.own.look(&[std::process::id()], false), proc::machine())
+    }
+
+    /// What the watched have used, and all of it; the former is 0 if nobody was seen.
+    fn stop(mut self, processes: &[u32]) -> (u64, CpuTime) {
+        let (watched, own, machine) = self.look(processes);
+        let used = watched.cpu_ns - self.begun.0.cpu_ns;
+        let ticks = machine.thread_ticks.saturating_sub(self.begun.2.thread_ticks);
+        let time = CpuTime {
+            own_ns: used + own.cpu_ns - self.begun.1.cpu_ns,
+            waited_ns: watched.waited_ns - self.begun.0.waited_ns + own.waited_ns - self.begun.1.waited_ns,
+            machine_ns: ticks * 10_000_000,
+            elapsed_ns: self.begun_at.elapsed().as_nanos() as u64,
+        };
+        (used, time)
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let Some(group) = Pid::from_raw(self.0.id() as i32) else { return };
-        let _ = kill_process_group(group, Signal::TERM);
-        let begun = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) {
-            if begun.elapsed() > END_MAX {
-                let _ = kill_process_group(group, Signal::KILL);
-                let _ = self.0.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, String> {
+    let mut server =
+        target.command.as_ref().map(|command| Server::start(command, &target.url)).transpose()?;
+    if let (By::Cpu, Some(server), true) = (by, &server, target.watch.is_empty()) {
+        target.must_be_below(server)?;
     }
-}
-
-/// One request, answered.
-fn answers(url: &Url) -> Result<bool, String> {
-    let sites =
-        sites(std::slice::from_ref(url), &RequestOptions::default()).map_err(|error| error.to_string())?;
-    let tls = tls(std::slice::from_ref(url), Version::H1, true)?;
-    let plan = Plan { tls, timeout: Duration::from_secs(2), ..Plan::new(sites, 1, Stop::Requests(1)) };
-    Ok(engine::run(plan).map_err(|error| error.to_string())?.stats.responses() == 1)
-}
-
-fn measure(options: &Options, target: &Target, by: By) -> Result<Side, String> {
-    let server = target.command.as_ref().map(|command| Server::start(command, &target.url)).transpose()?;
     let text = |error: std::io::Error| error.to_string();
     let urls = std::slice::from_ref(&target.url);
     let plan = Plan {
@@ -231,126 +388,84 @@ fn measure(options: &Options, target: &Target, by: By) -> Result<Side, String> {
         tls: tls(urls, options.plan.version, false)?,
         ..options.plan.clone()
     };
-    let who = match (&server, &target.watch) {
-        (_, Some(who)) => Some(who.clone()),
-        (Some(server), None) => Some(Who::Tree(server.0.id())),
-        (None, None) => target.listener(),
-    };
-    let tier = who.filter(|_| by == By::Cpu).map(|who| Tier { name: "server".to_owned(), who });
-    let (warmup, threads) = (plan.warmup, plan.threads);
+    let warmup = plan.warmup;
     let run = engine::start(plan).map_err(text)?;
     std::thread::sleep(warmup);
-    let mut own = proc::Account::default();
-    own.look(&[std::process::id()], false);
-    let watch = tier.map(|tier| Watch::start(&[tier], options.length * 2)).transpose().map_err(text)?;
+    let clock = Clock::start(target.who(server.as_ref()));
     let (before, begun) = (run.progress(), Instant::now());
     while begun.elapsed() < options.length && !system::interrupted() {
         std::thread::sleep(Duration::from_millis(5).min(options.length));
     }
-    let (watched, after) = (watch.map(Watch::finish), run.progress());
-    let elapsed = begun.elapsed();
-    let own = own.look(&[std::process::id()], false);
+    let processes = clock.processes();
+    let (after, elapsed) = (run.progress(), begun.elapsed());
+    let (used_ns, time) = clock.stop(&processes);
     run.stop();
     let stats = run.join().map_err(text)?.stats;
-    drop(server);
+    if let Some(server) = &mut server {
+        server.check()?;
+    }
+    if stats.responses() == stats.refusals() {
+        return Ok(Measured::Useless(errors_of(&stats)));
+    }
     let responses = (after.responses - before.responses) as f64;
-    let mut waited_ns = own.waited_ns;
-    let cost = match (by, watched) {
-        (By::Latency, _) => stats.latency.quantile(0.5) as f64 / 1e6,
-        (By::Rate, _) => elapsed.as_secs_f64() * 1e6 / responses,
-        (By::Cpu, Some(watched)) if watched.samples.len() >= 2 => {
-            let (first, last) =
-                (&watched.samples[0].tiers[0], &watched.samples[watched.samples.len() - 1].tiers[0]);
-            waited_ns = waited_ns.max(last.waited_ns - first.waited_ns);
-            (last.cpu_ns - first.cpu_ns) as f64 / 1e3 / responses
-        }
-        (By::Cpu, _) => {
+    let cost = match by {
+        By::Latency => stats.latency.quantile(0.5) as f64 / 1e6,
+        By::Rate => elapsed.as_secs_f64() * 1e6 / responses,
+        By::Cpu if processes.is_empty() => {
             return Err(format!(
                 "nobody was seen to listen for {}; --watch-a, --watch-b or --by latency",
                 target.url
             ));
         }
+        By::Cpu => used_ns as f64 / 1e3 / responses,
     };
-    // With more threads than CPUs some wait by design.
-    let waited_share = waited_ns as f64 / 1e9 / elapsed.as_secs_f64() / threads.max(1) as f64;
-    Ok(Side { cost, waited_share, error_share: stats.error_share() })
+    let is_late = stats.lateness.quantile(0.99) as f64 / 1e6 > LATENESS_MS_MAX;
+    let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
+    Ok(Measured::Side(side))
 }
 
-fn who(text: &str) -> Result<Who, String> {
-    let mut tiers = crate::watch::parse(&format!("server={text}"))?;
-    tiers.pop().map(|tier| tier.who).ok_or_else(|| format!("\"{text}\" names nobody"))
+/// What came in place of good answers.
+fn errors_of(stats: &Stats) -> String {
+    let statuses = stats.by_status.iter().filter(|(status, _)| !(100..400).contains(*status));
+    let statuses = statuses.map(|(status, count)| format!("status {status} {count} times"));
+    let errors = stats.errors.seen().map(|(kind, count)| format!("{} {count} times", kind.name()));
+    let all: Vec<String> = errors.chain(statuses).collect();
+    if all.is_empty() { "no answer came in time".to_owned() } else { all.join(", ") }
 }
 
-fn parse(program: &str, args: &[String]) -> Result<Option<Options>, String> {
-    let mut plan = Plan::new(Vec::new(), 64, Stop::Told);
-    plan.warmup = Duration::from_millis(500);
-    let mut request = RequestOptions::default();
-    let (mut named, mut urls, mut watches) = (Vec::new(), [None, None], [None, None]);
-    let (mut pairs, mut by, mut as_json, mut length) = (20, None, false, Duration::from_secs(2));
+const DIFF_HELP: &str = "\
+Shows stored runs beside each other, and how little that proves.
+
+  A.json, B.json         what brisk bench --json=FILE has written
+  -h, --help             this text
+";
+
+/// `brisk bench diff A.json B.json`: reads what is to be shown.
+pub fn parse_diff(program: &str, args: &[String]) -> Result<Option<[Stored; 2]>, String> {
     let mut parser = lexopt::Parser::from_args(args);
+    let mut paths = Vec::new();
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
         match arg {
-            Long("url") => urls[0] = Some(text(&mut parser)?),
-            Long("url-b") => urls[1] = Some(text(&mut parser)?),
-            Long("watch-a") => watches[0] = Some(who(&text(&mut parser)?)?),
-            Long("watch-b") => watches[1] = Some(who(&text(&mut parser)?)?),
-            Long("pairs") => pairs = count(&text(&mut parser)?, 1000)?,
-            Short('d') | Long("duration") => length = duration(&text(&mut parser)?)?,
-            Short('w') | Long("warmup") => plan.warmup = duration(&text(&mut parser)?)?,
-            Short('c') | Long("connections") => plan.connections = count(&text(&mut parser)?, 1_000_000)?,
-            Short('H') | Long("header") => request.headers.push(text(&mut parser)?),
-            Short('2') | Long("http2") => plan.version = Version::H2,
-            Short('m') | Long("streams") => {
-                plan.version = Version::H2;
-                plan.pipeline = count(&text(&mut parser)?, 100_000)?;
-            }
-            Long("by") => {
-                by = Some(match text(&mut parser)?.as_str() {
-                    "cpu" => By::Cpu,
-                    "latency" => By::Latency,
-                    "rate" => By::Rate,
-                    other => return Err(format!("--by {other}: cpu, latency or rate")),
-                });
-            }
-            Long("cpu") => plan.cpus = super::args::list(&text(&mut parser)?)?,
-            Long("json") => as_json = true,
             Short('h') | Long("help") => {
-                output::print(format_args!("usage: {program} [options] A B\n\n{HELP}"));
+                output::print(format_args!("usage: {program} A.json B.json\n\n{DIFF_HELP}"));
                 return Ok(None);
             }
-            Value(value) => named.push(value.string().map_err(|error| error.to_string())?),
+            Value(value) => paths.push(value.string().map_err(|error| error.to_string())?),
             other => return Err(other.unexpected().to_string()),
         }
     }
-    request.check().map_err(|error| error.to_string())?;
-    let [a, b] =
-        <[String; 2]>::try_from(named).map_err(|_| "two targets are needed, A and B; --help".to_owned())?;
-    let [url_a, url_b] = urls;
-    let [watch_a, watch_b] = watches;
-    let targets =
-        [target(a, url_a.as_deref(), watch_a)?, target(b, url_b.as_deref().or(url_a.as_deref()), watch_b)?];
-    Ok(Some(Options { targets, plan, request, pairs, by, json: as_json, length }))
-}
-
-fn target(text: String, url: Option<&str>, watch: Option<Who>) -> Result<Target, String> {
-    let is_url = text.starts_with("http://") || text.starts_with("https://");
-    let (command, url) = match (is_url, url) {
-        (true, _) => (None, text),
-        (false, Some(url)) => (Some(text), url.to_owned()),
-        (false, None) => return Err(format!("\"{text}\" is a command: --url says what to ask of it")),
-    };
-    Ok(Target { command, url: Url::parse(&url).map_err(|error| error.to_string())?, watch })
-}
-
-/// `brisk bench diff A.json B.json`.
-pub fn diff(program: &str, args: &[String]) -> Result<i32, String> {
-    let [a, b] = args else {
-        return Err(format!("usage: {program} A.json B.json, written by --json=FILE"));
+    let [a, b] = &paths[..] else {
+        return Err("two files are needed, written by --json=FILE; --help".to_owned());
     };
     let read = |path: &String| {
         let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
         Stored::parse(path, &text)
     };
-    output::print(show_diff(&read(a)?, &read(b)?));
-    Ok(0)
+    Ok(Some([read(a)?, read(b)?]))
+}
+
+/// Shows them; gives the exit code.
+pub fn diff([a, b]: &[Stored; 2]) -> i32 {
+    output::print(show_diff(a, b));
+    0
 }

@@ -84,6 +84,8 @@ Certificates are not verified. Ctrl-C ends a run with the report so far.
 pub enum Command {
     /// Print this.
     Help(String),
+    /// This is sound, but cannot be begun: an error.
+    Impossible(String),
     /// Load.
     Run(Box<Options>),
 }
@@ -234,7 +236,7 @@ pub fn parse(program: &str, args: &[String]) -> Result<Command, String> {
             return Err(format!("unknown option {dashes}{name}; --help shows all"));
         }
     }
-    raw.whole().map(|options| Command::Run(Box::new(options)))
+    raw.whole()
 }
 
 fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -379,7 +381,7 @@ impl Raw {
         self.outputs.take(name, parser)
     }
 
-    fn whole(mut self) -> Result<Options, String> {
+    fn whole(mut self) -> Result<Command, String> {
         if self.urls.is_empty() {
             return Err("no URL given; --help shows the usage".to_owned());
         }
@@ -415,7 +417,10 @@ impl Raw {
             .collect::<Result<_, _>>()
             .map_err(|e| e.to_string())?;
         plan.tls = tls(&urls, plan.version, self.no_resumption)?;
-        plan.sites = sites(&urls, &self.request).map_err(|error| error.to_string())?;
+        plan.sites = match sites(&urls, &self.request) {
+            Ok(sites) => sites,
+            Err(error) => return Ok(Command::Impossible(error.to_string())),
+        };
         plan.jar = self.has_jar.then(|| jar(&urls, &self.cookies));
         plan.series = Some(Duration::from_millis(100));
         if self.outputs.raw.is_some() {
@@ -429,7 +434,7 @@ impl Raw {
         if let Some(why) = plan.fault() {
             return Err(why.to_owned());
         }
-        Ok(Options {
+        Ok(Command::Run(Box::new(Options {
             plan,
             mode: self.mode,
             auto_warmup: self.auto_warmup,
@@ -437,7 +442,7 @@ impl Raw {
             watch: self.watch,
             targets: self.urls,
             outputs: self.outputs,
-        })
+        })))
     }
 
     /// What does not go together.

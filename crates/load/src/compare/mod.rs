@@ -5,8 +5,10 @@
 //! equal part of [`ERROR`], so that looking often does not make a difference out of nothing (Bonferroni).
 
 mod files;
+mod side;
 
 pub use files::{Stored, diff};
+pub use side::{CpuTime, ERROR_SHARE_MAX, Side, Spoilt, TAKEN_SHARE_MAX};
 
 use std::fmt;
 
@@ -20,10 +22,6 @@ pub const EQUAL: f64 = 0.03;
 const FIRST_LOOK: usize = 6;
 /// Pairs between looks.
 const LOOK_EVERY: usize = 2;
-/// A side of a pair is spoilt if server or generator waited for a CPU for longer than this, relative to the time.
-pub const WAITED_SHARE_MAX: f64 = 0.05;
-/// Or if more than this share of its requests failed.
-pub const ERROR_SHARE_MAX: f64 = 0.001;
 
 /// What a comparison comes to. The figure is a cost (CPU or time): less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,38 +47,16 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One side of a pair.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Side {
-    /// The cost per response, in any unit.
-    pub cost: f64,
-    /// How long it was kept from a CPU, relative to the time.
-    pub waited_share: f64,
-    /// The share of requests that failed.
-    pub error_share: f64,
-}
-
-impl Side {
-    /// Why it is not taken, whatever its cost.
-    pub fn spoilt(&self) -> Option<String> {
-        if self.waited_share > WAITED_SHARE_MAX {
-            return Some(format!("waited for a CPU {:.0} % of the time", self.waited_share * 100.0));
-        }
-        if self.error_share > ERROR_SHARE_MAX {
-            return Some(format!("{:.2} % of the requests failed", self.error_share * 100.0));
-        }
-        (!(self.cost.is_finite() && self.cost > 0.0)).then(|| "nothing was measured".to_owned())
-    }
-}
-
 /// The pairs of a comparison, and what they say.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     pairs_max: usize,
+    taken_share_max: f64,
     /// Logarithms of B's cost over A's, of the pairs that count.
     logs: Vec<f64>,
     costs: Vec<(f64, f64)>,
-    spoilt: usize,
+    /// Pairs that do not count: because of the machine, and because of the targets.
+    spoilt: [usize; 2],
     verdict: Verdict,
     interval: Interval,
 }
@@ -91,20 +67,26 @@ impl Comparison {
         let interval = Interval { low: f64::NEG_INFINITY, middle: 0.0, high: f64::INFINITY };
         Self {
             pairs_max: pairs_max.max(FIRST_LOOK),
+            taken_share_max: TAKEN_SHARE_MAX,
             logs: Vec::new(),
             costs: Vec::new(),
-            spoilt: 0,
+            spoilt: [0; 2],
             verdict: Verdict::Undecided,
             interval,
         }
     }
 
+    /// Pairs count in which others took up to this share of the CPU time.
+    pub fn tolerate(&mut self, taken_share_max: f64) {
+        self.taken_share_max = taken_share_max;
+    }
+
     /// Takes a pair; gives why it does not count, if it does not.
     pub fn add(&mut self, a: &Side, b: &Side) -> Option<String> {
-        let of = |name: &str, side: &Side| side.spoilt().map(|why| format!("{name} {why}"));
-        if let Some(why) = of("A", a).or_else(|| of("B", b)) {
-            self.spoilt += 1;
-            return Some(why);
+        let of = |name, side: &Side| side.spoilt(self.taken_share_max).map(|why| (name, why));
+        if let Some((name, why)) = of("A", a).or_else(|| of("B", b)) {
+            self.spoilt[usize::from(!why.blames_the_machine())] += 1;
+            return Some(format!("{name} {why}"));
         }
         self.logs.push((b.cost / a.cost).ln());
         self.costs.push((a.cost, b.cost));
@@ -139,7 +121,7 @@ impl Comparison {
     pub fn is_over(&self) -> bool {
         let decided = self.verdict != Verdict::Undecided;
         // A machine on which every second pair is spoilt is no place to measure.
-        decided || self.logs.len() >= self.pairs_max || self.spoilt > self.pairs_max
+        decided || self.logs.len() >= self.pairs_max || self.spoilt() > self.pairs_max
     }
 
     /// What the pairs say up to now.
@@ -165,7 +147,12 @@ impl Comparison {
 
     /// Pairs that do not.
     pub fn spoilt(&self) -> usize {
-        self.spoilt
+        self.spoilt.iter().sum()
+    }
+
+    /// Of these, those that the rest of the machine has spoilt.
+    pub fn disturbed(&self) -> usize {
+        self.spoilt[0]
     }
 }
 
@@ -175,7 +162,7 @@ mod tests {
     use crate::rng::Rng;
 
     fn side(cost: f64) -> Side {
-        Side { cost, waited_share: 0.0, error_share: 0.0 }
+        Side { cost, taken_share: 0.0, error_share: 0.0, is_late: false }
     }
 
     /// Pairs of a machine whose level drifts and whose single runs scatter, now and then by much.
@@ -245,13 +232,16 @@ mod tests {
     #[test]
     fn spoilt_pairs_do_not_count_and_do_not_go_on_for_ever() {
         let mut comparison = Comparison::new(8);
-        let disturbed = Side { waited_share: 0.2, ..side(1.0) };
-        assert!(comparison.add(&side(1.0), &disturbed).unwrap().starts_with("B waited"));
+        let disturbed = Side { taken_share: 0.2, ..side(1.0) };
+        assert!(comparison.add(&side(1.0), &disturbed).unwrap().starts_with("B lost 20 %"));
         assert!(
-            comparison.add(&Side { error_share: 0.5, ..side(1.0) }, &side(1.0)).unwrap().starts_with("A 50")
+            comparison
+                .add(&Side { error_share: 0.5, ..side(1.0) }, &side(1.0))
+                .unwrap()
+                .starts_with("A failed 50")
         );
         assert!(comparison.add(&side(f64::NAN), &side(1.0)).is_some());
-        assert_eq!((comparison.pairs(), comparison.spoilt()), (0, 3));
+        assert_eq!((comparison.pairs(), comparison.spoilt(), comparison.disturbed()), (0, 3, 1));
         for _ in 0..20 {
             comparison.add(&side(1.0), &disturbed);
         }

@@ -26,7 +26,7 @@ pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 /// A generator that is later than this with one request in a hundred does not measure what it says.
-const LATENESS_MS_MAX: f64 = 5.0;
+pub const LATENESS_MS_MAX: f64 = 5.0;
 /// A generator whose thread is on a CPU for more than this share of the time may be what is measured.
 const GENERATOR_SHARE_MAX: f64 = 0.97;
 

@@ -29,6 +29,8 @@ pub struct Usage {
 pub struct Machine {
     /// CPUs at work, in hundredths of a second.
     pub busy_ticks: u64,
+    /// Of these, at what the scheduler books to threads, too.
+    pub thread_ticks: u64,
     /// All there is of them.
     pub all_ticks: u64,
     /// Taken by other guests of the same host.
@@ -213,6 +215,10 @@ pub fn machine() -> Machine {
         .collect();
     let all: u64 = ticks.iter().sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    let (threads, interrupts): (u64, u64) = (ticks.iter().take(3).sum(), ticks.iter().skip(5).take(2).sum());
+    // A kernel that measures interrupts' time (CONFIG_IRQ_TIME_ACCOUNTING) takes it from the thread that was interrupted, and
+    // has this file.
+    let are_apart = Path::new("/proc/pressure/irq").exists();
     let pressure = ["cpu", "memory", "io"].map(|what| {
         let text = read(&format!("/proc/pressure/{what}"));
         let total = text.lines().next().and_then(|line| line.rsplit_once("total="));
@@ -223,6 +229,7 @@ pub fn machine() -> Machine {
     let tcp = |name: &str| table_value(&snmp, "Tcp:", name);
     Machine {
         busy_ticks: all - idle,
+        thread_ticks: threads + if are_apart { 0 } else { interrupts },
         all_ticks: all,
         steal_ticks: ticks.get(7).copied().unwrap_or(0),
         pressure_us: pressure,
@@ -281,6 +288,7 @@ mod tests {
         assert!(tree(own).contains(&own));
         let machine = machine();
         assert!(machine.all_ticks > machine.busy_ticks && machine.busy_ticks > 0);
+        assert!(machine.thread_ticks > 0 && machine.thread_ticks <= machine.busy_ticks, "{machine:?}");
     }
 
     #[test]
