@@ -331,9 +331,11 @@ fn mistakes_and_imports() {
     ] {
         let file = dir.path().join("imported.toml").to_str().unwrap().to_owned();
         printed(&["bench", "import", source, "--target", &target, "-o", &file], 0);
-        let json: Value =
-            serde_json::from_str(&printed(&[&["bench", "run", "--json"], args, &[&file]].concat(), 0))
-                .unwrap();
+        let output = run(&[&["bench", "run", "--json"], args, &[&file]].concat());
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // A machine that is busy with other tests makes a replay late, and it says so.
+        let code = if json["invalid"].is_string() { 2 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(
             json["all"]["requests"].as_u64() >= Some(requests) && json["all"]["failed"] == 0,
             "{source}: {json}"

@@ -56,7 +56,7 @@ fn convert(args: &[String]) -> Result<(), String> {
         let scenario =
             har::convert(&source, target.as_deref()).map_err(|error| format!("{file}: {error}"))?;
         let left_out = scenario.lines().filter(|line| line.starts_with(har::LEFT_OUT_STEP));
-        left_out.for_each(|line| eprintln!("{file}: {}", line.trim_start_matches("# ")));
+        left_out.for_each(|line| output::note(format_args!("{file}: {}", line.trim_start_matches("# "))));
         scenario
     } else {
         log(&file, &source, target.as_deref(), speed)?

@@ -58,7 +58,7 @@ fn what_is_under_way_at_the_end_is_waited_for_and_counts() {
     // Every second connection is never answered.
     let port = server(|number, stream| {
         if number % 2 == 0 {
-            answer(stream, || std::thread::sleep(Duration::from_millis(5)));
+            answer(stream, || {});
         } else {
             let _ = { stream }.read_to_end(&mut Vec::new());
         }
@@ -69,7 +69,11 @@ fn what_is_under_way_at_the_end_is_waited_for_and_counts() {
     let report = report(&scenario(&text));
     let all = report.done.tally.all();
     assert_eq!(all.failures.get("timeout"), Some(&4), "{:?}", all.failures);
-    assert!(all.latency.count() >= 4 && report.exit_code() == 3, "{}", report.text());
+    // They are few among many, and still half of the users have got nothing.
+    assert!(all.latency.count() > 400 && report.exit_code() == 3, "{}", report.text());
+    assert!(report.text().contains("DOES NOT HOLD: errors < 1%"), "{}", report.text());
+    let lost = report.done.tally.lost_share();
+    assert!((0.45..0.55).contains(&lost), "{lost}");
     // Waiting for them does not make the others rarer.
     assert!(report.done.elapsed >= Duration::from_millis(500), "{:?}", report.done);
     let seconds = report.outcome.elapsed.as_secs_f64();
