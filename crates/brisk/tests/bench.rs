@@ -2,10 +2,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use brisk_testkit::{Builder, PhpFpm, Server, wait};
+use brisk_testkit::{Builder, PhpFpm, Server, browser, wait};
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -124,32 +124,6 @@ fn cookies_that_answers_set_are_sent_back() {
     assert_eq!(refused(&["--jar", "-T", file, &upload]), 0, "beside a body that is sent in pieces");
 }
 
-/// The page in a browser: whole, without anything from elsewhere, no wider than a phone, and legible without colour.
-fn look(page: &Path, profile: &Path) {
-    let text = std::fs::read_to_string(page).unwrap();
-    let copy = page.with_extension("copy.html");
-    let script = "<script>document.title='wide '+document.documentElement.scrollWidth+' of '+innerWidth+' charts '\
-        +[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().height>100).length+' alike '\
-        +[...document.querySelectorAll('svg')].filter(s=>{const d=new Map([...s.querySelectorAll('.l')].map(l=>\
-        [l.getAttribute('class'),getComputedStyle(l).strokeDasharray]));return new Set(d.values()).size<d.size}).length</script></body>";
-    std::fs::write(&copy, text.replace("</body>", script)).unwrap();
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("file://{}", copy.display()))
-        .output()
-        .expect("chromium is installed: scripts/setup.sh does that");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let title =
-        dom.split_once("<title>wide ").and_then(|(_, rest)| rest.split_once("</title>")).expect(&dom).0;
-    let (title, alike) = title.split_once(" alike ").unwrap();
-    assert_eq!(alike, "0", "charts with lines that differ in nothing but their colour");
-    let (widths, charts) = title.split_once(" charts ").unwrap();
-    let (wide, window) = widths.split_once(" of ").unwrap();
-    assert!(wide.parse::<u32>().unwrap() <= window.parse::<u32>().unwrap(), "{title}");
-    assert!(charts.parse::<u32>().unwrap() >= 5, "{title}");
-}
-
 /// The course with what the tier `server` did.
 fn look_at_rows(csv: &str) {
     let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -215,7 +189,7 @@ fn a_sweep_with_all_its_reports() {
         assert!(page.contains(part), "{part}");
     }
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
-    look(&PathBuf::from(&html), &server.dir().join("profile"));
+    browser::look_at_report(Path::new(&html), &server.dir().join("profile"), 5);
     let diff = bench(&["diff", &json, &json]);
     assert!(String::from_utf8_lossy(&diff.stdout).contains("proves little"), "{diff:?}");
 }

@@ -1,6 +1,6 @@
 //! The tools beside plain load: old names, `get`, scenarios, pages, probes; from their command lines, against servers.
 
-use brisk_testkit::{Builder, Server, TempDir};
+use brisk_testkit::{Builder, Server, TempDir, browser, wait};
 use regex::Regex;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -191,10 +191,16 @@ fn what_is_no_answer_is_named() {
 fn a_page_is_fetched_as_a_browser_does() {
     let server = server();
     let dir = TempDir::new();
-    let (har, svg) = (dir.path().join("p.har"), dir.path().join("p.svg"));
+    let (har, svg, html) = (dir.path().join("p.har"), dir.path().join("p.svg"), dir.path().join("p.html"));
     let (har, svg) = (har.to_str().unwrap(), svg.to_str().unwrap());
     let url = format!("http://127.0.0.1:{}/", server.port());
-    let text = printed(&["bench", "page", "--har", har, "--svg", svg, &url], 0);
+    let text =
+        printed(&["bench", "page", "--har", har, "--svg", svg, "--html", html.to_str().unwrap(), &url], 0);
+    browser::look_at_report(&html, &dir.path().join("profile"), 1);
+    let report = std::fs::read_to_string(html).unwrap();
+    for part in ["Waterfall", "render-blocking", "can paint after", "t.css", "processor", "--svg"] {
+        assert!(report.contains(part), "{part}");
+    }
     for part in [
         "7 requests",
         "!200 s.css",
@@ -224,6 +230,9 @@ fn a_page_is_fetched_as_a_browser_does() {
     assert!(
         picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>") && picture.contains("s.css")
     );
+    let drawn = browser::document(&format!("file://{svg}"), &dir.path().join("profile"));
+    assert!(drawn.contains("<title>Waterfall</title>") && drawn.contains("url(#wait)"), "{drawn}");
+    assert!(!drawn.contains("parsererror"), "{drawn}");
     let secure = format!("https://127.0.0.1:{}/", server.port_of(2));
     let json: Value = serde_json::from_str(&printed(&["bench", "page", "-k", "--json", &secure], 0)).unwrap();
     let fresh = json["entries"].as_array().unwrap().iter().filter(|entry| entry["reused"] == false).count();

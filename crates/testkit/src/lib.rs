@@ -7,6 +7,7 @@
 
 pub mod application;
 pub mod backend;
+pub mod browser;
 pub mod client;
 pub mod h2;
 pub mod h2_peer;

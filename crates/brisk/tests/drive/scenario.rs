@@ -125,6 +125,112 @@ fn tiers_are_watched_beside_a_scenario() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no process to watch for \"db\""), "{output:?}");
 }
 
+/// What plain loads leave behind, scenarios do.
+#[test]
+fn a_run_has_the_reports_of_a_plain_load() {
+    let server = server();
+    let dir = TempDir::new();
+    let steps = "users = 2\nduration = \"1500ms\"\nthresholds = [\"errors < 60%\"]\n[[user]]\nthink = \"5ms\"\n\
+                 [[user.step]]\nname = \"a,\\\"b\"\nrequest = \"GET /a.txt\"\n[[user.step]]\nrequest = \"GET /down\"\n";
+    let file = write(dir.path(), "s.toml", steps);
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    let target = format!("http://127.0.0.1:{}", server.port());
+    let watch = format!("server={}", server.pid());
+    let json_file = format!("--json={}", path("r.json"));
+    let files = [path("r.html"), path("r.csv"), path("r.prom"), path("r.raw")];
+    let [html, csv, prom, raw] = files.each_ref().map(String::as_str);
+    let args = [
+        "bench", "run", "-q", "--target", &target, "--watch", &watch, &json_file, "--html", html, "--csv",
+        csv,
+    ];
+    let output = run(&[&args[..], &["--prometheus", prom, "--raw", raw, &file]].concat());
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let json: Value = serde_json::from_str(&read("r.json")).unwrap();
+    let (good, bad) = (json["responses"].as_u64().unwrap(), json["errors"]["check"].as_u64().unwrap());
+    assert!(good > 20 && bad > 20, "{json}");
+    assert_eq!(
+        (json["all"]["requests"].as_u64(), json["all"]["failed"].as_u64()),
+        (Some(good + bad), Some(bad))
+    );
+    assert!(json["environment"]["processor"].is_string() && json["invalid"].is_null(), "{json}");
+    let series = json["series"].as_array().unwrap();
+    let sum = |name: &str| series.iter().map(|slice| slice[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("responses"), sum("failures")), (good, bad), "{json}");
+    let rows = read("r.csv");
+    let column = |name: &str| rows.lines().next().unwrap().split(',').position(|have| have == name).unwrap();
+    let of_csv = |name: &str| {
+        let cell = |line: &str| line.split(',').nth(column(name)).unwrap().parse::<f64>().unwrap();
+        rows.lines().skip(1).map(cell).sum::<f64>()
+    };
+    assert_eq!((of_csv("responses") as u64, of_csv("check") as u64), (good, bad), "{rows}");
+    assert!(of_csv("server_cpus") > 0.0, "{rows}");
+    let prom = read("r.prom");
+    assert!(prom.contains("brisk_bench_step_requests{step=\"a,\\\"b\"} "), "{prom}");
+    let raw = read("r.raw");
+    assert_eq!(raw.lines().count() as u64, 1 + good + bad);
+    assert_eq!(raw.matches(",\"GET /down\",503,\"status 503\"").count() as u64, bad, "{raw}");
+    assert!(raw.contains(",\"a,\"\"b\",200,"), "{raw}");
+    browser::look_at_report(Path::new(html), &dir.path().join("profile"), 8);
+    let page = read("r.html");
+    for part in
+        ["Rate and errors", "Latency over time", "Percentiles", "Context switches", "status 503", "processor"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_run_can_be_seen_in_a_browser_and_in_lines() {
+    let server = server();
+    let dir = TempDir::new();
+    let steps = "users = 3\nduration = \"10m\"\n[[user]]\nthink = \"5ms\"\n[[user.step]]\nrequest = \"GET /down\"\n\
+                 [[user.step]]\nrequest = \"GET /a.txt\"\n";
+    let file = write(dir.path(), "s.toml", steps);
+    let errors = dir.path().join("err");
+    let mut child = Command::new(BIN)
+        .args([
+            "bench",
+            "run",
+            "--web=127.0.0.1:0",
+            "--target",
+            &format!("http://127.0.0.1:{}", server.port()),
+            &file,
+        ])
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || std::fs::read_to_string(&errors).unwrap();
+    let line = Regex::new(r"\d+s 3 users: \d+.* /s, p50 \d.* ms, p99 \d.* ms, failed \d+\n").unwrap();
+    wait::holds("there are lines", || line.find_iter(&said()).count() >= 2);
+    let url = said().split_once("watch it at ").unwrap().1.lines().next().unwrap().to_owned();
+    let seen = browser::document(&url, &dir.path().join("profile"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(seen.contains("<h2>3 users</h2>") && seen.contains("check: ") && seen.contains("<svg"), "{seen}");
+}
+
+/// Who is not trusted is told why, and can be trusted all the same.
+#[test]
+fn nothing_but_failures_is_exit_code_2_and_has_its_reasons() {
+    let server = server();
+    let dir = TempDir::new();
+    let file = write(
+        dir.path(),
+        "s.toml",
+        "duration = \"300ms\"\n[[user]]\nthink = \"5ms\"\n[[user.step]]\nrequest = \"GET /a.txt\"\n",
+    );
+    let secure = format!("https://localhost:{}", server.port_of(2));
+    let text = printed(&["bench", "run", "--target", &secure, &file], 2);
+    assert!(
+        text.contains("failed, tls: the certificate is not trusted: ") && text.contains("(-k takes any)"),
+        "{text}"
+    );
+    printed(&["bench", "run", "-k", "--target", &secure, &file], 0);
+    printed(&["bench", "run", "--target", "http://127.0.0.1:1", &file], 2);
+}
+
 /// Values from every place that an answer has, used in every place that a request has; stages that ramp.
 #[test]
 fn values_are_taken_and_used_everywhere() {
@@ -225,9 +331,11 @@ fn mistakes_and_imports() {
     ] {
         let file = dir.path().join("imported.toml").to_str().unwrap().to_owned();
         printed(&["bench", "import", source, "--target", &target, "-o", &file], 0);
-        let json: Value =
-            serde_json::from_str(&printed(&[&["bench", "run", "--json"], args, &[&file]].concat(), 0))
-                .unwrap();
+        let output = run(&[&["bench", "run", "--json"], args, &[&file]].concat());
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // A machine that is busy with other tests makes a replay late, and it says so.
+        let code = if json["invalid"].is_string() { 2 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(
             json["all"]["requests"].as_u64() >= Some(requests) && json["all"]["failed"] == 0,
             "{source}: {json}"

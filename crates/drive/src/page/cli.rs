@@ -1,7 +1,7 @@
 //! The command line of `brisk bench page`.
 
 use super::load::{Browser, Page, load};
-use super::{advice, har, waterfall};
+use super::{advice, har, report, waterfall};
 use crate::cli::{ClientOption, url as url_of};
 use crate::client::{Common, Fields, Options, Url, block_on};
 use brisk_load::cli::args::{count, text};
@@ -18,6 +18,7 @@ Fetches a page with everything that it is made of, as a browser does, and says w
 
       --har FILE         writes a HAR file
       --svg FILE         writes the waterfall as SVG
+      --html FILE        writes a report in one file: waterfall, figures, advice
       --json             print JSON
   -c, --connections N    HTTP/1.1 connections per origin [6]
   -H, --header LINE      sent with every request
@@ -31,11 +32,14 @@ Scripts are not run: what they fetch is not seen. Exit code: 1 if the page itsel
 ";
 
 struct Args {
+    /// As it was given.
+    command: String,
     url: Url,
     options: Options,
     browser: Browser,
     har: Option<String>,
     svg: Option<String>,
+    html: Option<String>,
     json: bool,
 }
 
@@ -48,7 +52,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut options = Options { body_max: 32 << 20, ..Options::default() };
     let mut browser = Browser { connections: 6, fields: Fields::default() };
-    let (mut url, mut har, mut svg, mut json) = (None, None, None, false);
+    let (mut url, mut har, mut svg, mut html, mut json) = (None, None, None, None, false);
     let wrong = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(wrong)? {
         if let Some(option) = ClientOption::of(&arg) {
@@ -58,6 +62,7 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
         match arg {
             Long("har") => har = Some(text(&mut parser)?),
             Long("svg") => svg = Some(text(&mut parser)?),
+            Long("html") => html = Some(text(&mut parser)?),
             Long("json") => json = true,
             Short('c') | Long("connections") => {
                 browser.connections = count(&text(&mut parser)?, 256)?;
@@ -72,28 +77,32 @@ fn parse(args: &[String]) -> Result<Option<Args>, String> {
     }
     let url = url.ok_or("no URL given; --help shows the usage")?;
     let url = url_of(&url)?;
-    Ok(Some(Args { url, options, browser, har, svg, json }))
+    let command = std::iter::once("brisk bench page").chain(args.iter().map(String::as_str));
+    let command = command.collect::<Vec<_>>().join(" ");
+    Ok(Some(Args { command, url, options, browser, har, svg, html, json }))
 }
 
 fn carry_out(args: &Args) -> Result<bool, String> {
     system::catch_interrupts().map_err(|error| error.to_string())?;
     let open = |path: &Option<String>| path.as_ref().map(|path| OutFile::open(path.as_ref())).transpose();
-    let (har, svg) = (open(&args.har)?, open(&args.svg)?);
+    let (har, svg, html) = (open(&args.har)?, open(&args.svg)?, open(&args.html)?);
     let (url, browser, options) = (args.url.clone(), args.browser.clone(), args.options.clone());
     let page = block_on(async move { Ok::<Page, String>(load(Common::new(options)?, url, browser).await) });
     let page = page.map_err(|error| error.to_string())??;
     let har = har.map_or(Ok(()), |file| file.put(&format!("{:#}\n", har::har(&page))));
     let svg = svg.map_or(Ok(()), |file| file.put(&waterfall::svg(&page)));
+    let report = || report::html(&page, &args.command, &args.url.to_string(), system::interrupted());
+    let html = html.map_or(Ok(()), |file| file.put(&report()));
     if args.json {
         output::line(format_args!("{:#}", summary(&page)));
     } else {
-        output::print(report(&page));
+        output::print(shown(&page));
     }
-    har.and(svg)?;
+    har.and(svg).and(html)?;
     Ok(page.document().is_some_and(|document| document.result.is_ok() && document.status() < 400))
 }
 
-fn report(page: &Page) -> String {
+fn shown(page: &Page) -> String {
     let width = if std::io::stdout().is_terminal() {
         rustix::termios::tcgetwinsize(std::io::stdout()).map_or(100, |size| usize::from(size.ws_col))
     } else {

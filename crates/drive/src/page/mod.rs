@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`html`], [`css`] | what refers to what |
 //! | [`load`] | fetching: connections, order, redirects |
-//! | [`waterfall`], [`har`], [`advice`] | what comes of it |
+//! | [`waterfall`], [`har`], [`advice`], [`report`] | what comes of it |
 
 pub mod advice;
 pub mod cli;
@@ -12,4 +12,7 @@ pub mod css;
 pub mod har;
 pub mod html;
 pub mod load;
+pub mod report;
+#[cfg(test)]
+mod tests;
 pub mod waterfall;

@@ -29,7 +29,8 @@ fn ends(entry: &Entry) -> [Duration; 5] {
     [entry.begun, connect, tls, first_byte, entry.done.max(first_byte)]
 }
 
-fn size(bytes: u64) -> String {
+/// Bytes in their largest fitting unit.
+pub fn size(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} B"),
         1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
@@ -81,7 +82,7 @@ pub fn text(page: &Page, width: usize) -> String {
 const ROW: usize = 18;
 const LEFT: f64 = 300.0;
 
-/// As SVG, legible by itself.
+/// As SVG, legible by itself; and inside of a page, whose style sheet does not reach its texts.
 pub fn svg(page: &Page) -> String {
     const WIDTH: f64 = 640.0;
     let height = (page.entries.len() + 4) * ROW;
@@ -99,7 +100,7 @@ pub fn svg(page: &Page) -> String {
         let ms = whole * 1e3 * f64::from(step) / 4.0;
         let _ = writeln!(
             out,
-            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"13\" text-anchor=\"middle\" fill=\"#444\">{ms:.0} ms</text>",
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"13\" style=\"fill:#444;font-size:11px;text-anchor:middle\">{ms:.0} ms</text>",
             height - 2 * ROW
         );
     }
@@ -116,7 +117,7 @@ pub fn svg(page: &Page) -> String {
         let (x, y) = (4 + at * 180, height - ROW);
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" fill=\"#111\">{name}</text>",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" style=\"fill:#111;font-size:11px\">{name}</text>",
             x + 16,
             y + 10
         );
@@ -130,7 +131,7 @@ fn svg_row(out: &mut String, entry: &Entry, y: usize, x: &dyn Fn(Duration) -> f6
     let mark = if entry.blocks { "! " } else { "" };
     let _ = writeln!(
         out,
-        "<text x=\"4\" y=\"{}\" fill=\"#111\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#444\">{}</text>",
+        "<text x=\"4\" y=\"{}\" style=\"fill:#111;font-size:11px\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" style=\"fill:#444;font-size:11px;text-anchor:end\">{}</text>",
         y + 13,
         escape(&label),
         escape(&entry.request.url.to_string()),
@@ -154,7 +155,7 @@ fn svg_row(out: &mut String, entry: &Entry, y: usize, x: &dyn Fn(Duration) -> f6
     }
     let _ = writeln!(
         out,
-        "<text x=\"{:.1}\" y=\"{}\" fill=\"#444\">{:.1} ms</text>",
+        "<text x=\"{:.1}\" y=\"{}\" style=\"fill:#444;font-size:11px\">{:.1} ms</text>",
         from + 4.0,
         y + 13,
         entry.took().as_secs_f64() * 1e3

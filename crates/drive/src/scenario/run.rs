@@ -130,6 +130,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         tally: RefCell::default(),
         active: Cell::new(0),
         under_way: RefCell::default(),
+        came: RefCell::default(),
     });
     let work = Rc::clone(&here);
     block_on(async move { work.work(index, of).await }).map_err(|error| error.to_string())?;
@@ -146,6 +147,8 @@ struct Here {
     active: Cell<usize>,
     /// What each user waits for: the kind of user, the step's place among all of its steps, and since when.
     under_way: RefCell<BTreeMap<usize, (Place, Duration)>>,
+    /// Since when the users are there who are.
+    came: RefCell<BTreeMap<usize, Duration>>,
 }
 
 /// A step: of which kind of user, whether it is one of those at the start, and which.
@@ -172,6 +175,7 @@ impl Here {
         while waits() && course.elapsed() < latest && !system::interrupted() {
             sleep(LOOK / 4).await;
         }
+        self.came.take().into_values().for_each(|came| self.stayed_since(came));
         let left = self.under_way.take();
         if system::interrupted() {
             self.tally.borrow_mut().unfinished += left.len() as u64;
@@ -189,7 +193,25 @@ impl Here {
         if is_start { &user.start[at] } else { &user.steps[at] }
     }
 
+    /// What is within the time of the run.
+    fn within(&self, time: Duration) -> Duration {
+        time.min(self.shared.scenario.length())
+    }
+
+    /// A user waited in vain, or could do nothing else.
+    fn lost(&self, from: Duration, to: Duration) {
+        self.tally.borrow_mut().lost += self.within(to).saturating_sub(from);
+    }
+
+    fn stayed_since(&self, came: Duration) {
+        let now = self.within(self.shared.course.elapsed());
+        self.tally.borrow_mut().stayed += now.saturating_sub(came);
+    }
+
     fn count(&self, step: &Step, taken: &Taken) {
+        if taken.wrong.as_ref().is_some_and(|wrong| wrong.kind != ErrorKind::Check) {
+            self.lost(taken.sent, taken.done);
+        }
         self.tally.borrow_mut().add(&step.name, step.group.as_deref(), taken);
         self.shared.course.record(&step.name, taken);
     }
@@ -234,12 +256,20 @@ impl Visitor {
             sleep(from.saturating_sub(self.elapsed())).await;
             let users = &self.here.shared.course.users;
             users.fetch_add(1, Ordering::Relaxed);
+            self.here.came.borrow_mut().insert(self.number, self.elapsed());
             let done = self.visit(to).await;
+            let came = self.here.came.borrow_mut().remove(&self.number);
+            self.here.stayed_since(came.unwrap_or_default());
             users.fetch_sub(1, Ordering::Relaxed);
             if done {
                 return;
             }
         }
+    }
+
+    /// Steps that are not begun any more take no time: who went on to take them would never come to an end.
+    fn must_go(&self, until: Duration) -> bool {
+        self.elapsed() >= until || self.here.is_over()
     }
 
     /// One stay; true when all rounds are done.
@@ -269,14 +299,14 @@ impl Visitor {
                 self.take((kind, false, at), user, &mut mind).await;
             } else {
                 for at in 0..user.steps.len() {
-                    if self.elapsed() >= until {
+                    if self.must_go(until) {
                         return false;
                     }
                     self.take((kind, false, at), user, &mut mind).await;
                 }
             }
             mind.round += 1;
-            if self.elapsed() >= until {
+            if self.must_go(until) {
                 return false;
             }
         }
@@ -314,6 +344,7 @@ impl Visitor {
         // Nothing came, or nothing could be sent.
         let is_lost = taken.status == 0;
         let pause = if is_lost { think.max(AFTER_FAILURE) } else { think };
+        self.here.lost(taken.done + think, taken.done + pause);
         if !pause.is_zero() {
             sleep(pause).await;
         }

@@ -7,6 +7,7 @@ use brisk_load::report::QUANTILES;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// What the columns of [`Tally::rows`] are.
 pub const HEAD: [&str; 9] =
@@ -54,6 +55,10 @@ pub struct Tally {
     groups: BTreeMap<String, String>,
     /// What was under way when the user ended the run: it is not counted.
     pub unfinished: u64,
+    /// How long users waited in vain within the time of the run, together.
+    pub lost: Duration,
+    /// How long users were there, together.
+    pub stayed: Duration,
 }
 
 impl Tally {
@@ -77,6 +82,14 @@ impl Tally {
             self.step(name, other.groups.get(name).map(String::as_str)).merge(line);
         }
         self.unfinished += other.unfinished;
+        self.lost += other.lost;
+        self.stayed += other.stayed;
+    }
+
+    /// The share of their time that users waited for what never came. Whoever is not answered asks seldom: he is one
+    /// failure while others have a thousand answers.
+    pub fn lost_share(&self) -> f64 {
+        (self.lost.as_secs_f64() / self.stayed.as_secs_f64().max(1e-9)).min(1.0)
     }
 
     /// Counts what became of a step.
@@ -121,7 +134,8 @@ impl Tally {
                 None => Some(self.all()),
                 Some(name) => self.find(name),
             };
-            let (seen, holds) = threshold.judge(line.as_ref(), seconds);
+            let lost = if threshold.of.is_none() { self.lost_share() } else { 0.0 };
+            let (seen, holds) = threshold.judge(line.as_ref(), seconds, lost);
             (format!("{threshold}  ({seen})"), holds)
         };
         thresholds.iter().map(judge).collect()
@@ -168,6 +182,10 @@ impl Tally {
         }
         for (kind, count) in &all.failures {
             let _ = writeln!(out, "failed, {kind}: {count}");
+        }
+        let lost = self.lost_share() * 100.0;
+        if lost >= 0.1 {
+            let _ = writeln!(out, "users waited in vain for {lost:.1} % of their time");
         }
         if self.unfinished > 0 {
             let _ = writeln!(out, "under way when it was ended, and not counted: {}", self.unfinished);
@@ -223,6 +241,6 @@ impl Tally {
         let thresholds: Vec<Value> =
             thresholds.iter().map(|(text, holds)| json!({ "threshold": text, "holds": holds })).collect();
         json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups,
-            "unfinished": self.unfinished, "thresholds": thresholds })
+            "unfinished": self.unfinished, "lost_share": self.lost_share(), "thresholds": thresholds })
     }
 }

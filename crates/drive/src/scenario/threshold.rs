@@ -84,13 +84,18 @@ impl Threshold {
         Ok(Self { text: text.to_owned(), of, metric, below, limit })
     }
 
-    /// What was measured, for people, and whether it is good enough. Nothing measured is not good enough.
-    pub fn judge(&self, line: Option<&Line>, seconds: f64) -> (String, bool) {
+    /// What was measured, for people, and whether it is good enough. Nothing measured is not good enough. `lost`: the share of
+    /// their time that users waited in vain, which errors are judged by as well.
+    pub fn judge(&self, line: Option<&Line>, seconds: f64, lost: f64) -> (String, bool) {
         let Some(line) = line.filter(|line| line.requests() > 0) else {
             return ("nothing was measured".to_owned(), false);
         };
         let has_times = line.latency.count() > 0;
         let (value, text) = match self.metric {
+            Metric::Errors if lost > line.error_share() => {
+                let requests = 100.0 * line.error_share();
+                (lost, format!("{requests:.2} % of the requests, {:.2} % of the users' time", 100.0 * lost))
+            }
             Metric::Errors => (line.error_share(), format!("{:.2} %", 100.0 * line.error_share())),
             Metric::Rate => {
                 let rate = line.latency.count() as f64 / seconds.max(1e-9);
@@ -133,12 +138,14 @@ mod tests {
             ("mean < 50ms", false),
         ] {
             let threshold = Threshold::parse(text).unwrap();
-            assert_eq!(threshold.judge(Some(&line), 2.0).1, good, "{text}");
+            assert_eq!(threshold.judge(Some(&line), 2.0, 0.0).1, good, "{text}");
         }
         assert!(
-            !Threshold::parse("errors < 50%").unwrap().judge(None, 1.0).1,
+            !Threshold::parse("errors < 50%").unwrap().judge(None, 1.0, 0.0).1,
             "nothing measured is not good"
         );
+        let few = Threshold::parse("errors < 2%").unwrap();
+        assert!(few.judge(Some(&line), 1.0, 0.019).1 && !few.judge(Some(&line), 1.0, 0.3).1);
         assert_eq!(Threshold::parse("a: b: p1 < 1s").unwrap().of.as_deref(), Some("a: b"));
         for bad in [
             "",

@@ -1,0 +1,35 @@
+//! Pages in Chromium.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What Chromium makes of a page: its document once it is loaded, in a window as wide as a phone's.
+pub fn document(url: &str, profile: &Path) -> String {
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(url)
+        .output()
+        .expect("chromium is installed: scripts/setup.sh does that");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A report in a browser: whole, no wider than a phone, and legible without colour, with so many charts at least.
+pub fn look_at_report(page: &Path, profile: &Path, charts_min: usize) {
+    let text = std::fs::read_to_string(page).unwrap();
+    let copy = page.with_extension("copy.html");
+    let script = "<script>document.title='wide '+document.documentElement.scrollWidth+' of '+innerWidth+' charts '\
+        +[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().height>100).length+' alike '\
+        +[...document.querySelectorAll('svg')].filter(s=>{const d=new Map([...s.querySelectorAll('.l')].map(l=>\
+        [l.getAttribute('class'),getComputedStyle(l).strokeDasharray]));return new Set(d.values()).size<d.size}).length</script></body>";
+    std::fs::write(&copy, text.replace("</body>", script)).unwrap();
+    let dom = document(&format!("file://{}", copy.display()), profile);
+    let title =
+        dom.split_once("<title>wide ").and_then(|(_, rest)| rest.split_once("</title>")).expect(&dom).0;
+    let (title, alike) = title.split_once(" alike ").unwrap();
+    assert_eq!(alike, "0", "charts with lines that differ in nothing but their colour");
+    let (widths, charts) = title.split_once(" charts ").unwrap();
+    let (wide, window) = widths.split_once(" of ").unwrap();
+    assert!(wide.parse::<u32>().unwrap() <= window.parse::<u32>().unwrap(), "{title}");
+    assert!(charts.parse::<usize>().unwrap() >= charts_min, "{title}");
+}
