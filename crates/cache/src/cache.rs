@@ -64,6 +64,8 @@ pub struct Stats {
     pub disk_bytes_max: Option<u64>,
     pub memory_bytes: usize,
     pub memory_bytes_max: usize,
+    /// Bytes of tags: those of answers in memory, as part of `memory_bytes`; the others are on disk.
+    pub tag_bytes: usize,
     pub index_bytes: usize,
     /// The disk has not been read to its end yet.
     pub loading: bool,
@@ -71,6 +73,8 @@ pub struct Stats {
     pub misses: u64,
     pub stored: u64,
     pub evicted: u64,
+    /// Tags that answers had beyond the limits.
+    pub tags_dropped: u64,
     /// Purges of many that are still in force.
     pub purges: usize,
 }
@@ -93,6 +97,7 @@ pub struct Cache {
     pub misses: AtomicU64,
     stored: AtomicU64,
     evicted: AtomicU64,
+    tags_dropped: AtomicU64,
 }
 
 impl Cache {
@@ -114,6 +119,7 @@ impl Cache {
             misses: AtomicU64::new(0),
             stored: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            tags_dropped: AtomicU64::new(0),
         })
     }
 
@@ -425,6 +431,11 @@ impl Cache {
         }
     }
 
+    /// Counts tags that an answer had beyond the limits; true for the first of all.
+    pub fn note_dropped_tags(&self, count: u64) -> bool {
+        self.tags_dropped.fetch_add(count, Ordering::Relaxed) == 0
+    }
+
     /// Whether the last answer could not be stored: waiting for another's is in vain.
     pub fn is_unstorable(&self, digest: Digest) -> bool {
         self.index.is_unstorable(digest, clock::mono_ms())
@@ -510,12 +521,14 @@ impl Cache {
             disk_bytes_max: settings.bytes_max,
             memory_bytes: self.index.memory_bytes(),
             memory_bytes_max: settings.memory_bytes_max,
+            tag_bytes: self.index.tag_bytes(),
             index_bytes: self.index.index_bytes(),
             loading: self.cold.load(Ordering::Acquire),
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
             stored: self.stored.load(Ordering::Relaxed),
             evicted: self.evicted.load(Ordering::Relaxed),
+            tags_dropped: self.tags_dropped.load(Ordering::Relaxed),
             purges: self.rules.count(),
         }
     }

@@ -356,6 +356,11 @@ impl Index {
         (0..SHARDS).map(|at| self.hold_at(at).shard.index_bytes()).sum()
     }
 
+    /// Bytes of tags in memory.
+    pub fn tag_bytes(&self) -> usize {
+        (0..SHARDS).map(|at| self.hold_at(at).shard.memory.tag_bytes).sum()
+    }
+
     /// The names of all entries with files.
     pub fn files(&self) -> Vec<Digest> {
         let of =

@@ -27,6 +27,8 @@ pub struct Memory {
     free: Vec<u32>,
     list: List,
     pub bytes: usize,
+    /// Of them, those of tags.
+    pub tag_bytes: usize,
     pub descriptors: usize,
 }
 
@@ -43,6 +45,7 @@ impl Memory {
 
     pub fn insert(&mut self, entry: u32, object: Arc<Object>) -> u32 {
         self.bytes += object.memory_bytes();
+        self.tag_bytes += object.meta.tags.len();
         self.descriptors += usize::from(object.holds_descriptor());
         let slot = Slot { links: Links::default(), entry, object: Some(object) };
         let at = match self.free.pop() {
@@ -64,6 +67,7 @@ impl Memory {
         self.free.push(slot);
         let object = self.slab.0[slot as usize].object.take()?;
         self.bytes -= object.memory_bytes();
+        self.tag_bytes -= object.meta.tags.len();
         self.descriptors -= usize::from(object.holds_descriptor());
         Some(object)
     }

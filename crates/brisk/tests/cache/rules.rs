@@ -361,6 +361,40 @@ fn slices_are_asked_for_and_kept_one_by_one() {
     assert_eq!(heads.lock().unwrap().len(), 10);
 }
 
+/// What is beyond the limits is told: a purge by it would leave the answer.
+#[test]
+fn tags_beyond_the_limit_are_told() {
+    let (backend, _) = scripted(|head, n| {
+        let tags = if head.starts_with("GET /few") { 5 } else { 130 };
+        let tags: Vec<String> = (1..=tags).map(|tag| format!("t{tag}")).collect();
+        number(&format!("Cache-Control: max-age=600\r\nSurrogate-Key: {}\r\n", tags.join(" ")), n)
+    });
+    let server = server(backend.port(), "proxy_cache_purge $http_x_purge; location = /m { metrics; }");
+    let metric = |name: &str| {
+        let text = server.get("/m").text();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{{zone=\"one\"}} ")));
+        line.map(|number| number.parse::<u64>().unwrap())
+    };
+    for page in ["/few", "/1", "/2"] {
+        until_status(&server, page, "HIT");
+    }
+    assert_eq!(metric("brisk_cache_tags_dropped_total"), Some(4));
+    // Line feeds stand between them.
+    let kept: usize = (1..=128).map(|tag| format!("t{tag}").len() + 1).sum::<usize>() - 1;
+    assert_eq!(metric("brisk_cache_tag_bytes"), Some(2 * kept as u64 + 14));
+    let log = std::fs::read_to_string(server.dir().join("error.log")).unwrap();
+    assert_eq!(log.matches("more than 128 tags").count(), 1, "{log}");
+    let purge =
+        |tags: &str| ask(&server, "PURGE", "/", &format!("X-Purge: 1\r\nSurrogate-Key: {tags}\r\n")).status;
+    assert_eq!(purge("t130"), 204);
+    assert_eq!(status(&server.get("/1")), "HIT");
+    assert_eq!(purge("t128"), 204);
+    assert_eq!(["/1", "/2", "/few"].map(|page| status(&server.get(page)) == "HIT"), [false, false, true]);
+    let many: Vec<String> = (1..=129).map(|tag| format!("t{tag}")).collect();
+    assert_eq!(purge(&many.join(" ")), 400);
+    assert_eq!(status(&server.get("/few")), "HIT");
+}
+
 /// Tags of all spellings, and a purge of everything.
 #[test]
 fn purges_by_litespeeds_tags_and_of_all() {

@@ -10,7 +10,8 @@ use brisk_cache::{Digest, Fill, Meta, Object, Reader, Updating};
 use brisk_cachepolicy::partial::Part;
 use brisk_cachepolicy::reuse::Mode;
 use brisk_cachepolicy::rfc9111::{self, Exchange, Ignored};
-use brisk_cachepolicy::{Refusal, Terms, Verdict, directives, head, nginx, tags, vary};
+use brisk_cachepolicy::tags::{self, TAG_BYTES_MAX, TAGS_MAX, Tags};
+use brisk_cachepolicy::{Refusal, Terms, Verdict, directives, head, nginx, vary};
 use brisk_http::{HeaderId, Method};
 use brisk_net::clock;
 use brisk_server::core::LogLevel;
@@ -437,10 +438,23 @@ fn storing(
         vary: names.join(&b","[..]).into(),
         variant,
         part,
-        tags: with_head(head, tags::of).join(&b"\n"[..]).into(),
+        tags: tags_of(lookup, r, head),
         head: answer::write_head(status, status_text, &fields).into(),
     };
     Ok((digest, meta))
+}
+
+/// The tags that are stored with an answer. That some are not is said once: it is the same answers that have too many.
+fn tags_of(lookup: &Lookup, r: &Request, head: &BackendHead) -> Box<[u8]> {
+    let Tags { kept, dropped } = with_head(head, tags::of);
+    if dropped > 0 && lookup.cache.note_dropped_tags(dropped as u64) {
+        rlog!(
+            r,
+            Warn,
+            "upstream sent more than {TAGS_MAX} tags, or one of more than {TAG_BYTES_MAX} bytes: a purge by the other {dropped} leaves this answer; brisk_cache_tags_dropped_total counts further ones"
+        );
+    }
+    kept.join(&b"\n"[..]).into()
 }
 
 /// The part that a 206 holds. nginx stores them like other answers, under keys that tell ranges apart.

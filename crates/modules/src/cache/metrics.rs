@@ -9,10 +9,15 @@ pub fn metrics(to: &mut Scrape) {
     for (zone, cache) in path::live(&snap.zones) {
         let stats = cache.stats();
         let labels = [("zone", zone)];
-        let gauges: [(&'static str, &'static str, f64); 6] = [
+        let gauges: [(&'static str, &'static str, f64); 7] = [
             ("brisk_cache_entries", "Stored answers.", stats.entries as f64),
             ("brisk_cache_disk_bytes", "Bytes of stored answers on disk.", stats.disk_bytes as f64),
             ("brisk_cache_memory_bytes", "Bytes of stored answers in memory.", stats.memory_bytes as f64),
+            (
+                "brisk_cache_tag_bytes",
+                "Bytes of tags of stored answers in memory; brisk_cache_memory_bytes contains them.",
+                stats.tag_bytes as f64,
+            ),
             ("brisk_cache_index_bytes", "Bytes of memory of the index.", stats.index_bytes as f64),
             (
                 "brisk_cache_loading",
@@ -24,7 +29,7 @@ pub fn metrics(to: &mut Scrape) {
         for (name, help, value) in gauges {
             to.gauge(name, help, &labels, value);
         }
-        let counters: [(&'static str, &'static str, u64); 4] = [
+        let counters: [(&'static str, &'static str, u64); 5] = [
             (
                 "brisk_cache_hits_total",
                 "Requests answered from the cache, without prepared answers.",
@@ -32,6 +37,11 @@ pub fn metrics(to: &mut Scrape) {
             ),
             ("brisk_cache_misses_total", "Requests for what was not stored.", stats.misses),
             ("brisk_cache_stored_total", "Answers that were stored.", stats.stored),
+            (
+                "brisk_cache_tags_dropped_total",
+                "Tags of stored answers that were too many or too long: a purge by them leaves the answer.",
+                stats.tags_dropped,
+            ),
             ("brisk_cache_evicted_total", "Entries removed for want of room.", stats.evicted),
         ];
         for (name, help, value) in counters {

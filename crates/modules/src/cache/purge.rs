@@ -4,11 +4,13 @@ use super::conf::Rules;
 use super::purging::Asked;
 use super::{answer, key, path};
 use brisk_cache::{Cache, Digest, Pattern, Purge};
-use brisk_cachepolicy::{invalidate, tags};
+use brisk_cachepolicy::invalidate;
+use brisk_cachepolicy::tags::{self, TAG_BYTES_MAX, TAGS_MAX, Tags};
 use brisk_http::HeaderId;
 use brisk_http::uri::escape_html;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
+use brisk_server::rlog;
 use brisk_server::zone::Zone;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::Origin;
@@ -19,9 +21,17 @@ const STORED: [&str; 2] = ["GET", "HEAD"];
 
 /// A request that `*_cache_purge` is about.
 pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin, asked: Asked) -> Flow {
-    let tags = answer::with_fields(r, tags::of);
-    if !tags.is_empty() {
-        for tag in tags {
+    let Tags { kept, dropped } = answer::with_fields(r, tags::of);
+    if dropped > 0 {
+        rlog!(
+            r,
+            Error,
+            "client sent more than {TAGS_MAX} tags to be purged, or one of more than {TAG_BYTES_MAX} bytes"
+        );
+        return Flow::Status(400);
+    }
+    if !kept.is_empty() {
+        for tag in kept {
             cache.purge(Pattern::Tag(tag));
         }
         return Flow::Status(204);
