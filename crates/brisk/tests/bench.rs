@@ -168,6 +168,11 @@ fn a_sweep_with_all_its_reports() {
         text.contains("8 users") && text.contains("scalability law") && text.contains("server:"),
         "{text}"
     );
+    // Each run has what a single one has.
+    for part in ["MB each), ", "machine: CPUs ", " requests a day, "] {
+        assert!(text.matches(part).count() >= 4, "{part:?}: {text}");
+    }
+    assert_eq!(text.matches("nobody was full").count() + text.matches("the limit was").count(), 4, "{text}");
     // Not a terminal: plain lines, without escapes.
     assert!(!String::from_utf8_lossy(&output.stderr).contains('\x1b'));
     let all: Value = serde_json::from_str(&server.read("r.json")).unwrap();
@@ -188,6 +193,16 @@ fn a_sweep_with_all_its_reports() {
     for part in [" a day, ", "Machine: CPUs", "Context switches", "Somebody waited", "Sockets in trouble"] {
         assert!(page.contains(part), "{part}");
     }
+    // All that shows time shows the same.
+    let ticks = |chart: &str| -> Vec<String> {
+        let ticks = chart.split("<text class=\"xt\"").skip(1);
+        ticks.map(|tick| tick.split_once("</text>").unwrap().0.to_owned()).collect()
+    };
+    let mut over_time: Vec<_> =
+        page.split("<svg").filter(|chart| chart.contains(">seconds<")).map(ticks).collect();
+    assert_eq!(over_time.len(), 4 * 7);
+    over_time.dedup();
+    assert_eq!(over_time.len(), 1, "{over_time:?}");
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
     browser::look_at_report(Path::new(&html), &server.dir().join("profile"), 5);
     let diff = bench(&["diff", &json, &json]);

@@ -45,13 +45,13 @@ fn stalling(period: Duration, quick: Duration) -> SocketAddr {
 }
 
 /// In a tenth of the time the server answers nobody, and a tenth of the users wait, however many connections there are: a
-/// second in ten at a hundred a second, for half a minute; and the same five times as fast. A machine that is busy with
-/// other things adds to that: one quiet run of a few counts.
+/// second in ten at a hundred a second, for half a minute; and the same more than twice as fast. Figures are within a tenth. A machine
+/// that is busy with other things adds to them: one quiet run of a few counts.
 #[test]
 fn an_open_loop_tells_the_truth_about_stalls() {
-    for (period, rate, connections) in [(2, 500.0, 1), (2, 500.0, 8), (10, 100.0, 20)] {
+    for (period, rate, connections) in [(4, 250.0, 1), (4, 250.0, 8), (10, 100.0, 20)] {
         let mut wrong = Vec::new();
-        while wrong.len() < 6 && wrong.last() != Some(&None) {
+        while wrong.len() < 8 && wrong.last() != Some(&None) {
             wrong.push(stalls_of(Duration::from_secs(period), rate, connections));
         }
         assert_eq!(wrong.last(), Some(&None), "{wrong:?}");
@@ -68,7 +68,7 @@ fn stalls_of(period: Duration, rate: f64, connections: usize) -> Option<String> 
     assert!(stats.responses().abs_diff(3000) <= 1, "{}", stats.responses());
     assert_eq!((stats.errors(), stats.unsent), (0, 0));
     let ms = |share| stats.latency.quantile(share) as f64 / 1e6;
-    let near = |have: f64, want: f64| (have - want).abs() <= want * 0.1 + 2.0;
+    let near = |have: f64, want: f64| (have - want).abs() <= want * 0.1;
     // Whoever comes in a stall waits for half of it in the mean.
     let (mean, stall) = (stats.latency.mean() / 1e6, period.as_secs_f64() * 1e2);
     let is_true = near(mean, stall / 20.0)

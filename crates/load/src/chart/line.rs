@@ -41,6 +41,8 @@ pub struct Line {
     pub x_scale: Scale,
     /// How y is laid out.
     pub y_scale: Scale,
+    /// What the x axis has room for even without points there: charts of one page that show the same time agree on it.
+    pub x_span: Option<(f64, f64)>,
     /// What stands at points of the x axis, in place of numbers.
     pub x_ticks: Option<Vec<(f64, String)>>,
 }
@@ -49,7 +51,8 @@ impl Line {
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
-        let x = Axis::new(self.x_scale, points().map(|point| point.0), LEFT, WIDTH - RIGHT);
+        let span = self.x_span.map(|(low, high)| [low, high]).into_iter().flatten();
+        let x = Axis::new(self.x_scale, points().map(|point| point.0).chain(span), LEFT, WIDTH - RIGHT);
         let y = Axis::new(self.y_scale, points().map(|point| point.1), HEIGHT - BOTTOM, TOP);
         let mut out = frame(&self.title, &self.x_label, &self.y_label);
         let x_ticks = self.x_ticks.clone().unwrap_or_else(|| x.ticks(6));
@@ -164,6 +167,21 @@ fn mark(index: usize, x: f64, y: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn charts_of_the_same_time_have_the_same_axis() {
+        let ticks = |points: Vec<(f64, f64)>| {
+            let series = vec![Series { name: "p50".to_owned(), points, only_marks: false }];
+            let svg = Line { series, x_span: Some((0.0, 10.2)), ..Line::default() }.svg();
+            let ticks: Vec<String> =
+                svg.split("<text class=\"xt\"").skip(1).map(|tick| tick[..20].to_owned()).collect();
+            ticks
+        };
+        let all = ticks(vec![(0.0, 1.0), (10.0, 2.0)]);
+        assert!(all.len() > 3, "{all:?}");
+        assert_eq!(ticks(vec![(0.4, 1.0), (9.3, 2.0)]), all);
+        assert_eq!(ticks(Vec::new()), all);
+    }
 
     #[test]
     fn a_chart_is_well_formed_and_has_all_its_lines() {

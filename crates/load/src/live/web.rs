@@ -88,7 +88,7 @@ impl Web {
             stats.latency.quantile(0.99) as f64 / 1e6,
             if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
         );
-        self.put(fragment(&[Section { title, text, body: Body::Charts(series_charts(&run)) }]));
+        self.put(fragment(&[Section { title, text, body: Body::Charts(series_charts(&run, run.span())) }]));
     }
 
     /// Shows sections, until there is something newer.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, Resources, RunReport, per_day};
+use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::Sweep;
@@ -121,8 +121,14 @@ pub fn sections(report: &Report) -> Vec<Section> {
         let (title, text) = ("Runs".to_owned(), String::new());
         all.push(Section { title, text, body: overview(&report.runs) });
     }
+    // One time axis for the whole page.
+    let span = report
+        .runs
+        .iter()
+        .map(RunReport::span)
+        .fold((0.0, 0.0), |sum: (f64, f64), more| (sum.0.min(more.0), sum.1.max(more.1)));
     for run in &report.runs {
-        all.extend(run_sections(run));
+        all.extend(run_sections(run, span));
     }
     let mut rows: Vec<Vec<String>> = vec![vec!["command".to_owned(), report.command.clone()]];
     rows.extend(report.targets.iter().map(|target| vec!["target".to_owned(), target.clone()]));
@@ -154,16 +160,16 @@ fn overview(runs: &[RunReport]) -> Body {
     Body::Table(head, runs.iter().map(row).collect())
 }
 
-fn run_sections(run: &RunReport) -> Vec<Section> {
+fn run_sections(run: &RunReport, span: (f64, f64)) -> Vec<Section> {
     let title =
         |name: &str| if run.label.is_empty() { name.to_owned() } else { format!("{}: {name}", run.label) };
     let mut notes: Vec<String> = run.invalid().map(|why| format!("INVALID: {why}.")).into_iter().collect();
     notes.extend(run.warnings().into_iter().map(|note| format!("Note: {note}.")));
     let mut all = vec![Section { title: title("figures"), text: notes.join(" "), body: figures(run) }];
-    let mut charts = series_charts(run);
+    let mut charts = series_charts(run, span);
     charts.extend(latency_charts(run));
     all.push(Section { title: title("course and latency"), text: String::new(), body: Body::Charts(charts) });
-    for mut section in run.resources().iter().flat_map(Resources::sections) {
+    for mut section in run.resources().iter().flat_map(|resources| resources.sections_over(span)) {
         section.title = title(&section.title);
         all.push(section);
     }
@@ -215,8 +221,8 @@ fn figures(run: &RunReport) -> Body {
     Body::Table(Vec::new(), rows.into_iter().map(|(name, value)| vec![name, value]).collect())
 }
 
-/// Rate, percentiles and errors over time.
-pub fn series_charts(run: &RunReport) -> Vec<String> {
+/// Rate, percentiles and errors over time, with room for these seconds from the run's start.
+pub fn series_charts(run: &RunReport, span: (f64, f64)) -> Vec<String> {
     let mut series = &run.outcome.series[..];
     // The last one may be so short that its rate is an accident.
     if let [first, .., last] = series
@@ -241,7 +247,7 @@ pub fn series_charts(run: &RunReport) -> Vec<String> {
     let failed = |slice: &crate::stats::Slice| slice.failures() as f64 / slice.width.as_secs_f64().max(1e-9);
     let chart = |title: &str, y: &str, scale: Scale, series: Vec<Series>| {
         let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y.to_owned());
-        Line { title, x_label, y_label, series, y_scale: scale, ..Line::default() }.svg()
+        Line { title, x_label, y_label, series, y_scale: scale, x_span: Some(span), ..Line::default() }.svg()
     };
     vec![
         chart(
@@ -293,6 +299,7 @@ fn latency_charts(run: &RunReport) -> Vec<String> {
         series,
         x_scale: Scale::Log,
         y_scale: Scale::Linear,
+        x_span: None,
         x_ticks: Some(ticks),
     };
     vec![bars.svg(), percentiles.svg()]

@@ -204,6 +204,13 @@ impl RunReport {
         }
     }
 
+    /// The first and the last second that its charts show, counted from its start.
+    pub fn span(&self) -> (f64, f64) {
+        let (low, high) = self.watched.as_ref().map_or((0.0, 0.0), Beside::span);
+        let last = self.outcome.series.last().map_or(Duration::ZERO, |slice| slice.at + slice.width);
+        (low, high.max(last.as_secs_f64()))
+    }
+
     /// What was watched, if anything was.
     pub fn resources(&self) -> Option<Resources<'_>> {
         let beside = self.watched.as_ref()?;

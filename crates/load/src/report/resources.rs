@@ -23,6 +23,16 @@ pub struct Beside {
     pub to: Duration,
 }
 
+impl Beside {
+    /// The first and the last second of its course, counted from the run's start.
+    pub fn span(&self) -> (f64, f64) {
+        let seconds = |sample: &Sample| sample.at.as_secs_f64() - self.begun.as_secs_f64();
+        // The first look is what the second is compared with.
+        let low = self.watched.samples.get(1).map_or(0.0, seconds);
+        (low.min(0.0), self.watched.samples.last().map_or(0.0, seconds).max(0.0))
+    }
+}
+
 /// A watch, and what it takes to make figures per response of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Resources<'a> {
@@ -96,6 +106,11 @@ impl Resources<'_> {
 
     /// For a page: a table of tiers, and their course.
     pub fn sections(&self) -> [Section; 2] {
+        self.sections_over(self.beside.span())
+    }
+
+    /// The same; the course has room for these seconds from the run's start, as other charts of the page have.
+    pub fn sections_over(&self, span: (f64, f64)) -> [Section; 2] {
         let head = [
             "tier",
             "CPU µs/response",
@@ -127,7 +142,7 @@ impl Resources<'_> {
         let course = Section {
             title: "resources over time".to_owned(),
             text: String::new(),
-            body: charts(self.beside),
+            body: charts(self.beside, span),
         };
         [table, course]
     }
@@ -172,7 +187,7 @@ const TROUBLES: [(&str, Counter); 4] = [
     ("failed connects", |m| m.failed_connects),
 ];
 
-fn charts(Beside { watched, begun, .. }: &Beside) -> Body {
+fn charts(Beside { watched, begun, .. }: &Beside, span: (f64, f64)) -> Body {
     let seconds = |pair: &[Sample]| pair[1].at.saturating_sub(pair[0].at).as_secs_f64().max(1e-9);
     let line = |name: &str, value: &dyn Fn(&[Sample]) -> f64| {
         let looks = watched.samples.windows(2);
@@ -197,7 +212,7 @@ fn charts(Beside { watched, begun, .. }: &Beside) -> Body {
     };
     let chart = |title: &str, y_label: &str, series: Vec<Series>| {
         let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y_label.to_owned());
-        Line { title, x_label, y_label, series, ..Line::default() }.svg()
+        Line { title, x_label, y_label, series, x_span: Some(span), ..Line::default() }.svg()
     };
     Body::Charts(vec![
         chart("CPUs in use", "CPUs", cpu),

@@ -156,16 +156,12 @@ fn table(report: &Report, out: &mut String) {
         for note in run.invalid().map(|why| format!("INVALID: {why}")).into_iter().chain(run.warnings()) {
             let _ = writeln!(out, "{:<16}   {note}", "");
         }
-        for tier in run.tiers().map(|found| found.0).unwrap_or_default() {
-            let _ = writeln!(
-                out,
-                "{:<16}   {}: {:.1} µs CPU per response, {:.2} CPUs, {:.1} MB",
-                "",
-                tier.name,
-                tier.cpu_us_per_response,
-                tier.cores,
-                tier.pss_max as f64 / 1e6
-            );
+        let resources = run.resources().map(|resources| resources.text()).unwrap_or_default();
+        let (day, busy) = per_day(run.goodput());
+        let all_day =
+            format!("at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
+        for line in resources.lines().chain([&all_day[..]]) {
+            let _ = writeln!(out, "{:<16}   {line}", "");
         }
     }
 }
