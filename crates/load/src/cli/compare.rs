@@ -281,7 +281,11 @@ fn report(comparison: &Comparison, by: By) -> String {
         );
     }
     if !known && spoilt > disturbed {
-        let _ = writeln!(out, "{} had requests that failed: brisk bench URL says why", spoilt - disturbed);
+        let _ = writeln!(
+            out,
+            "{} had failures, or no answer in time: brisk bench URL says why",
+            spoilt - disturbed
+        );
     }
     format!("{out}{verdict}\n")
 }
@@ -404,7 +408,7 @@ fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, Strin
     if let Some(server) = &mut server {
         server.check()?;
     }
-    if stats.responses() == stats.refusals() {
+    if stats.responses() == stats.refusals() && stats.errors() + stats.refusals() > 0 {
         return Ok(Measured::Useless(errors_of(&stats)));
     }
     let responses = (after.responses - before.responses) as f64;
@@ -430,7 +434,7 @@ fn errors_of(stats: &Stats) -> String {
     let statuses = statuses.map(|(status, count)| format!("status {status} {count} times"));
     let errors = stats.errors.seen().map(|(kind, count)| format!("{} {count} times", kind.name()));
     let all: Vec<String> = errors.chain(statuses).collect();
-    if all.is_empty() { "no answer came in time".to_owned() } else { all.join(", ") }
+    all.join(", ")
 }
 
 const DIFF_HELP: &str = "\
