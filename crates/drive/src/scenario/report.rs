@@ -242,7 +242,8 @@ impl Report {
         let rows = tally.rows(self.seconds()).into_iter().map(Vec::from).collect();
         let failures = tally.all().failures;
         let failures = failures.iter().map(|(kind, count)| format!("failed, {kind}: {count}"));
-        let lines: Vec<String> = failures.chain(self.open_loop()).chain(self.notes()).collect();
+        let beside = tally.beside_failures().into_iter().chain(self.open_loop()).chain(self.notes());
+        let lines: Vec<String> = failures.chain(beside).collect();
         let mut sections = vec![
             Section {
                 title: "steps".to_owned(),

@@ -144,7 +144,8 @@ impl Tally {
     /// Steps, groups and all, with the figures that [`HEAD`] names.
     pub fn rows(&self, seconds: f64) -> Vec<[String; 9]> {
         let row = |name: &str, line: &Line| {
-            let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+            let has_times = line.latency.count() > 0;
+            let ms = |ns: f64| if has_times { format!("{:.2}", ns / 1e6) } else { "–".to_owned() };
             let at = |share| ms(line.latency.quantile(share) as f64);
             [
                 name.to_owned(),
@@ -183,16 +184,25 @@ impl Tally {
         for (kind, count) in &all.failures {
             let _ = writeln!(out, "failed, {kind}: {count}");
         }
-        let lost = self.lost_share() * 100.0;
-        if lost >= 0.1 {
-            let _ = writeln!(out, "users waited in vain for {lost:.1} % of their time");
-        }
-        if self.unfinished > 0 {
-            let _ = writeln!(out, "under way when it was ended, and not counted: {}", self.unfinished);
+        for line in self.beside_failures() {
+            let _ = writeln!(out, "{line}");
         }
         let rate = all.latency.count() as f64 / seconds.max(1e-9);
         let _ = writeln!(out, "{rate:.2} good answers per second are {:.0} a day", rate * 86_400.0);
         out
+    }
+
+    /// What the numbers of failures do not say.
+    pub fn beside_failures(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let lost = self.lost_share() * 100.0;
+        if lost >= 0.1 {
+            lines.push(format!("users waited in vain for {lost:.1} % of their time"));
+        }
+        if self.unfinished > 0 {
+            lines.push(format!("under way when it was ended, and not counted: {}", self.unfinished));
+        }
+        lines
     }
 
     /// Figures of each step in Prometheus' text format.
@@ -215,7 +225,8 @@ impl Tally {
             let of = |&(_, share): &(&str, f64)| {
                 (format!(",quantile=\"{share}\""), line.latency.quantile(share) as f64 / 1e9)
             };
-            QUANTILES.iter().map(of).collect()
+            // A step without a good answer has no times.
+            QUANTILES.iter().filter(|_| line.latency.count() > 0).map(of).collect()
         });
     }
 

@@ -37,7 +37,7 @@ body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(-
 h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
 p{margin:.4em 0;overflow-wrap:anywhere}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
-td:first-child,th:first-child{text-align:left}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
+td:first-child,th:first-child{text-align:left}.f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
 svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.h{font-weight:700}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
 .g{stroke:var(--g);fill:none}.a{stroke:var(--t);fill:none}.b{fill:var(--s0);stroke:var(--b);stroke-width:.5}.l{fill:none;stroke-width:1.8}.m{stroke-width:1.6}\
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1);stroke-dasharray:7 3}.s2{stroke:var(--s2);stroke-dasharray:2 3}.s3{stroke:var(--s3);stroke-dasharray:9 3 2 3}.s4{stroke:var(--s4);stroke-dasharray:4 2}.s5{stroke:var(--s5);stroke-dasharray:1 2}\
