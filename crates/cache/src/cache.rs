@@ -273,7 +273,7 @@ impl Cache {
         }
     }
 
-    fn body_bytes_max(&self) -> u64 {
+    pub(crate) fn body_bytes_max(&self) -> u64 {
         BODY_BYTES_MAX.min(self.settings().memory_bytes_max as u64 / 4)
     }
 

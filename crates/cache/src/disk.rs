@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -219,6 +220,53 @@ pub fn copy_with_header(
         (offset, at, len) = (offset + want as u64, at + want as u64, len - want as u64);
     }
     temp.place()
+}
+
+/// A piece of a body that is put together.
+pub enum Source {
+    Memory(Arc<[u8]>, Range<usize>),
+    File { fd: Arc<OwnedFd>, offset: u64, len: u64 },
+}
+
+impl Source {
+    /// A part of a stored body.
+    pub fn of(body: &Body, range: Range<u64>) -> Source {
+        match body {
+            Body::Memory(bytes) => Source::Memory(bytes.clone(), range.start as usize..range.end as usize),
+            Body::File { fd, offset, .. } => {
+                Source::File { fd: fd.clone(), offset: offset + range.start, len: range.end - range.start }
+            }
+        }
+    }
+}
+
+/// Writes pieces one after the other into a new file, behind the room for a header. Gives the body's checksum too.
+pub fn put_together(target: &Path, header_bytes: u64, sources: &[Source]) -> io::Result<(Temp, u32)> {
+    let temp = Temp::create(target)?;
+    let mut crc = crc32fast::Hasher::new();
+    let mut at = header_bytes;
+    let mut write = |bytes: &[u8]| {
+        file::write_cold(&*temp.fd, bytes, at)?;
+        crc.update(bytes);
+        at += bytes.len() as u64;
+        Ok::<_, io::Error>(())
+    };
+    for source in sources {
+        match source {
+            Source::Memory(bytes, range) => write(&bytes[range.clone()])?,
+            Source::File { fd, offset, len } => {
+                let (mut offset, mut len) = (*offset, *len);
+                let mut buf = vec![0; 256 * 1024];
+                while len > 0 {
+                    let want = buf.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+                    read_exact(fd, &mut buf[..want], offset)?;
+                    write(&buf[..want])?;
+                    (offset, len) = (offset + want as u64, len - want as u64);
+                }
+            }
+        }
+    }
+    Ok((temp, crc.finalize()))
 }
 
 /// Removes a file; it may be gone already.

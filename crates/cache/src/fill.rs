@@ -8,7 +8,7 @@
 
 use crate::cache::Cache;
 use crate::digest::Digest;
-use crate::disk::{self, Temp};
+use crate::disk::{self, Source, Temp};
 use crate::format::{self, Meta};
 use crate::object::{Body, Object};
 use brisk_net::{blocking, file};
@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,6 +29,12 @@ const SMALL_BODY_BYTES: u64 = 64 * 1024;
 const WINDOW_BYTES_MAX: u64 = 256 * 1024;
 /// Bytes that are handed to the pool at a time.
 const WRITE_BYTES: u64 = 64 * 1024;
+
+/// Bytes of an entry that are copied for each new one, at most: who asks for one byte after the other must not have all
+/// that came before copied each time.
+const COPIED_PER_NEW: u64 = 16;
+/// But so many are always copied.
+const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Takes what is to be told of errors.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -43,6 +50,27 @@ pub enum Chunk {
         end: u64,
     },
 }
+
+/// What becomes of a complete answer whose entry exists already.
+pub enum Merge {
+    /// It takes the entry's place.
+    Replace,
+    /// The entry is worth more: the answer is not stored.
+    Keep,
+    /// Both become one entry with this head.
+    Combine(Box<Combined>),
+}
+
+/// Two parts of a whole as one: what the entry has before the answer, the answer, what the entry has behind it.
+pub struct Combined {
+    pub meta: Meta,
+    /// Of the entry's body.
+    pub before: Range<u64>,
+    pub after: Range<u64>,
+}
+
+/// Decides by the entry that is there when the answer is complete.
+pub type Merging = Box<dyn Fn(&Object) -> Merge>;
 
 /// How it ended.
 enum End {
@@ -109,6 +137,7 @@ pub struct Fill {
     report: Report,
     is_open: bool,
     began: u64,
+    merging: Option<Merging>,
 }
 
 /// The reading end.
@@ -152,8 +181,14 @@ impl Fill {
             report,
             is_open: true,
             began,
+            merging: None,
         };
         (fill, Reader(state))
+    }
+
+    /// What becomes of it if there is an entry already; without this it takes the entry's place.
+    pub fn merge_by(&mut self, merging: Option<Merging>) {
+        self.merging = merging;
     }
 
     /// Whether it is still to be stored.
@@ -294,22 +329,90 @@ impl Fill {
         let meta = self.meta.take();
         let is_valid = self.close();
         let meta = meta.filter(|meta| is_valid && !self.cache.rules.hides(meta))?;
+        if let Some(merging) = self.merging.take()
+            && let Some(entry) = self.entry().await
+        {
+            match merging(&entry) {
+                Merge::Replace => {}
+                Merge::Keep => return None,
+                Merge::Combine(combined) => return self.combine(&entry, *combined, end).await,
+            }
+        }
         let header = format::encode_in(&meta, end, body_crc, self.header_bytes)?;
         match self.temp.take() {
-            None => Some(self.publish_small(meta, header, body_crc)),
-            Some(temp) => self.publish_file(temp, meta, header, body_crc).await,
+            None => Some(self.publish_small(meta, header, self.body(), body_crc)),
+            Some(temp) => self.publish_file(temp, meta, header, end, body_crc).await,
+        }
+    }
+
+    /// What is stored already.
+    async fn entry(&self) -> Option<Arc<Object>> {
+        let entry = match self.cache.index.peek(self.digest) {
+            Some(entry) => entry,
+            None if self.cache.index.has_file(self.digest) => self.cache.load(self.digest).await.ok()??,
+            None => return None,
+        };
+        (!self.cache.rules.hides(&entry.meta)).then_some(entry)
+    }
+
+    /// The body, which is in memory.
+    fn body(&self) -> Arc<[u8]> {
+        let state = self.state.borrow();
+        match state.window.len() {
+            1 => state.window[0].clone(),
+            _ => state.window.iter().flat_map(|piece| piece.iter().copied()).collect(),
+        }
+    }
+
+    /// Stores the answer, of `len` bytes, together with what the entry has around it.
+    async fn combine(&mut self, entry: &Object, combined: Combined, len: u64) -> Option<Arc<Object>> {
+        let Combined { meta, before, after } = combined;
+        let copied = (before.end - before.start) + (after.end - after.start);
+        if copied > COPIED_BYTES.max(len.saturating_mul(COPIED_PER_NEW)) {
+            return None;
+        }
+        let total = copied + len;
+        if let (Body::Memory(old), None) = (&entry.body, &self.temp)
+            && total <= self.cache.body_bytes_max()
+        {
+            let cut = |range: Range<u64>| &old[range.start as usize..range.end as usize];
+            let body: Arc<[u8]> = [cut(before), &self.body(), cut(after)].concat().into();
+            let body_crc = crc32fast::hash(&body);
+            let header = format::encode(&meta, total, body_crc)?;
+            return Some(self.publish_small(meta, header, body, body_crc));
+        }
+        let header_bytes = format::encode(&meta, 0, 0)?.len();
+        let temp = self.temp.take();
+        let own = match &temp {
+            Some(temp) => Source::File { fd: temp.fd.clone(), offset: self.state.borrow().offset, len },
+            None => Source::Memory(self.body(), 0..len as usize),
+        };
+        let sources = [Source::of(&entry.body, before), own, Source::of(&entry.body, after)];
+        let path = self.path();
+        let job = move || {
+            let done = disk::put_together(&path, header_bytes as u64, &sources);
+            // Only here: closing a large file takes time.
+            drop((temp, sources));
+            done
+        };
+        let done = match blocking::run(job) {
+            Ok(job) => job.await,
+            Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
+        };
+        match done {
+            Ok((temp, body_crc)) => {
+                let header = format::encode_in(&meta, total, body_crc, header_bytes)?;
+                self.publish_file(temp, meta, header, total, body_crc).await
+            }
+            Err(error) => {
+                self.complain("write", &error);
+                None
+            }
         }
     }
 
     /// It is in the memory tier at once; the file follows.
-    fn publish_small(&self, meta: Meta, header: Vec<u8>, body_crc: u32) -> Arc<Object> {
-        let body: Arc<[u8]> = {
-            let state = self.state.borrow();
-            match state.window.len() {
-                1 => state.window[0].clone(),
-                _ => state.window.iter().flat_map(|piece| piece.iter().copied()).collect(),
-            }
-        };
+    fn publish_small(&self, meta: Meta, header: Vec<u8>, body: Arc<[u8]>, body_crc: u32) -> Arc<Object> {
         let object = Arc::new(Object::new(
             self.digest,
             meta,
@@ -342,9 +445,9 @@ impl Fill {
         temp: Temp,
         meta: Meta,
         header: Vec<u8>,
+        len: u64,
         body_crc: u32,
     ) -> Option<Arc<Object>> {
-        let len = self.state.borrow().end;
         let fd = temp.fd.clone();
         let header_bytes = header.len() as u64;
         let (cache, digest) = (self.cache.clone(), self.digest);

@@ -348,3 +348,142 @@ fn slices_are_hits() {
     }
     assert_eq!(heads.lock().unwrap().len(), 3);
 }
+
+/// Parts that touch or overlap become one, until it is all there is (RFC 9111 §3.4).
+#[test]
+fn parts_are_put_together() {
+    let check = |ranges: &[&str], probes: &[(&str, bool)]| {
+        let (backend, heads) = back_end(FRESH);
+        let server = strict(backend.port(), "");
+        for range in ranges {
+            check(&part(&server, range), Some(&format!("bytes={range}")), range);
+        }
+        for (range, is_hit) in probes {
+            let before = heads.lock().unwrap().len();
+            let page = if range.is_empty() { server.get("/") } else { part(&server, range) };
+            let range = (!range.is_empty()).then(|| format!("bytes={range}"));
+            check(&page, range.as_deref(), &format!("{ranges:?}"));
+            assert_eq!(heads.lock().unwrap().len() == before, *is_hit, "{ranges:?} {range:?}");
+            assert_eq!((status(&page) == "HIT", page.header("X-Kind")), (*is_hit, Some("text")));
+        }
+    };
+    check(&["1-2", "3-4"], &[("1-4", true), ("2-3", true), ("2-5", false)]);
+    check(&["3-4", "1-2"], &[("1-4", true), ("1-1", true), ("0-4", false)]);
+    check(&["1-5", "3-8"], &[("1-8", true), ("1-9", false)]);
+    check(&["3-8", "1-5"], &[("1-8", true)]);
+    check(&["1-2", "7-8", "2-7"], &[("2-8", true), ("1-8", false)]);
+    check(&["4-5", "2-8"], &[("2-8", true)]);
+    check(&["0-3", "7-9"], &[("8-9", true), ("0-1", false), ("0-1", true)]);
+    check(&["0-3", "4-9"], &[("", true), ("0-9", true), ("-1", true)]);
+    check(&["6-9", "0-2", "3-5"], &[("", false)]);
+    check(&["6-9", "3-5", "0-2"], &[("", true)]);
+}
+
+/// Only what is surely of the same representation is.
+#[test]
+fn parts_of_different_things_are_not_put_together() {
+    for etags in [["\"a\"", "\"b\""], ["W/\"a\"", "W/\"a\""], ["", ""]] {
+        let (backend, _) = scripted(move |head, n| {
+            let (etag, all) = if n == 1 { (etags[0], ALL) } else { (etags[1], OTHER) };
+            let answer = lawful(head, FRESH, etag, all);
+            if etag.is_empty() { answer.replace("ETag: \r\n", "") } else { answer }
+        });
+        let server = strict(backend.port(), "");
+        assert_eq!([part(&server, "0-4").text(), part(&server, "5-9").text()], ["01234", "fghij"]);
+        assert_eq!(status(&part(&server, "4-5")), "MISS", "{etags:?}");
+        probe(&server, etags[0]);
+    }
+}
+
+/// The same through files: whatever is asked for in whatever order, the bytes are the right ones.
+#[test]
+fn large_parts_are_put_together_on_disk() {
+    for (path, size) in [("", 300_000), ("", 40_000), ("memory=0", 40_000)] {
+        let all: String = (0..size * 10 + 100).map(|n| char::from(b'a' + (n / 7 % 26) as u8)).collect();
+        let given = all.clone();
+        let (backend, heads) = scripted(move |head, _| lawful(head, FRESH, "\"v\"", &given));
+        let text = conf(backend.port(), path, "proxy_cache_mode rfc9111;");
+        let mut server = Builder::new(BIN).main("user root;").http(&text).start();
+        // Each overlaps with the one before.
+        for number in (0..10).rev() {
+            let (first, last) = (number * size, (number + 1) * size + 99);
+            let page = part(&server, &format!("{first}-{last}"));
+            assert!(page.status == 206 && page.text() == all[first..=last], "{first}-{last}");
+        }
+        let asked = heads.lock().unwrap().len();
+        let whole = part(&server, "5-350000");
+        assert!(status(&whole) == "HIT" && whole.text() == all[5..350_001], "{path} {size}");
+        wait::holds("the file", || files(&server).len() == 1);
+        server.reload();
+        let some = part(&server, "77-270000");
+        assert!(some.text() == all[77..270_001] && heads.lock().unwrap().len() == asked);
+        assert!(server.get("/").text() == all);
+        server.end(Signal::QUIT);
+    }
+}
+
+/// However many ask for what is missing, one asks the back end.
+#[test]
+fn who_wants_what_is_missing_waits_for_who_has_asked() {
+    for range in ["", "Range: bytes=6-8\r\n"] {
+        let (go, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let (backend, heads) = scripted(move |head, n| {
+            if n > 1 {
+                let _ = gate.lock().unwrap().recv();
+            }
+            lawful(head, FRESH, "\"v\"", ALL)
+        });
+        let server = strict(backend.port(), "");
+        part(&server, "0-4");
+        let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{range}\r\n"));
+        }
+        wait::holds("the back end is asked", || heads.lock().unwrap().len() == 2);
+        // Who wants something else is not held up: these bytes are there.
+        check(&part(&server, "1-2"), Some("bytes=1-2"), "others");
+        go.send(()).unwrap();
+        for client in &mut clients {
+            let wanted = (!range.is_empty()).then_some("bytes=6-8");
+            check(&client.response(), wanted, range);
+        }
+        assert_eq!(heads.lock().unwrap().len(), 2, "{range}");
+    }
+}
+
+/// A part that comes while the whole is there, or on its way, does not take its place.
+#[test]
+fn a_part_does_not_replace_the_whole() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let (backend, heads) = scripted(move |head, _| {
+        if head.contains("Range") {
+            let _ = gate.lock().unwrap().recv();
+        }
+        lawful(head, FRESH, "\"v\"", ALL)
+    });
+    let server = strict(backend.port(), "");
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n");
+    wait::holds("the part is asked for", || heads.lock().unwrap().len() == 1);
+    assert_eq!(server.get("/").text(), ALL);
+    go.send(()).unwrap();
+    check(&client.response(), Some("bytes=0-4"), "the part");
+    assert_eq!(status(&server.get("/")), "HIT");
+}
+
+/// A purge of the one is a purge of both.
+#[test]
+fn a_purge_does_not_leave_half() {
+    let (backend, _) = scripted(|head, n| {
+        let fields = if n == 1 { "Cache-Control: max-age=600\r\nCache-Tag: a\r\n" } else { FRESH };
+        lawful(head, fields, "\"v\"", ALL)
+    });
+    let server = strict(backend.port(), "proxy_cache_purge $http_x_purge;");
+    part(&server, "0-4");
+    part(&server, "5-7");
+    assert_eq!(status(&part(&server, "0-7")), "HIT");
+    assert_eq!(ask(&server, "PURGE", "/", "X-Purge: 1\r\nCache-Tag: a\r\n").status, 204);
+    assert_eq!(status(&part(&server, "5-6")), "MISS");
+}

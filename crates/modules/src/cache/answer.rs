@@ -71,13 +71,16 @@ pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
     if let Some(head) = object.parsed.get() {
         return head.clone().downcast().ok();
     }
-    let mut parsed = ResponseHead::default();
-    if !matches!(parse_response(&object.meta.head, &mut parsed), Ok(Parsed::Complete)) {
-        return None;
-    }
-    let head = Arc::new(BackendHead::from_response(&object.meta.head, parsed));
+    let head = Arc::new(parse_head(&object.meta.head)?);
     let _ = object.parsed.set(head.clone());
     Some(head)
+}
+
+/// What [`write_head`] has written.
+pub fn parse_head(text: &[u8]) -> Option<BackendHead> {
+    let mut parsed = ResponseHead::default();
+    let is_whole = matches!(parse_response(text, &mut parsed), Ok(Parsed::Complete));
+    is_whole.then(|| BackendHead::from_response(text, parsed))
 }
 
 /// What of a stored answer a request gets.

@@ -335,7 +335,9 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
     };
     let terms = meta.terms.clone();
     let body_length = length.filter(|_| has_body(&lookup, r));
-    let (fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
+    let merging = join::merging(&meta);
+    let (mut fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
+    fill.merge_by(merging);
     let flow = lookup.origin.respond(r, &head, length, Body::Stream(Box::new(Passing::new(reader))));
     if let Flow::Status(status) = flow
         && status == head.status

@@ -144,11 +144,13 @@ impl Lookup {
         self.cache.lock(name, age)
     }
 
-    /// Under what name requests for what is not stored wait for one another: another range's answer is of no use to them.
-    fn name_of_missing(&self, r: &Request) -> Digest {
-        match fetch::range(&self.caching.rules, r) {
-            Some(range) => self.digest.variant(&[b"range\0", range].concat()),
-            None => self.digest,
+    /// Under what name requests for what is not stored wait for one another. Another range's answer is of no use to them, nor
+    /// is that of who brings a stored part up to date.
+    fn name_of_missing(&self, r: &Request, question: &Question) -> Digest {
+        match (fetch::range(&self.caching.rules, r), &question.part) {
+            (Some(range), _) => self.digest.variant(&[b"range\0", range].concat()),
+            (None, Some(_)) => self.digest.variant(b"rest\0"),
+            (None, None) => self.digest,
         }
     }
 
@@ -221,7 +223,7 @@ fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_
         return Step::Done(Flow::Status(504));
     }
     lookup.cache.misses.fetch_add(1, Ordering::Relaxed);
-    let name = lookup.name_of_missing(r);
+    let name = lookup.name_of_missing(r, &question);
     if !lookup.collapses() || lookup.cache.is_unstorable(name) {
         return Step::Ask(question);
     }

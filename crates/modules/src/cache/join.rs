@@ -1,9 +1,11 @@
 //! A stored part and the rest of it, as one answer (RFC 9111 §3.4).
 
 use super::answer;
-use brisk_cache::Object;
-use brisk_cachepolicy::head;
+use brisk_cache::fill::{Combined, Merge, Merging};
+use brisk_cache::{Meta, Object};
+use brisk_cachepolicy::fields::{Field, Fields};
 use brisk_cachepolicy::partial::{self, Part};
+use brisk_cachepolicy::{head, tags};
 use brisk_http::HeaderId;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_upstream::head::BackendHead;
@@ -64,6 +66,48 @@ fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
         unbuffered: false,
         tunnel: false,
     })
+}
+
+/// What becomes of a part if an entry is there when it is complete: with one of the same representation that it touches it
+/// becomes one, to a whole it adds nothing (RFC 9111 §3.4). `None`: it is none, and takes the entry's place.
+pub fn merging(meta: &Meta) -> Option<Merging> {
+    let part = meta.part?;
+    let (meta, head) = (meta.clone(), answer::parse_head(&meta.head)?);
+    Some(Box::new(move |entry| merge(entry, &meta, &head, part).unwrap_or(Merge::Replace)))
+}
+
+fn merge(entry: &Object, meta: &Meta, head: &BackendHead, part: Part) -> Option<Merge> {
+    let (old, stored) = (&entry.meta, answer::head(entry)?);
+    // A variant of another family was purged with its key.
+    let is_like = (&old.key, &old.vary, old.variant) == (&meta.key, &meta.vary, meta.variant)
+        && (old.family == meta.family || meta.vary.is_empty());
+    if !is_like || !is_same(&stored, head) {
+        return None;
+    }
+    let Some(have) = old.part else {
+        return (old.status == 200 && part.total == Some(entry.body.len())).then_some(Merge::Keep);
+    };
+    let both = partial::combine(&have, &part)?;
+    if have.len() != entry.body.len() || both.len() == part.len() {
+        return None;
+    }
+    let mut fields = updated(&stored, head);
+    make_whole(&mut fields);
+    let is_whole = both.is_whole();
+    let (status, text) = if is_whole { (200, &b""[..]) } else { (meta.status, head.status_text()) };
+    let named: Vec<Field<'_>> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let meta = Meta {
+        status,
+        part: (!is_whole).then_some(both),
+        // A purge of the older one is one of both.
+        began: old.began.min(meta.began),
+        tags: tags::of(Fields(&named)).kept.join(&b"\n"[..]).into(),
+        head: answer::write_head(status, text, &fields).into(),
+        ..meta.clone()
+    };
+    let before = 0..part.start.saturating_sub(have.start);
+    let after = (part.end - have.start).min(have.len())..have.len();
+    Some(Merge::Combine(Box::new(Combined { meta, before, after })))
 }
 
 /// Whether both are surely of the same representation.
