@@ -168,6 +168,19 @@ fn look_at_rows(csv: &str) {
     assert!(rows.iter().all(|row| (0.0..=1.1).contains(&number(row, pressure))), "{csv}");
 }
 
+/// All charts that show time show the same.
+fn look_at_axes(page: &str) {
+    let ticks = |chart: &str| -> Vec<String> {
+        let ticks = chart.split("<text class=\"xt\"").skip(1);
+        ticks.map(|tick| tick.split_once("</text>").unwrap().0.to_owned()).collect()
+    };
+    let mut over_time: Vec<_> =
+        page.split("<svg").filter(|chart| chart.contains(">seconds<")).map(ticks).collect();
+    assert_eq!(over_time.len(), 4 * 7);
+    over_time.dedup();
+    assert_eq!(over_time.len(), 1, "{over_time:?}");
+}
+
 #[test]
 fn a_sweep_with_all_its_reports() {
     let server = server();
@@ -225,16 +238,7 @@ fn a_sweep_with_all_its_reports() {
     for part in [" a day, ", "Machine: CPUs", "Context switches", "Somebody waited", "Sockets in trouble"] {
         assert!(page.contains(part), "{part}");
     }
-    // All that shows time shows the same.
-    let ticks = |chart: &str| -> Vec<String> {
-        let ticks = chart.split("<text class=\"xt\"").skip(1);
-        ticks.map(|tick| tick.split_once("</text>").unwrap().0.to_owned()).collect()
-    };
-    let mut over_time: Vec<_> =
-        page.split("<svg").filter(|chart| chart.contains(">seconds<")).map(ticks).collect();
-    assert_eq!(over_time.len(), 4 * 7);
-    over_time.dedup();
-    assert_eq!(over_time.len(), 1, "{over_time:?}");
+    look_at_axes(&page);
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
     look(&PathBuf::from(&html), &server.dir().join("profile"));
     let diff = bench(&["diff", &json, &json]);
