@@ -133,11 +133,28 @@ fn look_at_rows(csv: &str) {
     let column = |name: &str| head.iter().position(|have| *have == name).expect(name);
     let (cpus, cost, memory) =
         (column("server_cpus"), column("server_cpu_us_per_response"), column("server_pss_bytes"));
+    let (switches, pressure) = (column("server_switches_per_second"), column("pressure_cpu"));
+    column("listen_drops");
     let rows: Vec<_> = rows.collect();
     let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
     assert!(rows.len() > 10 && rows.iter().all(|row| row.len() == head.len()), "{csv}");
     assert!(rows.iter().any(|row| number(row, cpus) > 0.0 && number(row, cost) > 0.0), "{csv}");
     assert!(rows.iter().all(|row| number(row, memory) > 1e6), "{csv}");
+    assert!(rows.iter().any(|row| number(row, switches) > 0.0), "{csv}");
+    assert!(rows.iter().all(|row| (0.0..=1.1).contains(&number(row, pressure))), "{csv}");
+}
+
+/// All charts that show time show the same.
+fn look_at_axes(page: &str) {
+    let ticks = |chart: &str| -> Vec<String> {
+        let ticks = chart.split("<text class=\"xt\"").skip(1);
+        ticks.map(|tick| tick.split_once("</text>").unwrap().0.to_owned()).collect()
+    };
+    let mut over_time: Vec<_> =
+        page.split("<svg").filter(|chart| chart.contains(">seconds<")).map(ticks).collect();
+    assert_eq!(over_time.len(), 4 * 7);
+    over_time.dedup();
+    assert_eq!(over_time.len(), 1, "{over_time:?}");
 }
 
 #[test]
@@ -185,6 +202,8 @@ fn a_sweep_with_all_its_reports() {
         assert!(cpu > 0.0 && run["tiers"]["server"]["pss_bytes"].as_f64().unwrap() > 1e6, "{run}");
         let looks = run["watched"].as_array().unwrap();
         assert!(looks.iter().any(|look| look["tiers"]["server"]["cpus"].as_f64() > Some(0.0)), "{run}");
+        assert!(looks.iter().any(|look| look["tiers"]["server"]["switches"].as_u64() > Some(0)), "{run}");
+        assert!(looks.iter().all(|look| look["machine"]["pressure_cpu"].is_number()), "{run}");
         let little = run["little"].as_f64().unwrap();
         assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
         assert!(run["limit"]["headroom"].as_f64() >= Some(1.0), "{run}");
@@ -195,16 +214,7 @@ fn a_sweep_with_all_its_reports() {
     for part in [" a day, ", "Machine: CPUs", "Context switches", "Somebody waited", "Sockets in trouble"] {
         assert!(page.contains(part), "{part}");
     }
-    // All that shows time shows the same.
-    let ticks = |chart: &str| -> Vec<String> {
-        let ticks = chart.split("<text class=\"xt\"").skip(1);
-        ticks.map(|tick| tick.split_once("</text>").unwrap().0.to_owned()).collect()
-    };
-    let mut over_time: Vec<_> =
-        page.split("<svg").filter(|chart| chart.contains(">seconds<")).map(ticks).collect();
-    assert_eq!(over_time.len(), 4 * 7);
-    over_time.dedup();
-    assert_eq!(over_time.len(), 1, "{over_time:?}");
+    look_at_axes(&page);
     assert!(server.read("r.prom").contains("brisk_bench_responses_per_second{run=\"4 users\"}"));
     browser::look_at_report(Path::new(&html), &server.dir().join("profile"), 5);
     let diff = bench(&["diff", &json, &json]);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json as value};
 
 use super::{Body, Section};
 use crate::chart::{Line, Series};
-use crate::watch::proc::Machine;
+use crate::watch::proc::{Machine, Usage};
 use crate::watch::{self, MachineSummary, Sample, TierSummary, Verdict, Watched};
 
 /// A watch beside a run. Moments are from the watch's start.
@@ -162,16 +162,29 @@ fn tier(tier: TierSummary) -> (String, Value) {
     (tier.name, figures)
 }
 
-/// What the tiers did between two looks, on the series' time axis.
+/// What the tiers and the machine did between two looks, on the series' time axis; switches are those since the watch began.
 fn look(beside: &Beside, pair: &[Sample]) -> Value {
     let [before, now] = pair else { return Value::Null };
     let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(1e-9);
     let tier = |(index, name): (usize, &String)| {
         let cpus = (now.tiers[index].cpu_ns - before.tiers[index].cpu_ns) as f64 / 1e9 / seconds;
-        (name.clone(), value!({ "cpus": cpus, "pss_bytes": now.tiers[index].pss }))
+        let Usage { pss, switches, .. } = now.tiers[index];
+        (name.clone(), value!({ "cpus": cpus, "pss_bytes": pss, "switches": switches }))
     };
+    let grown = |value: Counter| value(&now.machine).saturating_sub(value(&before.machine));
+    let waited = PRESSURE.map(|(_, value)| grown(value) as f64 / 1e6 / seconds);
+    let [listen_drops, retransmits, resets, failed_connects] = TROUBLES.map(|(_, value)| grown(value));
+    let machine = value!({
+        "pressure_cpu": waited[0],
+        "pressure_memory": waited[1],
+        "pressure_disk": waited[2],
+        "listen_drops": listen_drops,
+        "retransmits": retransmits,
+        "resets": resets,
+        "failed_connects": failed_connects,
+    });
     let tiers: Map<String, Value> = beside.watched.names.iter().enumerate().map(tier).collect();
-    value!({ "at": now.at.as_secs_f64() - beside.begun.as_secs_f64(), "tiers": tiers })
+    value!({ "at": now.at.as_secs_f64() - beside.begun.as_secs_f64(), "tiers": tiers, "machine": machine })
 }
 
 /// What the machine counts.

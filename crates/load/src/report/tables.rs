@@ -15,9 +15,12 @@ pub fn csv(report: &Report) -> String {
     let tiers =
         report.runs.iter().find_map(|run| run.watched.as_ref()).map(|beside| &beside.watched.names[..]);
     for name in tiers.unwrap_or_default() {
-        for figure in ["cpus", "cpu_us_per_response", "pss_bytes"] {
+        for figure in ["cpus", "cpu_us_per_response", "pss_bytes", "switches_per_second"] {
             let _ = write!(out, ",{}", csv_text(&format!("{name}_{figure}")));
         }
+    }
+    for figure in tiers.map(|_| MACHINE).into_iter().flatten() {
+        let _ = write!(out, ",{figure}");
     }
     out.push('\n');
     for run in &report.runs {
@@ -45,6 +48,9 @@ pub fn csv(report: &Report) -> String {
             for tier in 0..tiers.map_or(0, <[String]>::len) {
                 tier_fields(run, slice, tier, &mut out);
             }
+            if tiers.is_some() {
+                machine_fields(run, slice, &mut out);
+            }
             out.push('\n');
         }
     }
@@ -60,10 +66,34 @@ fn tier_fields(run: &RunReport, slice: &Slice, tier: usize, out: &mut String) {
     let _ = match stretch {
         Some(stretch) => {
             let each = stretch.cpu_ns / 1e3 / slice.responses().max(1) as f64;
-            write!(out, ",{:.3},{each:.1},{:.0}", stretch.cpus, stretch.pss)
+            let switches = stretch.switches / slice.width.as_secs_f64();
+            write!(out, ",{:.3},{each:.1},{:.0},{switches:.0}", stretch.cpus, stretch.pss)
         }
-        None => write!(out, ",,,"),
+        None => write!(out, ",,,,"),
     };
+}
+
+/// Columns of the machine: shares of the time in which somebody waited (PSI), and what its sockets met with.
+const MACHINE: [&str; 7] = [
+    "pressure_cpu",
+    "pressure_memory",
+    "pressure_disk",
+    "listen_drops",
+    "retransmits",
+    "resets",
+    "failed_connects",
+];
+
+/// Empty where nobody looked.
+fn machine_fields(run: &RunReport, slice: &Slice, out: &mut String) {
+    let stretch = run.watched.as_ref().and_then(|beside| {
+        let from = beside.begun + slice.at;
+        beside.watched.machine_stretch(from, from + slice.width)
+    });
+    let Some(stretch) = stretch else { return out.push_str(&",".repeat(MACHINE.len())) };
+    for figure in stretch.pressure.into_iter().chain(stretch.troubles) {
+        let _ = write!(out, ",{figure:.3}");
+    }
 }
 
 /// A field of CSV (RFC 4180).

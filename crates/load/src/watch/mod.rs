@@ -4,7 +4,7 @@
 pub mod proc;
 mod summary;
 
-pub use summary::{MachineSummary, TierStretch, TierSummary, Verdict, limit};
+pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary, Verdict, limit};
 
 use std::io;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::proc::Machine;
 use super::{Sample, Watched};
 
 /// A thread or machine at this share of its time has nothing left to give.
@@ -45,6 +46,17 @@ pub struct TierStretch {
     pub cpus: f64,
     /// Memory at its end, in bytes (PSS).
     pub pss: f64,
+    /// Context switches. They are looked at less often than the rest; between looks they are taken for even, too.
+    pub switches: f64,
+}
+
+/// The machine in such a stretch; between looks what it counts is taken for even.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MachineStretch {
+    /// The share of time in which somebody waited for a CPU, for memory, for a disk (PSI).
+    pub pressure: [f64; 3],
+    /// Listen drops, segments sent again, resets and failed connects, in this order.
+    pub troubles: [f64; 4],
 }
 
 /// The machine during the counted part of a run.
@@ -80,19 +92,61 @@ impl Watched {
     /// What a tier did between two moments of the watch; between looks it is taken for even. `None`: nobody looked then.
     pub fn stretch(&self, tier: usize, from: Duration, to: Duration) -> Option<TierStretch> {
         let seconds = to.checked_sub(from)?.as_secs_f64();
-        let cpu = |usage: &super::Usage| usage.cpu_ns as f64;
-        let cpu_ns = self.value(tier, to, cpu)? - self.value(tier, from, cpu)?;
-        let pss = self.value(tier, to, |usage| usage.pss as f64)?;
-        (seconds > 0.0).then(|| TierStretch { cpu_ns, cpus: cpu_ns / 1e9 / seconds, pss })
+        let of = |what: fn(&super::Usage) -> u64| {
+            move |sample: &Sample| Some(what(sample.tiers.get(tier)?) as f64)
+        };
+        let all = |_: &Sample, _: &Sample| true;
+        let cpu_ns = self.grown(from, to, all, of(|usage| usage.cpu_ns))?;
+        let pss = self.value(to, all, of(|usage| usage.pss))?;
+        // Only what has changed has been looked at.
+        let count = of(|usage| usage.switches);
+        let changed = |before: &Sample, sample: &Sample| count(before) != count(sample);
+        let switches = self.grown(from, to, changed, count).unwrap_or(0.0);
+        (seconds > 0.0).then(|| TierStretch { cpu_ns, cpus: cpu_ns / 1e9 / seconds, pss, switches })
     }
 
-    /// A figure of a tier at a moment.
-    fn value(&self, tier: usize, at: Duration, what: impl Fn(&super::Usage) -> f64) -> Option<f64> {
+    /// What the machine counted between two moments of the watch. `None`: nobody looked then.
+    pub fn machine_stretch(&self, from: Duration, to: Duration) -> Option<MachineStretch> {
+        let us = to.checked_sub(from).filter(|width| !width.is_zero())?.as_secs_f64() * 1e6;
+        let of = |what: &dyn Fn(&Machine) -> u64| {
+            self.grown(from, to, |_, _| true, |sample| Some(what(&sample.machine) as f64))
+        };
+        let pressure = |index: usize| of(&|machine| machine.pressure_us[index]).map(|waited| waited / us);
+        Some(MachineStretch {
+            pressure: [pressure(0)?, pressure(1)?, pressure(2)?],
+            troubles: [
+                of(&|machine| machine.listen_drops)?,
+                of(&|machine| machine.retransmits)?,
+                of(&|machine| machine.resets)?,
+                of(&|machine| machine.failed_connects)?,
+            ],
+        })
+    }
+
+    fn grown(
+        &self,
+        from: Duration,
+        to: Duration,
+        counts: impl Fn(&Sample, &Sample) -> bool,
+        what: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<f64> {
+        Some(self.value(to, &counts, &what)? - self.value(from, &counts, &what)?)
+    }
+
+    /// A figure at a moment, from the looks around it that count: each is asked about with its predecessor.
+    fn value(
+        &self,
+        at: Duration,
+        counts: impl Fn(&Sample, &Sample) -> bool,
+        what: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<f64> {
         let next = self.samples.partition_point(|sample| sample.at < at);
-        let (before, after) = (self.samples.get(next.saturating_sub(1))?, self.samples.get(next)?);
+        let counts = |index: &usize| *index == 0 || counts(&self.samples[index - 1], &self.samples[*index]);
+        let before = self.samples.get((0..next).rev().find(counts).unwrap_or(0))?;
+        let after = self.samples.get((next..self.samples.len()).find(counts)?)?;
         let whole = after.at.saturating_sub(before.at).as_secs_f64();
         let part = if whole > 0.0 { at.saturating_sub(before.at).as_secs_f64() / whole } else { 1.0 };
-        let (low, high) = (what(before.tiers.get(tier)?), what(after.tiers.get(tier)?));
+        let (low, high) = (what(before)?, what(after)?);
         Some(low + (high - low) * part)
     }
 
@@ -277,10 +331,25 @@ mod tests {
             let found = watched.stretch(0, ms(from), ms(to)).unwrap();
             assert!((found.cpus - 0.5).abs() < 1e-9 && (found.pss - 1_048_576.0).abs() < 1.0, "{found:?}");
             assert!((found.cpu_ns - (to - from) as f64 * 5e5).abs() < 1.0, "{found:?}");
+            assert!((found.switches - (to - from) as f64 * 2.0).abs() < 1e-6, "{found:?}");
+            let machine = watched.machine_stretch(ms(from), ms(to)).unwrap();
+            assert!((machine.pressure[0] - 0.25).abs() < 1e-9 && machine.pressure[1] == 0.0, "{machine:?}");
+            assert!((machine.troubles[0] - (to - from) as f64 * 3e-3).abs() < 1e-9, "{machine:?}");
         }
         assert_eq!(watched.stretch(0, ms(9000), ms(10_001)), None);
         assert_eq!(watched.stretch(1, ms(1000), ms(2000)), None);
         assert_eq!(watched.stretch(0, ms(1000), ms(1000)), None);
+        assert_eq!(watched.machine_stretch(ms(9000), ms(10_001)), None);
+        // Where switches are not looked at each time, they are spread over the time since the last look.
+        let mut seldom = watched;
+        seldom.samples.iter_mut().for_each(|sample| {
+            let count = &mut sample.tiers[0].switches;
+            *count -= *count % 10_000;
+        });
+        let switches = |from, to| seldom.stretch(0, ms(from), ms(to)).unwrap().switches;
+        assert!(
+            (switches(2000, 3000) - 2000.0).abs() < 1e-6 && (switches(0, 10_000) - 20_000.0).abs() < 1e-6
+        );
     }
 
     #[test]
