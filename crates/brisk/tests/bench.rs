@@ -625,6 +625,50 @@ fn what_cannot_be_compared_is_said() {
     check(&["--others", "101", &url, &url], 2, "not between 0 and 100");
 }
 
+/// The first failure of TLS is told with its reason, by every way to fail.
+#[test]
+fn tls_failures_have_a_reason() {
+    let server = server();
+    let check = |args: &[&str], want: &str| {
+        let output = bench(&[&["-q", "-n", "5", "-c", "1"], args].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("  tls: 5 ("))
+            .unwrap_or_else(|| panic!("{args:?}: {output:?}"));
+        assert!(output.status.code() == Some(2) && line.contains(want), "{args:?}: {line}");
+        let output = bench(&[&["-q", "--json", "-n", "5", "-c", "1"], args].concat());
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(all["tls_failure"].as_str().unwrap().contains(want), "{args:?}: {all}");
+    };
+    // Plain HTTP where TLS is asked for, and one that closes.
+    check(&[&format!("https://127.0.0.1:{}/", server.port())], "SSL: error:");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = format!("https://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
+    check(&[&closing], "closed the connection in the handshake");
+    let well = figures(&["-n", "5", &format!("https://127.0.0.1:{}/a.txt", server.port_of(2))]);
+    assert_eq!(well["tls_failure"], Value::Null);
+}
+
+/// Whoever asks for help finds every command, and each has its own.
+#[test]
+fn help_names_every_command() {
+    let help = String::from_utf8(bench(&["--help"]).stdout).unwrap();
+    for name in ["compare", "diff", "run", "import", "page"] {
+        assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
+        let own = bench(&[name, "--help"]);
+        let text = String::from_utf8_lossy(&own.stdout);
+        assert!(own.status.success() && text.starts_with(&format!("usage: brisk bench {name} ")), "{own:?}");
+        assert_eq!(bench(&[name, "--frobnicate"]).status.code(), Some(2), "{name}");
+    }
+    assert!(help.contains("\n  schema ") && bench(&["schema"]).status.success());
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let said = |args: &[&str], code: i32, want: &str| {

@@ -198,6 +198,8 @@ pub struct Stats {
     pub connect: Histogram,
     /// How long TLS handshakes took, in nanoseconds.
     pub handshake: Histogram,
+    /// Why TLS failed the first time.
+    pub tls_failure: Option<String>,
     /// In an open loop, requests that were due and found no connection until the end.
     pub unsent: u64,
     /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
@@ -324,6 +326,9 @@ impl Stats {
         self.first_byte.merge(&other.first_byte);
         self.connect.merge(&other.connect);
         self.handshake.merge(&other.handshake);
+        if self.tls_failure.is_none() {
+            self.tls_failure.clone_from(&other.tls_failure);
+        }
         self.unsent += other.unsent;
         for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
             *count += more;
@@ -347,6 +352,7 @@ impl Stats {
         for histogram in [latency, refused, service, lateness, first_byte, connect, handshake] {
             histogram.clear();
         }
+        self.tls_failure = None;
         self.by_status.clear();
         self.by_class = [0; 6];
         self.errors = Errors::default();

@@ -342,6 +342,11 @@ fn mistakes_and_imports() {
         );
     }
     let bad = write(dir.path(), "bad.py", "import requests\n");
+    // A log does not say which server it is of.
+    let output = run(&["bench", "import", &log]);
+    assert!(
+        output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("give --target")
+    );
     let error = run(&["bench", "import", &bad]).stderr;
     assert!(String::from_utf8_lossy(&error).contains("bad.py:1: \"import requests\""));
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 const HELP: &str = "\
 Makes a scenario of a HAR file, an access log or a locustfile.
 
-      --target URL     target of the scenario
+      --target URL     target of the scenario; an access log needs it
       --speed N        of an access log: 2 is twice as fast [1]
   -o, --output FILE    where it goes [printed]
   -h, --help           this text
@@ -112,12 +112,16 @@ fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<Str
             log.other_methods, log.broken
         ));
     }
+    // A log does not say which server it is of, and nobody is to load another by mistake.
+    let target = target.ok_or_else(|| {
+        format!("{file}: an access log does not say where its server is: give --target http://host:port")
+    })?;
     let path = std::fs::canonicalize(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(format!(
         "# {} requests in {:.0} s.\ntarget = {}\n\n[replay]\nlog = {}\nspeed = {speed:?}\n",
         log.entries.len(),
         last.at.as_secs_f64(),
-        toml_text(target.unwrap_or("http://127.0.0.1:80")),
+        toml_text(target),
         toml_text(&path.to_string_lossy())
     ))
 }

@@ -433,7 +433,8 @@ fn errors_of(stats: &Stats) -> String {
     let statuses = stats.by_status.iter().filter(|(status, _)| !(100..400).contains(*status));
     let statuses = statuses.map(|(status, count)| format!("status {status} {count} times"));
     let errors = stats.errors.seen().map(|(kind, count)| format!("{} {count} times", kind.name()));
-    let all: Vec<String> = errors.chain(statuses).collect();
+    let why = stats.tls_failure.as_ref().map(|why| format!("tls because {why}"));
+    let all: Vec<String> = errors.chain(statuses).chain(why).collect();
     all.join(", ")
 }
 

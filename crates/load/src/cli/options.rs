@@ -75,8 +75,16 @@ What comes of it
   -q, --quiet            nothing but the result
   -h, --help             this text
 
-Also: compare A B (which of two is faster), diff A.json B.json (stored runs).
-Certificates are not verified. Ctrl-C ends a run with the report so far.
+Also, each with a --help of its own:
+  compare A B            which of two is faster
+  diff A.json B.json     stored runs beside each other
+  run SCENARIO.toml      users who take steps, think, and are checked
+  import FILE            a scenario of a HAR file, an access log or a locustfile
+  schema                 the JSON Schema of scenarios
+  page URL               a page with all that it is made of, as a browser fetches it
+
+Certificates are not verified. Ctrl-C ends a run with the report so far. Exit code: 1 it could not be done; 2 wrong usage, nothing
+was answered, a promise is broken, or the run is INVALID.
 ";
 
 /// What to do.

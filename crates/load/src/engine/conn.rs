@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::context::{Context, InFlight, Made, Ns};
 use super::h1::{Budget, H1};
 use super::h2::H2;
-use super::secure::Secure;
+use super::secure::{Failed, Secure};
 use super::wire::{End, Read, Wire};
 use crate::plan::Tls;
 use crate::stats::ErrorKind;
@@ -112,7 +112,7 @@ impl Open {
             return self.conclude(sent, ctx);
         };
         self.talk = Talk::Handshake(now);
-        let begun = Secure::begin(tls).map_err(End::from);
+        let begun = Secure::begin(tls).map_err(|Failed(why)| ctx.tls_failed(&why));
         match begun.and_then(|(secure, hello)| self.wire.start_tls(secure, &hello)) {
             Ok(()) => Turn::Wait,
             Err(end) => self.finish(end, ctx),
@@ -250,11 +250,13 @@ impl Open {
         let (resumed, is_h2) = (secure.is_resumed(), secure.speaks_h2());
         let sent = if out.is_empty() { Ok(()) } else { self.wire.put(&out) };
         ctx.sealed = out;
-        let result = opened.map_err(End::from).and(sent);
+        let result = opened.map_err(|Failed(why)| ctx.tls_failed(&why)).and(sent);
         let result = result.and_then(|()| match self.talk {
             Talk::Handshake(_) if !is_established => Ok(()),
             // The server does not offer what the plan is about.
-            Talk::Handshake(_) if ctx.is_h2() && !is_h2 => Err(End::Lost(ErrorKind::Tls)),
+            Talk::Handshake(_) if ctx.is_h2() && !is_h2 => {
+                Err(ctx.tls_failed("the server does not offer HTTP/2"))
+            }
             Talk::Handshake(begun) => {
                 self.made.tls_ns = now - begun;
                 ctx.stats.handshake.record(now - begun);
@@ -376,7 +378,7 @@ impl Open {
     /// The peer has closed.
     fn peer_closed(&mut self, ctx: &mut Context<'_>) -> End {
         match &mut self.talk {
-            Talk::Handshake(_) => End::Lost(ErrorKind::Tls),
+            Talk::Handshake(_) => ctx.tls_failed("the server closed the connection in the handshake"),
             Talk::H1(h1) => h1.closed(&mut self.made, ctx),
             Talk::H2(h2) if h2.in_flight() == 0 => End::Closed { by_peer: true },
             Talk::H2(_) => End::Lost(ErrorKind::Closed),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::wire::End;
 use super::worker::Share;
 use crate::jar::Jar;
 use crate::plan::{Order, Plan, Target, Version};
@@ -235,6 +236,13 @@ impl<'a> Context<'a> {
     pub fn failures(&mut self, kind: ErrorKind, count: u64) {
         self.stats.error(kind, count);
         self.errors += count;
+    }
+
+    /// TLS has failed: remembers why, the first time.
+    #[cold]
+    pub fn tls_failed(&mut self, why: &str) -> End {
+        self.stats.tls_failure.get_or_insert_with(|| why.to_owned());
+        End::Lost(ErrorKind::Tls)
     }
 
     /// Counts a connection that could not be made, for the request that it was meant for.

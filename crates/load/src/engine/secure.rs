@@ -14,14 +14,20 @@ impl std::fmt::Debug for Secure {
     }
 }
 
-/// The handshake or a record has failed.
+/// The handshake or a record has failed, and why.
 #[derive(Debug)]
-pub struct Failed;
+pub struct Failed(pub String);
+
+impl<E: std::fmt::Display> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
 
 impl Secure {
     /// A session, and the bytes that it begins with.
     pub fn begin(tls: &Tls) -> Result<(Box<Self>, Vec<u8>), Failed> {
-        let session = tls.context.session(&tls.name, true).map_err(|_| Failed)?;
+        let session = tls.context.session(&tls.name, true)?;
         let mut secure = Box::new(Self { session });
         let mut out = Vec::new();
         secure.receive(&mut [], &mut Vec::new(), &mut out)?;
@@ -50,11 +56,11 @@ impl Secure {
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), Failed> {
-        self.session.receive(input, &mut |text| plain.extend_from_slice(text), out).map_err(|_| Failed)
+        Ok(self.session.receive(input, &mut |text| plain.extend_from_slice(text), out)?)
     }
 
     /// Seals a request.
     pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failed> {
-        self.session.seal(bytes, out).map_err(|_| Failed)
+        Ok(self.session.seal(bytes, out)?)
     }
 }

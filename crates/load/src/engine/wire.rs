@@ -21,7 +21,7 @@ pub enum End {
 }
 
 impl From<Failed> for End {
-    fn from(Failed: Failed) -> Self {
+    fn from(_: Failed) -> Self {
         Self::Lost(ErrorKind::Tls)
     }
 }

@@ -65,6 +65,7 @@ pub fn run_of(run: &RunReport) -> Value {
         "resumed": stats.resumed,
         "closes": stats.closes,
         "errors": errors,
+        "tls_failure": stats.tls_failure,
         "under_way_at_end": {
             "requests": stats.tail.under_way,
             "answered": stats.tail.responses(),

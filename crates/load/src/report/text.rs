@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::short;
 use crate::histogram::Histogram;
+use crate::stats::ErrorKind;
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
@@ -99,7 +100,9 @@ fn run(run: &RunReport, out: &mut String) {
         let _ = writeln!(out, "  status {status}: {count}");
     }
     for (kind, count) in stats.errors.seen() {
-        let _ = writeln!(out, "  {}: {count}", kind.name());
+        let why = stats.tls_failure.as_ref().filter(|_| kind == ErrorKind::Tls);
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        let _ = writeln!(out, "  {}: {count}{why}", kind.name());
     }
     if let Some((cut, _)) = run.steady {
         let _ = writeln!(out, "warm-up cut off: {:.1} s", cut.as_secs_f64());

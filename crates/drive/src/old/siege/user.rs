@@ -70,6 +70,9 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         {
             sleep(LOOK).await;
         }
+        if whole.active.get() > 0 && whole.options.has_banner() {
+            output::note("Lifting the server siege...");
+        }
         whole.over.set(true);
         whole.done.get().unwrap_or_else(Instant::now) - began
     };
