@@ -121,7 +121,7 @@ def swarm(stage, rows, seconds):
             url = setting.up(stage).url
             said = load.brisk(stage, "bench", "run", scenario, "--json", "--target", url, "-u", "100", "-d", f"{seconds}s")
         figures = json.loads(said[said.index("{") : said.rindex("}") + 1])["all"]
-        asked = figures["requests"] + figures["failed"]
+        asked = figures["requests"]
         latency = figures["latency_ms"]
         load.say(f"  swarm: {setting.label}: {figures['rate']:.1f}/s")
         table.append(

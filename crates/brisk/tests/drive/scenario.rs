@@ -147,8 +147,9 @@ fn a_run_has_the_reports_of_a_plain_load() {
     let output = run(&[&args[..], &["--prometheus", prom, "--raw", raw, &file]].concat());
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let json: Value = serde_json::from_str(&read("r.json")).unwrap();
-    let (good, bad) = (json["responses"].as_u64().unwrap(), json["errors"]["check"].as_u64().unwrap());
-    assert!(good > 20 && bad > 20, "{json}");
+    let bad = json["statuses"]["503"].as_u64().unwrap();
+    let good = json["responses"].as_u64().unwrap() - bad;
+    assert!(good > 20 && bad > 20 && json["errors"]["check"] == 0, "{json}");
     assert_eq!(
         (json["all"]["requests"].as_u64(), json["all"]["failed"].as_u64()),
         (Some(good + bad), Some(bad))
@@ -156,14 +157,14 @@ fn a_run_has_the_reports_of_a_plain_load() {
     assert!(json["environment"]["processor"].is_string() && json["invalid"].is_null(), "{json}");
     let series = json["series"].as_array().unwrap();
     let sum = |name: &str| series.iter().map(|slice| slice[name].as_u64().unwrap()).sum::<u64>();
-    assert_eq!((sum("responses"), sum("failures")), (good, bad), "{json}");
+    assert_eq!((sum("responses"), sum("failures")), (good + bad, bad), "{json}");
     let rows = read("r.csv");
     let column = |name: &str| rows.lines().next().unwrap().split(',').position(|have| have == name).unwrap();
     let of_csv = |name: &str| {
         let cell = |line: &str| line.split(',').nth(column(name)).unwrap().parse::<f64>().unwrap();
         rows.lines().skip(1).map(cell).sum::<f64>()
     };
-    assert_eq!((of_csv("responses") as u64, of_csv("check") as u64), (good, bad), "{rows}");
+    assert_eq!((of_csv("responses") as u64, of_csv("failures") as u64), (good + bad, bad), "{rows}");
     assert!(of_csv("server_cpus") > 0.0, "{rows}");
     let prom = read("r.prom");
     assert!(prom.contains("brisk_bench_step_requests{step=\"a,\\\"b\"} "), "{prom}");
@@ -208,7 +209,10 @@ fn a_run_can_be_seen_in_a_browser_and_in_lines() {
     let seen = browser::document(&url, &dir.path().join("profile"));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(seen.contains("<h2>3 users</h2>") && seen.contains("check: ") && seen.contains("<svg"), "{seen}");
+    assert!(
+        seen.contains("<h2>3 users</h2>") && seen.contains(" responses, ") && seen.contains("<svg"),
+        "{seen}"
+    );
 }
 
 /// Who is not trusted is told why, and can be trusted all the same.

@@ -24,15 +24,39 @@ const RAW_MAX: usize = 10_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     /// As plain loads count it.
-    pub kind: ErrorKind,
+    pub cause: Cause,
     /// By what it is counted here.
     pub text: String,
+}
+
+/// What plain loads would say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A response of 4xx or 5xx, which is one, and is apart.
+    Refusal,
+    /// An error.
+    Error(ErrorKind),
 }
 
 impl Wrong {
     /// Something came, and it is not what it should be.
     pub fn check(text: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Check, text: text.into() }
+        Self { cause: Cause::Error(ErrorKind::Check), text: text.into() }
+    }
+
+    /// A status of 400 and more that was not asked for.
+    pub fn refused(status: u16) -> Self {
+        Self { cause: Cause::Refusal, text: format!("status {status}") }
+    }
+
+    /// Nothing came in time.
+    pub fn timeout() -> Self {
+        Self { cause: Cause::Error(ErrorKind::Timeout), text: Fault::Timeout.name().to_owned() }
+    }
+
+    /// No whole answer came.
+    pub fn is_lost(&self) -> bool {
+        !matches!(self.cause, Cause::Refusal | Cause::Error(ErrorKind::Check))
     }
 }
 
@@ -54,7 +78,7 @@ impl From<&Failure> for Wrong {
             Fault::Tls => failure.to_string(),
             fault => fault.name().to_owned(),
         };
-        Self { kind, text }
+        Self { cause: Cause::Error(kind), text }
     }
 }
 
@@ -212,21 +236,23 @@ impl Course {
         let seen = &mut *self.seen();
         seen.tick(taken.done, self.width);
         let ns = |from: Duration| taken.done.saturating_sub(from).as_nanos() as u64;
+        let status = match taken.wrong.as_ref().map(|wrong| wrong.cause) {
+            // A 404 that was asked for is what it should be.
+            None => Some(if taken.status >= 400 { 200 } else { taken.status }),
+            Some(Cause::Refusal) => Some(taken.status),
+            Some(Cause::Error(kind)) => {
+                seen.now.error(kind, 1);
+                None
+            }
+        };
+        match status {
+            Some(status) if self.is_open => seen.now.open_response(status, ns(taken.due), ns(taken.sent)),
+            Some(status) => drop(seen.now.response(status, ns(taken.due))),
+            None => {}
+        }
         match &taken.wrong {
-            None => {
-                // A 404 that was asked for is what it should be.
-                let status = if taken.status >= 400 { 200 } else { taken.status };
-                if self.is_open {
-                    seen.now.open_response(status, ns(taken.due), ns(taken.sent));
-                } else {
-                    seen.now.response(status, ns(taken.due));
-                }
-                seen.last_good = seen.last_good.max(taken.done);
-            }
-            Some(wrong) => {
-                seen.now.error(wrong.kind, 1);
-                count(&mut seen.failures, &wrong.text, 1);
-            }
+            None => seen.last_good = seen.last_good.max(taken.done),
+            Some(wrong) => count(&mut seen.failures, &wrong.text, 1),
         }
         seen.now.bytes += taken.bytes;
         seen.now.connects += taken.connects;

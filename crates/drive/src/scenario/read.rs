@@ -183,7 +183,12 @@ impl Reader<'_> {
 
     /// Values that nobody gives.
     fn names(&mut self, root: Node<'_>, scenario: &Scenario) {
-        let nodes = find(root, "user").and_then(|users| users.get_ref().as_array());
+        let list = |name: &str| find(root, name).and_then(|list| list.get_ref().as_array());
+        if list("data").is_some_and(|data| data.len() > scenario.data.len()) {
+            // A file that could not be read has been named: what it would give is not known.
+            return;
+        }
+        let nodes = list("user");
         for (at, user) in scenario.users.iter().enumerate() {
             let steps = || user.start.iter().chain(&user.steps);
             let known = |name: &str| {

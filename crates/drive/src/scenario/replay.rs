@@ -254,7 +254,7 @@ impl Player {
                 taken.saw(&exchange, sent);
                 taken.bytes = exchange.body_bytes;
                 let is_good = exchange.status < 400 || exchange.status == entry.status;
-                taken.wrong = (!is_good).then(|| Wrong::check(format!("status {}", exchange.status)));
+                taken.wrong = (!is_good).then(|| Wrong::refused(exchange.status));
             }
             Err(failure) => taken.wrong = Some(Wrong::from(&failure)),
         }

@@ -125,7 +125,7 @@ impl Report {
         match () {
             () if self.invalid().is_some() => 2,
             () if is_broken => 3,
-            () if self.outcome.stats.responses() == 0 => 2,
+            () if self.outcome.stats.latency.count() == 0 => 2,
             () => 0,
         }
     }

@@ -7,7 +7,6 @@ use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, blo
 use brisk_load::jar::Jar;
 use brisk_load::plan::Think;
 use brisk_load::rng::Rng;
-use brisk_load::stats::ErrorKind;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
@@ -182,7 +181,7 @@ impl Here {
             return;
         }
         for (user, (place, sent)) in left {
-            let wrong = Some(Wrong { kind: ErrorKind::Timeout, text: "timeout".to_owned() });
+            let wrong = Some(Wrong::timeout());
             let taken = Taken { done: course.elapsed(), wrong, ..Taken::begun(user, sent, sent) };
             self.count(self.step(place), &taken);
         }
@@ -209,7 +208,7 @@ impl Here {
     }
 
     fn count(&self, step: &Step, taken: &Taken) {
-        if taken.wrong.as_ref().is_some_and(|wrong| wrong.kind != ErrorKind::Check) {
+        if taken.wrong.as_ref().is_some_and(Wrong::is_lost) {
             self.lost(taken.sent, taken.done);
         }
         self.tally.borrow_mut().add(&step.name, step.group.as_deref(), taken);
@@ -376,6 +375,9 @@ impl Visitor {
                 continue;
             }
             taken.bytes = exchange.body_bytes;
+            if exchange.status >= 400 && !asks_for_status(step) {
+                return Err(Wrong::refused(exchange.status));
+            }
             return self.judge(step, mind, &exchange, began).map_err(Wrong::check);
         }
         Err(Wrong::check("too many redirects"))
@@ -434,10 +436,6 @@ impl Visitor {
 
     /// Checks an answer and remembers what is to be remembered.
     fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Result<(), String> {
-        let asks_status = step.checks.iter().any(|check| matches!(check, Check::Status(_)));
-        if !asks_status && exchange.status >= 400 {
-            return Err(format!("status {}", exchange.status));
-        }
         let coding = exchange.fields.get("content-encoding").unwrap_or_default();
         let body = match decode::decode(&exchange.body, coding, 64 << 20) {
             Ok(Some(body)) => body,
@@ -472,6 +470,11 @@ impl Visitor {
         }
         Ok(())
     }
+}
+
+/// A step that says which status is good.
+fn asks_for_status(step: &Step) -> bool {
+    step.checks.iter().any(|check| matches!(check, Check::Status(_)))
 }
 
 /// A step that asks for a redirect's status wants to see it.

@@ -129,6 +129,9 @@ fn what_cannot_run_is_refused() {
         let shown = faults(&format!("[[user]]\n[[user.step]]\n{step}\n"));
         assert!(shown.contains(want) && shown.contains("= help: "), "{step}: {shown}");
     }
+    // One mistake, told once.
+    let data = "[[data]]\nname = \"a\"\nfile = \"/nonexistent\"\n[[user]]\n[[user.step]]\nrequest = \"GET /{{a.b}}\"\n";
+    assert_eq!(faults(data).matches("= help").count(), 1, "{}", faults(data));
     // In the second user, in its second step.
     let two = format!(
         "target = \"http://h\"\n{user}{user}[[user.step]]\nrequest = \"GET /\"\nheaders = {{ A = \"{{{{nix}}}}\" }}\n"
