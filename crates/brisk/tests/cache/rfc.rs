@@ -110,6 +110,20 @@ fn parts_are_combined_and_unsafe_methods_invalidate() {
     }
 }
 
+/// RFC 9110 §9.3.2: the answer to a HEAD has no body, and is none to a GET.
+#[test]
+fn the_answer_to_a_head_is_not_stored_for_a_get() {
+    let (backend, _) = scripted(|head, n| {
+        let answer = number("Cache-Control: max-age=600\r\n", n);
+        if head.starts_with("HEAD") { answer[..answer.len() - 1].into() } else { answer }
+    });
+    let server = strict(backend.port(), "proxy_cache_convert_head off;");
+    ask(&server, "HEAD", "/", "");
+    assert_eq!(server.get("/").text(), "2");
+    let head = ask(&server, "HEAD", "/", "");
+    assert_eq!((status(&head), head.header("Content-Length")), ("HIT", Some("1")));
+}
+
 /// RFC 9111 §5.2.1.
 #[test]
 fn requests_have_their_say() {

@@ -3,9 +3,10 @@
 use super::*;
 use crate::disk::Want;
 use crate::disk::tests::Folder;
-use crate::fill::{Chunk, Fill, Reader};
+use crate::fill::{Chunk, Combined, Fill, Merge, Reader};
 use crate::format::tests::meta;
 use crate::housekeeping::Pace;
+use brisk_cachepolicy::partial::{self, Part};
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Instant;
@@ -429,4 +430,46 @@ fn housekeeping_ends_with_the_cache() {
     let weak = Arc::downgrade(&cache);
     drop(cache);
     until("nobody holds it", || weak.upgrade().is_none());
+}
+
+/// Parts `a..b` of a body of 200,000 bytes, stored one after the other, each joined with what is there.
+#[test]
+fn an_answer_joins_its_entry() {
+    let all: Vec<u8> = (0..200_000u32).map(|n| (n / 3 % 251) as u8).collect();
+    let check = |memory: usize, parts: &[(usize, usize)], want: (usize, usize)| {
+        let folder = Folder::new("joins");
+        let cache = cache(&folder, Settings { memory_bytes_max: memory, ..settings() });
+        let digest = Digest::of(b"k");
+        for &(start, end) in parts {
+            let part = Part { start: start as u64, end: end as u64, total: None };
+            let meta = Meta { part: Some(part), ..key_meta(&cache, "k") };
+            let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(meta.clone()), None, quiet());
+            fill.merge_by(Some(Box::new(move |entry| {
+                let have = entry.meta.part.unwrap();
+                let Some(both) = partial::combine(&have, &part) else { return Merge::Replace };
+                let before = 0..part.start.saturating_sub(have.start);
+                let after = (part.end - have.start).min(have.len())..have.len();
+                let meta = Meta { part: Some(both), ..meta.clone() };
+                Merge::Combine(Box::new(Combined { meta, before, after }))
+            })));
+            for piece in all[start..end].chunks(10_000) {
+                assert!(wait(fill.push(piece.into())));
+                read(&mut reader);
+            }
+            wait(fill.finish());
+            until("the file", || cache.path(digest).exists());
+        }
+        // From the disk, where checksums are looked at.
+        until("what was stored last", || {
+            cache.index.forget_object(digest);
+            let object = wait(cache.load(digest)).unwrap().unwrap();
+            let part = object.meta.part.unwrap();
+            (part.start as usize, part.end as usize) == want && body_of(&object) == all[want.0..want.1]
+        });
+    };
+    check(1 << 20, &[(100, 200), (200, 300), (50, 120)], (50, 300));
+    check(1 << 20, &[(0, 90_000), (80_000, 180_000), (180_000, 200_000)], (0, 200_000));
+    check(0, &[(100, 200), (150, 300)], (100, 300));
+    check(0, &[(100_000, 200_000), (0, 110_000)], (0, 200_000));
+    check(1 << 20, &[(10, 20), (30, 40)], (30, 40));
 }

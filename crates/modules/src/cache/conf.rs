@@ -139,6 +139,8 @@ pub struct Rules {
     pub key_has_credentials: bool,
     /// The key tells ranges apart: a 206 under it is the answer to just the range that was asked for.
     pub key_has_range: bool,
+    /// The key tells methods apart.
+    key_has_method: bool,
     /// Written in this very block.
     is_own: bool,
     /// Where it is written.
@@ -167,6 +169,7 @@ impl Default for Rules {
             mode: Mode::Nginx,
             key_has_credentials: false,
             key_has_range: false,
+            key_has_method: false,
             is_own: false,
             span: None,
         }
@@ -201,6 +204,8 @@ pub fn zone<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 const CREDENTIALS: &[&str] = &["http_authorization", "remote_user"];
 /// Variables by which a key tells ranges apart.
 const RANGES: &[&str] = &["slice_range", "http_range"];
+/// Variables by which a key tells methods apart.
+const METHODS: &[&str] = &["request_method", "request"];
 
 /// `*_cache_key`.
 pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
@@ -212,10 +217,11 @@ pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         };
         template.parts().iter().any(is_one)
     };
-    let (has_credentials, has_range) = (has(CREDENTIALS), has(RANGES));
+    let (has_credentials, has_range, has_method) = (has(CREDENTIALS), has(RANGES), has(METHODS));
     let rules = rules::<P>(cx);
     rules.key_has_credentials = has_credentials;
     rules.key_has_range = has_range;
+    rules.key_has_method = has_method;
     rules.key = Some(Arc::new(template));
     Ok(())
 }
@@ -414,6 +420,14 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
     if rules.key.is_none() && P != PROXY {
         cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(
             "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"
+        )));
+    }
+    if P == PROXY && !rules.convert_head && !rules.key_has_method {
+        let text = format!(
+            "\"{prefix}_cache_convert_head off\" without $request_method in \"{prefix}_cache_key\": the answer to a HEAD, which has no body, is given to a GET"
+        );
+        cx.warn(Diag::warn(span, text).help(format!(
+            "write for example: {prefix}_cache_key \"$scheme$request_method$proxy_host$request_uri\";"
         )));
     }
     if rules.bypass.iter().any(|bypass| !rules.no_cache.contains(bypass)) {

@@ -405,8 +405,10 @@ fn storing(
     if key::holds(&rules.no_cache, r) {
         return Err("no-cache-rule");
     }
-    // The answer to a HEAD has no body, and must not be given to a GET. Who turns convert_head off has been told so.
-    if r.method == Method::Head && !lookup.caching.converts_head && !key::tells_methods(rules, r) {
+    // The answer to a HEAD has no body, and must not be given to a GET. By nginx's rules it is, if convert_head is off: -t
+    // warns of that.
+    let is_strict = !lookup.caching.converts_head || rules.mode == Mode::Rfc9111;
+    if is_strict && !has_body(lookup, r) && !key::tells_methods(rules, r) {
         return Err(Refusal::Method.word());
     }
     let part = part_of(lookup, r, head, fetched.length)?;

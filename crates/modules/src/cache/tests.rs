@@ -105,6 +105,21 @@ fn a_bypass_that_is_stored_is_warned_about() {
 }
 
 #[test]
+fn answers_to_head_under_the_keys_of_get_are_warned_about() {
+    let check = |rules: &str, want: &[&str]| {
+        let text = format!(
+            "{ZONE} server {{ location / {{ proxy_pass http://127.0.0.1:1; proxy_cache a; {rules} }} }}"
+        );
+        messages(&text, want);
+    };
+    let warning = "\"proxy_cache_convert_head off\" without $request_method in \"proxy_cache_key\": the answer to a HEAD, which has no body, is given to a GET";
+    check("proxy_cache_convert_head off;", &[warning]);
+    check("proxy_cache_convert_head off; proxy_cache_key $uri;", &[warning]);
+    check("proxy_cache_convert_head off; proxy_cache_key $uri$request_method;", &[]);
+    check("proxy_cache_key $uri;", &[]);
+}
+
+#[test]
 fn a_cache_without_a_back_end_is_noticed() {
     let text = format!("{ZONE} server {{ location / {{ proxy_cache a; }} }}");
     messages(&text, &["\"proxy_cache\" has no effect without \"proxy_pass\""]);
