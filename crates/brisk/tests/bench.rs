@@ -401,7 +401,7 @@ fn refusals_are_no_success() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
         want.iter().for_each(|part| assert!(text.contains(part), "{args:?}: no {part:?} in {text}"));
     };
-    check(&["-n", "20"], &["successful: 0 in time, 0/s; refused (4xx, 5xx): 20", "refusals  ms: mean 0."]);
+    check(&["-n", "20"], &["successful: 0 in time, 0/s; refused (4xx, 5xx): 20", "refusals  ms: mean "]);
     check(&["-n", "20", "--slo", "p99<5s"], &["broken: nothing was answered with success"]);
     let nothing = "nothing was answered with success, whatever the number of users";
     check(&["--users", "1,2", "-d", "200ms"], &["good/s", " 0.0 ", "100.00%", nothing]);

@@ -69,7 +69,11 @@ fn rates(run: &RunReport, out: &mut String) {
 fn run(run: &RunReport, out: &mut String) {
     let stats = &run.outcome.stats;
     rates(run, out);
-    line(out, "latency", &stats.latency);
+    if stats.latency.count() > 0 {
+        line(out, "latency", &stats.latency);
+    } else {
+        out.push_str("latency   ms: nothing was answered with success\n");
+    }
     if stats.refused.count() > 0 {
         line(out, "refusals", &stats.refused);
     }
