@@ -326,9 +326,7 @@ impl Fill {
         if self.temp.is_some() && self.meta.is_some() {
             self.flush().await;
         }
-        let meta = self.meta.take();
-        let is_valid = self.close();
-        let meta = meta.filter(|meta| is_valid && !self.cache.rules.hides(meta))?;
+        let meta = self.meta.take()?;
         if let Some(merging) = self.merging.take()
             && let Some(entry) = self.entry().await
         {
@@ -338,11 +336,18 @@ impl Fill {
                 Merge::Combine(combined) => return self.combine(&entry, *combined, end).await,
             }
         }
+        let meta = self.unpurged(meta)?;
         let header = format::encode_in(&meta, end, body_crc, self.header_bytes)?;
         match self.temp.take() {
             None => Some(self.publish_small(meta, header, self.body(), body_crc)),
             Some(temp) => self.publish_file(temp, meta, header, end, body_crc).await,
         }
+    }
+
+    /// Nothing, if it was purged since it began. From here on it is the entry that a purge must find.
+    fn unpurged(&mut self, meta: Meta) -> Option<Meta> {
+        let is_valid = self.close();
+        (is_valid && !self.cache.rules.hides(&meta)).then_some(meta)
     }
 
     /// What is stored already.
@@ -378,6 +383,7 @@ impl Fill {
             let cut = |range: Range<u64>| &old[range.start as usize..range.end as usize];
             let body: Arc<[u8]> = [cut(before), &self.body(), cut(after)].concat().into();
             let body_crc = crc32fast::hash(&body);
+            let meta = self.unpurged(meta)?;
             let header = format::encode(&meta, total, body_crc)?;
             return Some(self.publish_small(meta, header, body, body_crc));
         }
@@ -401,6 +407,7 @@ impl Fill {
         };
         match done {
             Ok((temp, body_crc)) => {
+                let meta = self.unpurged(meta)?;
                 let header = format::encode_in(&meta, total, body_crc, header_bytes)?;
                 self.publish_file(temp, meta, header, total, body_crc).await
             }

@@ -487,3 +487,39 @@ fn a_purge_does_not_leave_half() {
     assert_eq!(ask(&server, "PURGE", "/", "X-Purge: 1\r\nCache-Tag: a\r\n").status, 204);
     assert_eq!(status(&part(&server, "5-6")), "MISS");
 }
+
+/// Many at once, while the page changes: each answer is of one representation, and what was asked for.
+#[test]
+fn answers_are_never_mixed() {
+    for fields in [
+        STALE,
+        "Cache-Control: max-age=0, stale-while-revalidate=600\r\n",
+        "Cache-Control: max-age=1, stale-if-error=600\r\n",
+    ] {
+        let (backend, _) = scripted(move |head, n| match n / 40 % 2 {
+            0 => lawful(head, fields, "\"a\"", ALL),
+            _ => lawful(head, fields, "\"b\"", OTHER),
+        });
+        let server = strict(backend.port(), "");
+        std::thread::scope(|scope| {
+            for thread in 0..6u32 {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut random = thread + 1;
+                    for _ in 0..150 {
+                        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        let (first, length) = (random >> 28, random >> 24 & 7);
+                        let range = format!("bytes={}-{}", first.min(9), (first.min(9) + length).min(9));
+                        match random >> 20 & 3 {
+                            0 => check(&ask(server, "GET", "/", ""), None, fields),
+                            _ => {
+                                let page = ask(server, "GET", "/", &format!("Range: {range}\r\n"));
+                                check(&page, Some(&range), fields);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

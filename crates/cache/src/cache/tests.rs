@@ -473,3 +473,30 @@ fn an_answer_joins_its_entry() {
     check(0, &[(100_000, 200_000), (0, 110_000)], (0, 200_000));
     check(1 << 20, &[(10, 20), (30, 40)], (30, 40));
 }
+
+/// What was there before a purge does not come back with what is joined to it.
+#[test]
+fn a_purge_while_parts_are_joined_holds() {
+    for (memory, size) in [(1 << 20, 100), (0, 100), (1 << 20, 150_000)] {
+        let folder = Folder::new("purged-join");
+        let cache = cache(&folder, Settings { memory_bytes_max: memory, ..settings() });
+        let digest = Digest::of(b"k");
+        store(&cache, "k", &text(size)).unwrap();
+        let meta = key_meta(&cache, "k");
+        let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(meta.clone()), None, quiet());
+        let purger = cache.clone();
+        fill.merge_by(Some(Box::new(move |entry| {
+            // Somebody purges now.
+            purger.obey(&Purge::Key(b"k"[..].into()));
+            let combined = Combined { meta: meta.clone(), before: 0..entry.body.len(), after: 0..0 };
+            Merge::Combine(Box::new(combined))
+        })));
+        for piece in text(size).chunks(10_000) {
+            assert!(wait(fill.push(piece.into())));
+            read(&mut reader);
+        }
+        assert!(wait(fill.finish()).is_none(), "{memory} {size}");
+        until("its file to go", || !cache.path(digest).exists());
+        assert!(!matches!(cache.find(digest, now(), false), Found::Object(_)));
+    }
+}
