@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::histogram::{Histogram, Sparse};
 
+/// A generator that is later than this with one request in a hundred is too late.
+const LATENESS_MS_MAX: f64 = 5.0;
+
 /// Why a request got no usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorKind {
@@ -234,6 +237,12 @@ fn refusals(by_class: &[u64; 6]) -> u64 {
 }
 
 impl Stats {
+    /// How late the generator was with one request in a hundred, in milliseconds, if that is so much that it does not measure
+    /// what it says.
+    pub fn too_late_ms(&self) -> Option<f64> {
+        Some(self.lateness.quantile(0.99) as f64 / 1e6).filter(|&late| late > LATENESS_MS_MAX)
+    }
+
     /// Counts a whole response of an open loop: since it was due, and since it was sent.
     pub fn open_response(&mut self, status: u16, latency_ns: u64, service_ns: u64) {
         if self.response(status, latency_ns) {

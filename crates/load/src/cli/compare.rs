@@ -14,7 +14,6 @@ use crate::compare::{Comparison, CpuTime, Side, Stored, TAKEN_SHARE_MAX, Verdict
 use crate::engine;
 use crate::output;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
-use crate::report::LATENESS_MS_MAX;
 use crate::rng::Rng;
 use crate::sample::Interval;
 use crate::stats::Stats;
@@ -423,7 +422,7 @@ fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, Strin
         }
         By::Cpu => used_ns as f64 / 1e3 / responses,
     };
-    let is_late = stats.lateness.quantile(0.99) as f64 / 1e6 > LATENESS_MS_MAX;
+    let is_late = stats.too_late_ms().is_some();
     let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
     Ok(Measured::Side(side))
 }

@@ -25,8 +25,6 @@ use crate::watch::{MachineSummary, TierSummary};
 pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// A generator that is later than this with one request in a hundred does not measure what it says.
-pub const LATENESS_MS_MAX: f64 = 5.0;
 /// A generator whose thread is on a CPU for more than this share of the time may be what is measured.
 const GENERATOR_SHARE_MAX: f64 = 0.97;
 
@@ -105,8 +103,7 @@ impl RunReport {
                     .to_owned(),
             );
         }
-        let late = stats.lateness.quantile(0.99) as f64 / 1e6;
-        if stats.lateness.count() > 0 && late > LATENESS_MS_MAX {
+        if let Some(late) = stats.too_late_ms() {
             return Some(format!(
                 "the generator itself was late: 1 % of the requests were noticed more than {late:.1} ms after they were due"
             ));
