@@ -7,6 +7,7 @@ use crate::fetch::{Attempted, Begun, Journey, Judged, Next, Queued, Reached};
 use crate::head::BackendHead;
 use crate::heading::Heading;
 use crate::origin::{Ask, FailKind, Failed, FetchFuture, Fetched, Origin};
+use crate::payload::Payload;
 use crate::protocol::{Peers, Protocol};
 use crate::state::State;
 use crate::turn::Turn;
@@ -240,9 +241,8 @@ where
         Box::pin(fetch::fetch(self, r, ask))
     }
 
-    fn reads_body_first(&self) -> bool {
-        let settings = self.protocol.settings();
-        settings.request_buffering || !settings.pass_request_body || self.protocol.has_own_body()
+    fn reads_body_first(&self, r: &Request) -> bool {
+        !Payload::can_stream(self, r)
     }
 
     fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow {

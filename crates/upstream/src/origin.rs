@@ -17,7 +17,7 @@ pub trait Origin: Send + Sync {
 
     /// Whether the request's body is read as a whole before anything is asked (`*_request_buffering`): variables may speak of
     /// it then.
-    fn reads_body_first(&self) -> bool;
+    fn reads_body_first(&self, r: &Request) -> bool;
 
     /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors
     /// intercepted. For fresh answers and for stored ones.

@@ -47,15 +47,20 @@ impl Payload {
         matches!(self, Payload::Client(..))
     }
 
+    /// Whether the client's body may be passed on as it comes; otherwise it is read as a whole first.
+    pub fn can_stream<P: Protocol>(engine: &Engine<P>, r: &Request) -> bool {
+        let settings = engine.protocol.settings();
+        let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
+        !engine.protocol.has_own_body()
+            && settings.pass_request_body
+            && !settings.request_buffering
+            && (is_known || engine.protocol.streams_unknown_length())
+    }
+
     /// Reads the body, or leaves it with the client.
     pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
         let settings = engine.protocol.settings();
-        let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
-        let can_stream = !engine.protocol.has_own_body()
-            && settings.pass_request_body
-            && !settings.request_buffering
-            && (is_known || engine.protocol.streams_unknown_length());
-        if can_stream && r.body.content().is_none() && !r.has_no_body() {
+        if Self::can_stream(engine, r) && r.body.content().is_none() && !r.has_no_body() {
             let mut first = Vec::new();
             match r.read_body_now(&mut first) {
                 Ok(true) => {}

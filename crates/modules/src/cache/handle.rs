@@ -35,7 +35,7 @@ impl Caching {
 
     /// The content handler of a location with a cache. A body that is read anyway is read first: the key may speak of it.
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
-        if r.has_no_body() || !origin.reads_body_first() {
+        if r.has_no_body() || !origin.reads_body_first(r) {
             return self.find(r, origin);
         }
         let caching = self.clone();
