@@ -494,10 +494,7 @@ pub(crate) fn check_length(r: &mut Request) -> Result<(), Flow> {
 
 /// `client_body_early_read`: whether the body is to be read before the phases.
 pub(crate) fn is_wanted_early(r: &Request) -> bool {
-    r.core().client_body_early_read.iter().any(|condition| {
-        let value = condition.eval(r);
-        !value.is_empty() && value != b"0"
-    })
+    r.core().client_body_early_read.iter().any(|condition| condition.holds(r))
 }
 
 /// Reads it, by the rules of the server's level.

@@ -13,7 +13,6 @@ use crate::limits::{HINT_LINKS_MAX, INTERIM_UNSENT_BYTES_MAX};
 use crate::phases::Phase;
 use crate::request::Request;
 use crate::text::Text;
-use crate::vars::Template;
 use brisk_http::field::write_field;
 use brisk_http::{Version, status};
 
@@ -44,14 +43,10 @@ impl Interim for Connection {
 impl Request {
     /// `early_hints`: whether the client is to have any. Not for subrequests and clients of old.
     fn wants_hints(&self) -> bool {
-        let applies = |condition: &Template| {
-            let value = condition.eval(self);
-            !value.is_empty() && value != b"0"
-        };
         self.depth == 0
             && self.interim.is_some()
             && self.version() >= Version::Http11
-            && self.core().early_hints.iter().any(applies)
+            && self.core().early_hints.iter().any(|condition| condition.holds(self))
     }
 
     /// Passes a back end's `103` on, where `early_hints` lets it. The fields must not be about a single connection.

@@ -164,11 +164,7 @@ impl AuthJwt {
             }
         }
         for require in &self.conf.requires {
-            let is_met = |value: &Template| {
-                let value = value.eval(r);
-                !value.is_empty() && value != b"0"
-            };
-            if !require.values.iter().all(is_met) {
+            if !require.values.iter().all(|value| value.holds(r)) {
                 brisk_server::rlog!(
                     r,
                     Error,

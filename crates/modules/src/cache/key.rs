@@ -51,8 +51,5 @@ pub fn tells_methods(rules: &Rules, r: &Request) -> bool {
 
 /// Whether one of the conditions holds: a string that is neither empty nor "0".
 pub fn holds(conditions: &[Arc<Template>], r: &Request) -> bool {
-    conditions.iter().any(|condition| {
-        let value = condition.eval(r);
-        !value.is_empty() && value != b"0"
-    })
+    conditions.iter().any(|condition| condition.holds(r))
 }

@@ -7,7 +7,7 @@ use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::vars::Template;
+use brisk_server::vars::{Template, is_set};
 use std::sync::Arc;
 
 /// Everything that the `*_cache_purge` of a block come to.
@@ -92,11 +92,7 @@ impl Purging {
     pub fn check(&self, cx: &mut Cx<'_, '_>, prefix: &str, is_used: bool) {
         let Some(span) = self.span.filter(|_| self.key.is_none()) else { return };
         let name = format!("{prefix}_cache_purge");
-        if self
-            .conditions
-            .iter()
-            .any(|text| text.as_literal().is_some_and(|text| !matches!(text, b"" | b"0")))
-        {
+        if self.conditions.iter().any(|text| text.as_literal().is_some_and(is_set)) {
             let text = format!("\"{name}\" with a constant makes every request a purge");
             cx.warn(Diag::warn(span, text).help(format!(
                 "write a condition ({name} $purge_method;), a method (PURGE from 127.0.0.1), or a zone and a key"

@@ -184,11 +184,8 @@ struct AccessLog {
 impl LogHandler for AccessLog {
     fn log(&self, r: &Request) {
         for target in &*self.logs {
-            if let Some(condition) = &target.condition {
-                let value = condition.eval(r);
-                if value.is_empty() || value == b"0" {
-                    continue;
-                }
+            if target.condition.as_ref().is_some_and(|condition| !condition.holds(r)) {
+                continue;
             }
             match &target.to {
                 To::Log { log, buffering } => {

@@ -10,7 +10,7 @@ use brisk_server::phases;
 use brisk_server::plan::{Handler, Purity};
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
-use brisk_server::vars::{Part, Template, VarId};
+use brisk_server::vars::{Part, Template, VarId, is_set};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ impl Run<'_> {
             out
         };
         match test {
-            Test::IsSet(var) => Ok(!matches!(&*value(r, *var), b"" | b"0")),
+            Test::IsSet(var) => Ok(is_set(&value(r, *var))),
             Test::Equal { var, value: other, negate } => {
                 Ok((value(r, *var) == eval(r, other, self.quote)) != *negate)
             }

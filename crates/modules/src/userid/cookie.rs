@@ -9,6 +9,7 @@ use brisk_net::clock;
 use brisk_server::plan::Filter;
 use brisk_server::request::Request;
 use brisk_server::vars::builtin::find_cookie;
+use brisk_server::vars::is_set;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -79,7 +80,7 @@ impl Client {
         let Some(got) = self.got else { return Some(Given { id: fresh(r, conf), same: false }) };
         let mut reset = Vec::new();
         conf.reset.map(|var| r.var(var, &mut reset));
-        if matches!(&*reset, b"" | b"0") {
+        if !is_set(&reset) {
             let marked = |mark| self.cookie.len() > 23 && self.cookie[CODED_LEN..24] == [mark, b'='];
             return conf.mark.filter(|&mark| !marked(mark)).map(|_| Given { id: got, same: true });
         }

@@ -7,7 +7,7 @@ mod transport;
 
 use table::Found;
 pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable, VariableGet};
-pub use template::{Part, Template};
+pub use template::{Part, Template, is_set};
 
 use crate::request::Request;
 use std::cell::{Cell, RefCell};

@@ -68,6 +68,11 @@ impl Template {
         &self.parts
     }
 
+    /// Whether it is a condition that holds, see [`is_set`].
+    pub fn holds(&self, r: &Request) -> bool {
+        is_set(&self.eval(r))
+    }
+
     /// The text, if there are no variables in it.
     pub fn as_literal(&self) -> Option<&[u8]> {
         match &*self.parts {
@@ -137,4 +142,8 @@ fn variable(vars: &mut Table, rest: &[u8], token: &Token) -> Result<(Part, usize
     }
     let name = std::str::from_utf8(name).map_err(|_| Diag::emerg(token.span, "invalid variable name"))?;
     Ok((Part::Var(vars.refer(name, Some(token.span))), len))
+}
+/// What nginx takes for true where a directive wants a condition: neither empty nor "0".
+pub fn is_set(value: &[u8]) -> bool {
+    !matches!(value, b"" | b"0")
 }

@@ -147,8 +147,7 @@ impl Match {
 
     /// Whether `require` is content with them; the error names one that is not set. `r` has the answer.
     pub fn check_variables(&self, r: &Request) -> Result<(), &str> {
-        let is_unset = |value: &Template| matches!(&*value.eval(r), b"" | b"0");
-        let unset = self.required.iter().find(|(_, value)| is_unset(value));
+        let unset = self.required.iter().find(|(_, value)| !value.holds(r));
         unset.map_or(Ok(()), |(name, _)| Err(&**name))
     }
 
