@@ -27,6 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::Duration;
 
 /// A thread's view of one configuration.
@@ -213,6 +214,8 @@ pub struct Thread {
     draining: Cell<bool>,
     /// What the services of the present configuration do, in the thread that they run in.
     work: RefCell<Option<Work>>,
+    /// Tasks to be woken when the configuration has changed.
+    at_switch: RefCell<Vec<Waker>>,
 }
 
 thread_local! {
@@ -247,6 +250,7 @@ impl Thread {
             aside: Cell::new(0),
             draining: Cell::new(false),
             work: RefCell::default(),
+            at_switch: RefCell::default(),
         });
         CURRENT.set(Some(thread.clone()));
         thread
@@ -319,6 +323,7 @@ impl Thread {
         self.requests.borrow_mut().clear();
         let limit = old.snap.main.shutdown_timeout;
         drop(old);
+        self.at_switch.take().into_iter().for_each(Waker::wake);
         self.start_services();
         let mut gone = Vec::new();
         {
@@ -365,6 +370,16 @@ impl Thread {
         if let Some(work) = self.work.take() {
             work.end();
         }
+    }
+
+    /// The number of the configuration that this thread serves; each reload counts one up.
+    pub fn generation(&self) -> u64 {
+        self.live.borrow().generation
+    }
+
+    /// Wakes a task once, when this thread takes another configuration.
+    pub fn wake_at_switch(&self, waker: Waker) {
+        self.at_switch.borrow_mut().push(waker);
     }
 
     /// Addresses listened on.

@@ -5,6 +5,7 @@ use crate::http2::Session;
 use crate::occupancy::{Occupancy, Wait};
 use crate::pool::{Alarm, Key};
 use brisk_net::{Deadline, clock};
+use brisk_server::thread::Thread;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -18,6 +19,8 @@ pub struct Link {
     /// Requests so far.
     pub requests: u64,
     pub started_ms: u64,
+    /// [`Thread::generation`] when it was opened.
+    pub(crate) generation: u64,
     /// It has served a request before the present one.
     pub is_reused: bool,
     /// Between two reads, and between two writes.
@@ -39,6 +42,7 @@ impl Link {
             key,
             requests: 0,
             started_ms: clock::mono_ms(),
+            generation: Thread::current().map_or(0, |thread| thread.generation()),
             is_reused: false,
             read_limit: Deadline::default(),
             write_limit: Deadline::default(),

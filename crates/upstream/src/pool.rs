@@ -7,6 +7,7 @@ use crate::link::Link;
 use crate::occupancy::Stay;
 use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
+use brisk_server::thread::Thread;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
@@ -87,6 +88,8 @@ struct Pool {
     keeper: RefCell<Option<Waker>>,
     /// When the keeper wakes by itself.
     wakes_ms: Cell<u64>,
+    /// The configuration that the keeper has last swept for.
+    generation: Cell<Option<u64>>,
     /// What others know of it; made with the first connection that is kept.
     lender: OnceCell<Arc<Lender>>,
 }
@@ -130,7 +133,8 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
     if keepalive.idle_max == 0
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
-        || brisk_server::thread::Thread::current().is_none_or(|thread| thread.is_draining())
+        || Thread::current()
+            .is_none_or(|thread| thread.is_draining() || thread.generation() != link.generation)
         || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free(now))
         || !link.is_quiet()
     {
@@ -184,15 +188,18 @@ impl Pool {
         keeper
     }
 
-    /// Closes what has ended; gives the time of the next end.
+    /// Closes what has ended, and what belongs to an earlier configuration: keys name groups of one configuration, so
+    /// no request could use it any more. Gives the time of the next end.
     fn sweep(&self) -> u64 {
         let now = clock::mono_ms();
+        let generation = self.generation.get();
+        let is_old = |one: &Idle| one.link.as_ref().is_none_or(|link| Some(link.generation) != generation);
         let mut gone = Vec::new();
         let mut idle = self.idle.borrow_mut();
         let mut at = 0;
         while at < idle.len() {
             let one = &mut idle[at];
-            if (one.has_ended() && !one.settles()) || one.until_ms <= now {
+            if (one.has_ended() && !one.settles()) || one.until_ms <= now || is_old(one) {
                 gone.push(idle.remove(at));
             } else {
                 at += 1;
@@ -208,6 +215,11 @@ async fn keep() {
     poll_fn(move |cx| {
         POOL.with(|pool| {
             *pool.keeper.borrow_mut() = Some(cx.waker().clone());
+            if let Some(thread) = Thread::current()
+                && pool.generation.replace(Some(thread.generation())) != Some(thread.generation())
+            {
+                thread.wake_at_switch(cx.waker().clone());
+            }
             let next = pool.sweep();
             pool.wakes_ms.set(next);
             if next == u64::MAX {

@@ -45,6 +45,21 @@ fn a_thread_without_a_connection_takes_anothers() {
     wait::holds("one connection to be passed on by all", || connections() == 1);
 }
 
+/// As nginx's old workers close theirs. Each reload would otherwise leave its connections open until they time out.
+#[test]
+fn idle_connections_end_with_their_configuration() {
+    let (backend, open) = counting();
+    let block = "keepalive 8; keepalive_timeout 1h;";
+    let server = server(backend.port(), "worker_processes 4;", block, "location / { proxy_pass http://u; }");
+    for _ in 0..3 {
+        (0..8).for_each(|_| assert_eq!(server.get("/").text(), "ok"));
+        assert!(open.load(Ordering::SeqCst) > 0);
+        server.reload();
+        wait::holds("the connections to be closed", || open.load(Ordering::SeqCst) == 0);
+    }
+    assert_eq!(server.get("/").text(), "ok");
+}
+
 #[test]
 fn idle_connections_are_bounded_over_all_threads() {
     let (go, gate) = std::sync::mpsc::channel::<()>();
