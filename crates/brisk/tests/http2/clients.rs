@@ -191,3 +191,36 @@ fn an_upgrade_to_http2_is_taken_only_where_it_is_wanted() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{conf}: {head}");
     }
 }
+
+/// What comes behind the request in one burst is read to its end, also where it fills the buffer of the first read.
+#[test]
+fn frames_behind_an_upgrade_in_one_burst() {
+    use brisk_h2::frame::{flag, kind, write_head};
+    let server = both();
+    for frames in [1, 14, 16, 17, 18, 30] {
+        let mut burst =
+            b"GET /vars HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+            HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+                .to_vec();
+        burst.extend_from_slice(brisk_h2::PREFACE);
+        write_head(0, kind::SETTINGS, 0, 0, &mut burst);
+        // Frames that are nothing to anybody (RFC 9113 §5.5), then one that is answered.
+        for _ in 0..frames {
+            write_head(1000, 0xbb, 0, 0, &mut burst);
+            burst.extend_from_slice(&[7; 1000]);
+        }
+        write_head(8, kind::PING, 0, 0, &mut burst);
+        burst.extend_from_slice(b"the last");
+        let mut client = server.client();
+        client.send(&burst);
+        let mut pong = Vec::new();
+        write_head(8, kind::PING, flag::ACK, 0, &mut pong);
+        pong.extend_from_slice(b"the last");
+        let mut got = Vec::new();
+        while !got.windows(pong.len()).any(|part| part == pong) {
+            let some = client.some(1 << 16).expect("the server answers");
+            assert!(!some.is_empty(), "{frames}: closed");
+            got.extend_from_slice(&some);
+        }
+    }
+}

@@ -42,14 +42,14 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
 }
 
 /// Makes the connection one of HTTP/2 and answers the request; [`SWITCHING`] has been said. `rest` is what the client has
-/// sent behind it.
+/// sent behind it, and whether there may be more in the socket.
 pub fn begin(
     thread: &Rc<Thread>,
     index: u32,
     conn: &Rc<Connection>,
     mut r: Box<Request>,
     settings: &[u8],
-    rest: &[u8],
+    (rest, full): (&[u8], bool),
 ) {
     let live = r.live.clone();
     // To everybody behind this it is a request of HTTP/2: what was about the connection is done with.
@@ -71,5 +71,5 @@ pub fn begin(
     if upgraded.is_ok() {
         hot::answer(session, &live, conn, listen, 1, r, Ok(()), true, false);
     }
-    hot::input(conn, rest, false, &mut Vec::new());
+    hot::input(conn, rest, full, &mut Vec::new());
 }

@@ -78,11 +78,20 @@ struct Offer {
     offered: Offered,
 }
 
-/// Readable before there is a session: on the hot path.
-pub(crate) fn opening(thread: &Rc<Thread>, live: &Rc<Live>, index: u32, conn: &Rc<Connection>, input: &[u8]) {
+/// Readable before there is a session: on the hot path. `full`: the read has filled its buffer, so there may be more.
+pub(crate) fn opening(
+    thread: &Rc<Thread>,
+    live: &Rc<Live>,
+    index: u32,
+    conn: &Rc<Connection>,
+    input: &[u8],
+    full: bool,
+) {
     conn.input.borrow_mut().extend_from_slice(input);
     let go_on = |begin| serve::spawn(thread, index, conn.clone(), Vec::new(), begin);
     match begin(thread, live, conn) {
+        // No event tells again of what was left in the socket.
+        Begun::Partial if full => thread.tell_again(index, conn),
         Begun::Partial if conn.io.is_closed() => {
             closed(live, conn);
             thread.release(index);
