@@ -8,6 +8,8 @@ use brisk_testkit::{Builder, Client, H2Client, Server, process, wait};
 
 #[path = "http2/clients.rs"]
 mod clients;
+#[path = "http2/connect.rs"]
+mod connect;
 #[path = "http2/floods.rs"]
 mod floods;
 #[path = "http2/proxied.rs"]

@@ -21,6 +21,11 @@ pub fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// RFC 9110 §5.6.2: a byte of a token.
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::write_field;

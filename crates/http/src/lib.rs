@@ -20,6 +20,7 @@ pub mod status;
 #[cfg(test)]
 mod testing;
 pub mod uri;
+pub mod websocket;
 
 pub use head::{
     HeadError, HeadOptions, Header, HeaderId, Method, Parsed, RequestHead, Span, Version, parse_request,

@@ -1,5 +1,6 @@
 //! Requests, made into bytes beforehand: for HTTP/1.1 (RFC 9112) and for HTTP/2 (RFC 9113 §8.3).
 
+use brisk_http::field::is_token_byte;
 use std::fmt;
 use std::sync::Arc;
 
@@ -147,11 +148,6 @@ impl RequestOptions {
         }
         block
     }
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// One field of a form.

@@ -9,6 +9,7 @@ pub mod conf;
 pub mod connection;
 pub mod core;
 pub mod counters;
+pub mod extended;
 pub mod files;
 mod filters;
 pub mod flow;

@@ -3,6 +3,7 @@
 use crate::body;
 use crate::conf::{LocationId, Snapshot};
 use crate::core::Satisfy;
+use crate::extended;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
 use crate::location::{self, Found};
@@ -458,6 +459,7 @@ fn finish(r: &mut Request) -> Run {
     } else if r.resp.status == 0 {
         r.resp.status = 200;
     }
+    extended::settle(r);
     absolute_location(r);
     refilter(r)
 }

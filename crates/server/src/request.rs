@@ -6,6 +6,7 @@ use crate::conf::{LocationId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
+use crate::extended::ExtendedConnect;
 use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::h2::Exchange;
@@ -126,6 +127,8 @@ pub struct Request {
     pub(crate) hinted: bool,
     /// Its stream was not over with its head, although no body was announced.
     pub(crate) awaits_end: bool,
+    /// It is an extended CONNECT; handlers see the upgrade that it stands for.
+    pub extended: Option<Box<ExtendedConnect>>,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
     /// Shared with subrequests.
@@ -192,6 +195,7 @@ impl Request {
             interim: None,
             hinted: false,
             awaits_end: false,
+            extended: None,
             ongoing: None,
             vars: Rc::default(),
             common: Rc::default(),
@@ -239,6 +243,7 @@ impl Request {
         self.interim = None;
         self.hinted = false;
         self.awaits_end = false;
+        self.extended = None;
         match Rc::get_mut(&mut self.vars) {
             Some(store) => store.clear(),
             None => self.vars = Rc::default(),

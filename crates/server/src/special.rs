@@ -49,6 +49,12 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     Flow::Done
 }
 
+/// Puts the built-in page of a status in the place of a response, whatever pages are configured.
+pub(crate) fn replace(r: &mut Request, status: u16) {
+    r.resp.location = None;
+    builtin(r, status);
+}
+
 fn clear(r: &mut Request) {
     let location = r.resp.location.take();
     let kept: Vec<_> = r

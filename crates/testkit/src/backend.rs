@@ -77,6 +77,23 @@ impl Peer {
         self.send([head.as_bytes(), body].concat())
     }
 
+    /// Takes the upgrade that `head` asks for; gives whether that went out.
+    pub fn switch(&mut self, head: &str, protocol: &str) -> bool {
+        self.switch_with(head, &format!("Connection: upgrade\r\nUpgrade: {protocol}"))
+    }
+
+    /// A 101 with these lines, and the answer to the key of a WebSocket.
+    pub fn switch_with(&mut self, head: &str, lines: &str) -> bool {
+        let key = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("Sec-WebSocket-Key").then_some(value.trim())
+        });
+        let accept = key.map_or(String::new(), |key| {
+            format!("Sec-WebSocket-Accept: {}\r\n", brisk_http::websocket::accept(key.as_bytes()))
+        });
+        self.send(format!("HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n{accept}\r\n"))
+    }
+
     /// Says that nothing more comes.
     pub fn half_close(&mut self) {
         let _ = self.reader.get_ref().shutdown(std::net::Shutdown::Write);

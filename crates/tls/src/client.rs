@@ -36,7 +36,7 @@ pub struct ClientOptions {
 /// See the module's head.
 #[derive(Clone)]
 pub struct ClientContext {
-    named: Arc<ClientConfig>,
+    pub(crate) named: Arc<ClientConfig>,
     /// The same without server_name.
     nameless: Arc<ClientConfig>,
     verify: Option<(Arc<Trust>, u32)>,

@@ -14,6 +14,7 @@ const GROUPS: u16 = 10;
 const SCHEMES: u16 = 13;
 const ALPN: u16 = 16;
 const SESSIONS: u16 = 41;
+const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
 
 /// What a client offers.
@@ -27,8 +28,16 @@ pub struct Hello {
     /// Protocol versions; empty: only what the legacy field says (1.2 or older).
     pub versions: Box<[u16]>,
     pub alpn: Vec<Box<[u8]>>,
-    /// It wants to go on with a session of TLS 1.3 (RFC 8446 §4.2.11).
-    pub offers_session: bool,
+    pub offered: Offered,
+}
+
+/// What a client brings along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// A session of TLS 1.3 to go on with (RFC 8446 §4.2.11).
+    pub session: bool,
+    /// Data behind its ClientHello (RFC 8446 §4.2.10).
+    pub early_data: bool,
 }
 
 /// What the bytes so far are.
@@ -76,7 +85,8 @@ impl Hello {
                 GROUPS => hello.groups = body.vector16()?.numbers()?,
                 SCHEMES => hello.schemes = body.vector16()?.numbers()?,
                 VERSIONS => hello.versions = body.vector8()?.numbers()?,
-                SESSIONS => hello.offers_session = true,
+                SESSIONS => hello.offered.session = true,
+                EARLY_DATA => hello.offered.early_data = true,
                 ALPN => {
                     let mut list = body.vector16()?;
                     while !list.0.is_empty() {

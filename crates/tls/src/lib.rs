@@ -23,6 +23,7 @@ mod records;
 mod server;
 mod session;
 mod sessions;
+mod skip;
 mod suites;
 mod ticket;
 pub mod verify;
@@ -30,7 +31,7 @@ pub mod verify;
 pub use certificate::Certificate;
 pub use client::{ClientContext, ClientOptions, Distrust};
 pub use error::Error;
-pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Parsed};
+pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed};
 pub use key::{PrivateKey, passwords};
 pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{

@@ -9,13 +9,14 @@ use crate::kernel;
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
+use aws_lc_rs::hkdf;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::{AlertDescription, ConnectionTrafficSecrets, ProtocolVersion};
+use rustls::{AlertDescription, CipherSuite, ConnectionTrafficSecrets, ProtocolVersion};
 
 use crate::session::RECORD_PLAIN_MAX;
 
-const HEAD_BYTES: usize = 5;
+pub(crate) const HEAD_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
 /// The part of a nonce that is sent with each record (RFC 5288 §3).
 const EXPLICIT_BYTES: usize = 8;
@@ -60,7 +61,7 @@ enum Form {
 }
 
 /// The key of one direction.
-struct Key {
+pub(crate) struct Key {
     aead: LessSafeKey,
     iv: [u8; NONCE_LEN],
     /// The number of the next record.
@@ -85,6 +86,24 @@ impl Key {
         Ok(Key { aead: LessSafeKey::new(key), iv, number, number_max })
     }
 
+    /// The key that follows from a traffic secret of TLS 1.3 (RFC 8446 §7.3), for its first record.
+    pub fn of_secret(suite: CipherSuite, secret: &[u8]) -> Option<Key> {
+        let (algorithm, hash): (&Algorithm, _) = match suite {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => (&AES_128_GCM, hkdf::HKDF_SHA256),
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => (&AES_256_GCM, hkdf::HKDF_SHA384),
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => (&CHACHA20_POLY1305, hkdf::HKDF_SHA256),
+            _ => return None,
+        };
+        if secret.len() != hash.hmac_algorithm().digest_algorithm().output_len() {
+            return None;
+        }
+        let secret = hkdf::Prk::new_less_safe(hash, secret);
+        let key = expand(&secret, b"tls13 key", algorithm.key_len())?;
+        let iv = expand(&secret, b"tls13 iv", NONCE_LEN)?.try_into().ok()?;
+        let aead = LessSafeKey::new(UnboundKey::new(algorithm, &key).ok()?);
+        Some(Key { aead, iv, number: 0, number_max: GCM_RECORDS_MAX })
+    }
+
     /// The nonce of the next record (RFC 8446 §5.3; the library makes those of TLS 1.2 alike).
     fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
@@ -102,6 +121,28 @@ impl Key {
         bytes[11..].copy_from_slice(&(plain_len as u16).to_be_bytes());
         bytes
     }
+}
+
+/// HKDF-Expand-Label without a context (RFC 8446 §7.1).
+fn expand(secret: &hkdf::Prk, label: &[u8], len: usize) -> Option<Vec<u8>> {
+    struct Len(usize);
+    impl hkdf::KeyType for Len {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let mut out = vec![0; len];
+    let info = [&(len as u16).to_be_bytes()[..], &[label.len() as u8], label, &[0]];
+    secret.expand(&info, Len(len)).ok()?.fill(&mut out).ok()?;
+    Some(out)
+}
+
+/// Opens a copy of a record of TLS 1.3, head and all: the kind of its content, and the content.
+pub(crate) fn open_copy(key: &mut Key, record: &[u8]) -> Option<(u8, Vec<u8>)> {
+    let (head, body) = record.split_first_chunk::<HEAD_BYTES>()?;
+    let mut body = body.to_vec();
+    let (kind, text) = open(Form::Tls13, key, *head, &mut body).ok()?;
+    Some((kind, text.to_vec()))
 }
 
 /// Who seals.

@@ -2,9 +2,11 @@
 
 use crate::certificate::Certificate;
 use crate::error::Error;
+use crate::hello::Offered;
 use crate::key::PrivateKey;
 use crate::session::{RECORD_PLAIN_MAX, Session};
 use crate::sessions::{ContextSessions, SessionCache};
+use crate::skip::{EARLY_DATA_BYTES_MAX, Skip, Witness};
 use crate::suites::{Groups, Suites, Versions};
 use crate::ticket::{TicketKeys, Ticketer};
 use crate::verify;
@@ -24,8 +26,6 @@ use std::sync::{Arc, OnceLock};
 
 /// RFC 8446 §4.6.1: seven days.
 const LIFETIME_SECS_MAX: u32 = 604_800;
-/// Early data that a client may send: nginx's limit.
-const EARLY_DATA_BYTES_MAX: u32 = 16_384;
 
 /// The library's primitives.
 pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
@@ -202,12 +202,18 @@ impl ServerContext {
         ServerContext { config, returning, ..self.clone() }
     }
 
-    /// A session of a client that has just connected, with a session to go on with if it `offers_session`
-    /// ([`crate::Hello::offers_session`]). Its first input is the whole ClientHello.
-    pub fn session(&self, offers_session: bool) -> Result<Session, Error> {
-        let config = if offers_session { &self.returning } else { &self.config };
-        let conn = UnbufferedServerConnection::new(config.clone())?;
-        Ok(Session::server(conn, self.record_plain, self.kernel))
+    /// A session of a client that has just connected, and has `offered` something in its ClientHello
+    /// ([`crate::Hello::offered`]). Its first input is the whole ClientHello.
+    pub fn session(&self, offered: Offered) -> Result<Session, Error> {
+        let config = if offered.session { &self.returning } else { &self.config };
+        let (mut config, mut skip) = (config.clone(), None);
+        if offered.early_data {
+            let witness = Arc::new(Witness::new(config.key_log.clone()));
+            Arc::make_mut(&mut config).key_log = witness.clone();
+            skip = Some(Box::new(Skip::new(witness)));
+        }
+        let conn = UnbufferedServerConnection::new(config)?;
+        Ok(Session::server(conn, self.record_plain, self.kernel, skip))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::names;
 use crate::records::{Records, SEAL_OVERHEAD};
+use crate::skip::{self, Next, Skip};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -60,6 +61,8 @@ pub struct Session {
     /// Input that is not whole yet, as the library has left it.
     left: Vec<u8>,
     progress: Progress,
+    /// As long as there may be early data that is not taken.
+    skip: Option<Box<Skip>>,
 }
 
 #[derive(Default)]
@@ -106,8 +109,14 @@ impl Conn for UnbufferedClientConnection {
 }
 
 impl Session {
-    pub(crate) fn server(conn: UnbufferedServerConnection, record_plain: usize, kernel: bool) -> Session {
-        Session::new(Side::Server(Box::new(conn)), record_plain.clamp(1, RECORD_PLAIN_MAX), kernel)
+    pub(crate) fn server(
+        conn: UnbufferedServerConnection,
+        record_plain: usize,
+        kernel: bool,
+        skip: Option<Box<Skip>>,
+    ) -> Session {
+        let record_plain = record_plain.clamp(1, RECORD_PLAIN_MAX);
+        Session { skip, ..Session::new(Side::Server(Box::new(conn)), record_plain, kernel) }
     }
 
     pub(crate) fn client(conn: UnbufferedClientConnection) -> Session {
@@ -115,7 +124,7 @@ impl Session {
     }
 
     fn new(side: Side, record_plain: usize, kernel: bool) -> Session {
-        Session { side, record_plain, kernel, left: Vec::new(), progress: Progress::default() }
+        Session { side, record_plain, kernel, left: Vec::new(), progress: Progress::default(), skip: None }
     }
 
     /// Works through what has come. Plaintext is handed to `plain`, records to be sent are appended to `out` — also
@@ -133,6 +142,10 @@ impl Session {
             return Err(Error::Over);
         }
         let mut joined = self.take_left();
+        if let Some(skip) = self.skip.take() {
+            joined.extend_from_slice(input);
+            return self.receive_and_skip(skip, joined, plain, out);
+        }
         if joined.is_empty() {
             let (used, result) = self.work(input, plain, out);
             self.left.extend_from_slice(&input[used..]);
@@ -143,6 +156,43 @@ impl Session {
         joined.drain(..used);
         self.left = if joined.is_empty() { Vec::new() } else { joined };
         self.worked(result)
+    }
+
+    /// As [`Session::receive`], where early data may have to be left out.
+    fn receive_and_skip(
+        &mut self,
+        mut skip: Box<Skip>,
+        mut input: Vec<u8>,
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let mut at = 0;
+        loop {
+            let others = skip::others(&input[at..]);
+            if others > 0 {
+                let before = out.len();
+                let (used, result) = self.work(&mut input[at..at + others], plain, out);
+                at += used;
+                if result.is_err() {
+                    self.left = input.split_off(at);
+                    return self.worked(result);
+                }
+                let suite = self.common().and_then(CommonState::negotiated_cipher_suite);
+                skip.answered(suite.map(|suite| suite.suite()), &out[before..]);
+                if used < others {
+                    // A message has begun: what belongs to it is the session's.
+                    return self.receive(&mut input.split_off(at), plain, out);
+                }
+            }
+            match skip.next(&input[at..]) {
+                Next::Drop(count) => at += count,
+                Next::Wait => break,
+                Next::Over => return self.receive(&mut input.split_off(at), plain, out),
+            }
+        }
+        self.skip = Some(skip);
+        self.left = input.split_off(at);
+        self.worked(Ok(()))
     }
 
     /// The start of a record, or of a message in several, that [`Session::receive`] keeps. Whoever takes it must offer it
@@ -536,7 +586,8 @@ mod tests {
     use super::*;
     use crate::issue::{Issued, Wish};
     use crate::{
-        Certified, ClientContext, ClientOptions, Fixed, PrivateKey, ServerContext, ServerOptions, Versions,
+        Certified, ClientContext, ClientOptions, Fixed, Offered, PrivateKey, ServerContext, ServerOptions,
+        Versions,
     };
     use std::sync::Arc;
 
@@ -556,7 +607,7 @@ mod tests {
         let server = ServerContext::new(&options, Arc::new(Fixed([certified].into()))).unwrap();
         let client = ClientContext::new(&ClientOptions::default()).unwrap();
         let (mut client, mut server) =
-            (client.session("a.test", true).unwrap(), server.session(false).unwrap());
+            (client.session("a.test", true).unwrap(), server.session(Offered::default()).unwrap());
         let mut to_server = take(&mut client, b"").1;
         while !to_server.is_empty() {
             let to_client = take(&mut server, &to_server).1;

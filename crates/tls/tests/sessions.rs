@@ -5,7 +5,7 @@ mod ends;
 
 use brisk_tls::issue::{Issued, Wish};
 use brisk_tls::{
-    ClientContext, ClientOptions, Distrust, Fixed, Purpose, Refusal, Resumption, ServerContext,
+    ClientContext, ClientOptions, Distrust, Fixed, Offered, Purpose, Refusal, Resumption, ServerContext,
     ServerOptions, SessionCache, TicketKeys, Trust, Versions,
 };
 use ends::{End, NOW, VALID, certified, connect, server};
@@ -77,7 +77,7 @@ fn a_server_without_anything_in_common_says_so() {
     let client = ClientContext::new(&options).unwrap();
     let mut client = End::new(client.session("localhost", true).unwrap());
     let hello = client.take(b"").unwrap();
-    let mut session = server.session(false).unwrap();
+    let mut session = server.session(Offered::default()).unwrap();
     let mut out = Vec::new();
     let error = session.receive(&mut hello.clone(), &mut |_| (), &mut out).unwrap_err();
     assert_eq!(error.to_string(), "SSL: error:unsupported protocol");
@@ -94,7 +94,7 @@ fn a_handshake_without_a_common_signature_ends_with_an_alert() {
     let mut client =
         End::new(ClientContext::new(&ClientOptions::default()).unwrap().session("localhost", true).unwrap());
     let mut hello = client.take(b"").unwrap();
-    let (mut session, mut out) = (server.session(false).unwrap(), Vec::new());
+    let (mut session, mut out) = (server.session(Offered::default()).unwrap(), Vec::new());
     assert!(session.receive(&mut hello, &mut |_| (), &mut out).is_err());
     let error = client.take(&out).unwrap_err();
     assert!(error.to_string().contains("alert"), "{error}");
@@ -108,7 +108,8 @@ fn garbage_ends_a_session_without_a_panic() {
     for at in 0..hello.len() {
         let mut bytes = hello.clone();
         bytes[at] ^= 0x55;
-        let _ = context.session(false).unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
+        let _ =
+            context.session(Offered::default()).unwrap().receive(&mut bytes, &mut |_| (), &mut Vec::new());
     }
     let (_, mut server) = connect(&context, &client);
     let mut oversized = [&[23, 3, 3, 0x50, 0][..], &vec![0; 0x5000]].concat();
@@ -195,7 +196,7 @@ fn certificates_are_compressed() {
         let server = ServerContext::new(&options, Arc::new(Fixed([certified(&issued)].into()))).unwrap();
         let client = ClientContext::new(&ClientOptions::default()).unwrap();
         let mut client = End::new(client.session("localhost", true).unwrap());
-        let mut server = End::new(server.session(false).unwrap());
+        let mut server = End::new(server.session(Offered::default()).unwrap());
         let flight = server.take(&client.take(b"").unwrap()).unwrap();
         client.take(&flight).unwrap();
         assert_eq!(&*client.session.peer_certificates()[0], &issued.certificate[..]);

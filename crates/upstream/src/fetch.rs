@@ -21,6 +21,7 @@ use crate::turn::Turn;
 use brisk_balance::{Endpoint, Outcome, Selection};
 use brisk_http::{HeaderId, Method};
 use brisk_net::clock;
+use brisk_server::extended;
 use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
@@ -305,8 +306,15 @@ impl<P: Protocol> Journey<P> {
     ) -> Attempted {
         let reused = exchange.link.is_reused;
         match result {
+            Ok(head) if head.status == 101 && self.is_wrong_switch(r, &head) => {
+                self.state.note(|attempt| attempt.status = head.status);
+                Attempted::Over(Failed { status: 502, kind: FailKind::InvalidHeader })
+            }
             // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
-            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
+            Ok(head)
+                if head.status == 101
+                    && (!exchange.codec.is_tunnel() || self.ask.cacheable || r.depth > 0) =>
+            {
                 rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
                 self.state.note(|attempt| attempt.status = head.status);
                 r.resp.status = 502;
@@ -347,6 +355,27 @@ impl<P: Protocol> Journey<P> {
                 let sent = !unprocessed || self.payload.is_unbuffered();
                 let (bit, status, kind) = meaning(&fault, unprocessed);
                 Attempted::Missed(turn, Miss { bit, status, kind, sent, reused })
+            }
+        }
+    }
+
+    /// Whether a 101 is another switch than one that a tunnel may be made of.
+    fn is_wrong_switch(&self, r: &Request, head: &BackendHead) -> bool {
+        // A connection of HTTP/2 that the client would speak past this server's rules.
+        if head.all(HeaderId::Upgrade).any(extended::names_h2c) {
+            rlog!(r, Error, "upstream switched to HTTP/2 while reading response header from upstream");
+            return true;
+        }
+        let Some(asked) = &r.extended else { return false };
+        match asked.check(head.all(HeaderId::Upgrade), head.named(b"Sec-WebSocket-Accept")) {
+            Ok(()) => false,
+            Err(field) => {
+                rlog!(
+                    r,
+                    Error,
+                    "upstream sent invalid \"{field}\" with 101 while reading response header from upstream"
+                );
+                true
             }
         }
     }

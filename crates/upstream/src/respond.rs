@@ -148,6 +148,9 @@ fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
 
 /// `X-Accel-Redirect`: another location answers, with some of the back end's fields.
 fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, to: &[u8]) -> Flow {
+    // Another location answers: nothing of a back end that has switched is left.
+    r.resp.tunnel = false;
+    r.resp.is_judged = false;
     for field in head.fields() {
         let kept = matches!(
             field.id,
@@ -182,6 +185,9 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
+        // The key was ours (RFC 8441 §5).
+        HeaderId::Other
+            if r.extended.is_some() && field.name.eq_ignore_ascii_case(b"Sec-WebSocket-Accept") => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
         HeaderId::ContentType => content_type(r, field.value, value()),
         HeaderId::Date => r.resp.date = Some(value()),

@@ -17,7 +17,8 @@ fn run(command: &str, args: &[&str]) -> Vec<u8> {
 fn both() -> Server {
     let prepared = Builder::new(bin())
         .http(
-            "server { listen 127.0.0.1:{{PORT}}; listen 127.0.0.1:{{PORT2}} ssl; http2 on; root {{DIR}}/html; client_max_body_size 10m;
+            "http2_upgrade on;
+             server { listen 127.0.0.1:{{PORT}}; listen 127.0.0.1:{{PORT2}} ssl; http2 on; root {{DIR}}/html; client_max_body_size 10m;
              ssl_certificate {{DIR}}/cert.pem; ssl_certificate_key {{DIR}}/key.pem;
              location /vars { return 200 $http2|$server_protocol|$ssl_alpn_protocol; }
              }
@@ -164,4 +165,62 @@ fn a_browser_loads_a_page_over_one_connection() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert!(connections.len() == 100 && connections.iter().all(|id| *id == connections[0]), "{log}");
+}
+
+/// A front proxy that passes `Upgrade` on without knowing what it means would be passed by: HTTP/2 is taken by upgrade only
+/// where the configuration says so. nginx never takes it.
+#[test]
+fn an_upgrade_to_http2_is_taken_only_where_it_is_wanted() {
+    let ask = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+        HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
+    for (http, server, status) in [
+        ("http2 on;", "", "200 OK"),
+        ("http2 on; http2_upgrade off;", "", "200 OK"),
+        ("http2 on;", "http2_upgrade on;", "101 Switching Protocols"),
+        ("http2 on; http2_upgrade on;", "", "101 Switching Protocols"),
+        ("http2 on; http2_upgrade on;", "http2_upgrade off;", "200 OK"),
+        ("http2_upgrade on;", "", "200 OK"),
+    ] {
+        let conf =
+            "HTTP server { listen 127.0.0.1:{{PORT}}; SERVER location / { return 200 $server_protocol; } }";
+        let conf = conf.replacen("HTTP", http, 1).replace("SERVER", server);
+        let server = Builder::new(bin()).http(&conf).start();
+        let mut client = server.client();
+        client.send(ask);
+        let head = client.wait_for("\r\n\r\n");
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{conf}: {head}");
+    }
+}
+
+/// What comes behind the request in one burst is read to its end, also where it fills the buffer of the first read.
+#[test]
+fn frames_behind_an_upgrade_in_one_burst() {
+    use brisk_h2::frame::{flag, kind, write_head};
+    let server = both();
+    for frames in [1, 14, 16, 17, 18, 30] {
+        let mut burst =
+            b"GET /vars HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+            HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+                .to_vec();
+        burst.extend_from_slice(brisk_h2::PREFACE);
+        write_head(0, kind::SETTINGS, 0, 0, &mut burst);
+        // Frames that are nothing to anybody (RFC 9113 §5.5), then one that is answered.
+        for _ in 0..frames {
+            write_head(1000, 0xbb, 0, 0, &mut burst);
+            burst.extend_from_slice(&[7; 1000]);
+        }
+        write_head(8, kind::PING, 0, 0, &mut burst);
+        burst.extend_from_slice(b"the last");
+        let mut client = server.client();
+        client.send(&burst);
+        let mut pong = Vec::new();
+        write_head(8, kind::PING, flag::ACK, 0, &mut pong);
+        pong.extend_from_slice(b"the last");
+        let mut got = Vec::new();
+        while !got.windows(pong.len()).any(|part| part == pong) {
+            let some = client.some(1 << 16).expect("the server answers");
+            assert!(!some.is_empty(), "{frames}: closed");
+            got.extend_from_slice(&some);
+        }
+    }
 }

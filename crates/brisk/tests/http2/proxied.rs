@@ -54,13 +54,15 @@ const UPGRADE: &str =
 #[test]
 fn websockets_reach_a_back_end() {
     let backend = Backend::start(|mut peer| {
-        let head = peer.head().unwrap_or_default().to_ascii_lowercase();
+        let asked = peer.head().unwrap_or_default();
+        let head = asked.to_ascii_lowercase();
         assert!(head.starts_with("get /chat?room=1 http/1.1\r\n"), "{head}");
         for field in ["upgrade: websocket\r\n", "connection: upgrade\r\n", "sec-websocket-version: 13\r\n"] {
             assert!(head.contains(field), "{head}");
         }
         assert!(head.contains("sec-websocket-key: ") && !head.contains("content-length"), "{head}");
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi ");
+        peer.switch(&asked, "websocket");
+        peer.send("hi ");
         loop {
             let bytes = peer.some();
             if bytes.is_empty() {
@@ -102,8 +104,9 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
     let (told, hears) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);
     let backend = Backend::start(move |mut peer| {
-        peer.head();
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi");
+        let head = peer.head().unwrap_or_default();
+        peer.switch(&head, "websocket");
+        peer.send("hi");
         peer.drain();
         let _ = told.lock().unwrap().send(());
     });
@@ -125,7 +128,8 @@ fn a_back_end_that_has_said_all_still_listens() {
     let told = std::sync::Mutex::new(told);
     let backend = Backend::start(move |mut peer| {
         let head = peer.head().unwrap_or_default();
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbye");
+        peer.switch(&head, "websocket");
+        peer.send("bye");
         if head.starts_with("GET /closed ") {
             return;
         }
@@ -167,8 +171,9 @@ fn a_back_end_that_has_said_all_still_listens() {
 #[test]
 fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
     let backend = Backend::start(|mut peer| {
-        peer.head();
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi ");
+        let head = peer.head().unwrap_or_default();
+        peer.switch(&head, "websocket");
+        peer.send("hi ");
         loop {
             let bytes = peer.some();
             if bytes.is_empty() {

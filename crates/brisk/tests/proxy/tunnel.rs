@@ -49,6 +49,43 @@ fn a_tunnel_survives_a_reload_and_closes_one_side_at_a_time() {
     assert!(all.ends_with(b"hi onetwobye"), "{}", String::from_utf8_lossy(&all));
 }
 
+/// Bytes of a tunnel are nobody's content, whatever type the back end has named.
+#[test]
+fn what_a_tunnel_carries_is_not_filtered() {
+    let backend = Backend::start(|mut peer| {
+        let Some(head) = peer.head() else { return };
+        peer.switch_with(&head, "Connection: upgrade\r\nUpgrade: echo\r\nContent-Type: text/html");
+        peer.send("hi <!--#echo var=\"uri\" --> bye");
+    });
+    let filters = "sub_filter hi no; ssi on; gzip on; gzip_min_length 0; add_after_body /; charset koi8-r;";
+    let server = proxy(backend.port(), "", &format!("{PASS_UPGRADE} {filters}"));
+    let mut client = server.client();
+    client.send(UPGRADE.replace("\r\n\r\n", "\r\nAccept-Encoding: gzip\r\n\r\n"));
+    let all = client.wait_for("bye");
+    assert!(all.ends_with("\r\n\r\nhi <!--#echo var=\"uri\" --> bye"), "{all}");
+}
+
+/// HTTP/2 within a tunnel would pass by all rules: it is neither asked for nor taken.
+#[test]
+fn no_tunnel_carries_http2() {
+    let backend = Backend::start(|mut peer| {
+        let Some(head) = peer.head() else { return };
+        assert!(!head.to_ascii_lowercase().contains("h2c"), "{head}");
+        peer.switch(&head, if head.starts_with("GET /h2c") { "h2c" } else { "echo" });
+        peer.drain();
+    });
+    let server = proxy(backend.port(), "", PASS_UPGRADE);
+    for (target, upgrade, status) in
+        [("/h2c", "h2c", "502"), ("/h2c", "echo", "502"), ("/", "h2c", "101"), ("/", "echo, h2c", "101")]
+    {
+        let mut client = server.client();
+        client.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: upgrade, http2-settings\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        ));
+        assert!(client.wait_for("\r\n").starts_with(&format!("HTTP/1.1 {status} ")), "{target} {upgrade}");
+    }
+}
+
 #[test]
 fn a_silent_tunnel_ends() {
     let backend = echo();

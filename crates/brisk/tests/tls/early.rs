@@ -156,3 +156,37 @@ fn a_recorded_flight_is_carried_out_once() {
         assert_eq!(log.matches("/early early=").count(), 1, "{cache}: {log}");
     }
 }
+
+/// RFC 8446 §4.2.10: early data that is not taken is skipped up to the limit that was told to clients, in whatever pieces
+/// it comes.
+#[test]
+fn early_data_that_is_not_taken_is_skipped() {
+    let conf = "ssl_certificate a.crt; ssl_certificate_key a.key;
+        server { listen 127.0.0.1:{{PORT}} ssl; ssl_early_data on; location / { return 200 \"early=$ssl_early_data\\n\"; } }
+        # Known by no session; one asks for certificates, one for another group.
+        server { listen 127.0.0.1:{{PORT2}} ssl; location / { return 200 \"early=$ssl_early_data\\n\"; } }
+        server { listen 127.0.0.1:{{PORT3}} ssl; ssl_early_data on; ssl_verify_client optional_no_ca; location / { return 200 \"early=$ssl_early_data\\n\"; } }
+        server { listen 127.0.0.1:{{PORT4}} ssl; ssl_early_data on; ssl_ecdh_curve secp384r1; location / { return 200 \"early=$ssl_early_data\\n\"; } }";
+    let server = with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None)).start();
+    let session = session(&server);
+    let request = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    let groups = ["-groups", "X25519:P-384"];
+    let show = |port: u16, file: &str| {
+        let connect = format!("127.0.0.1:{port}");
+        let args = ["s_client", "-connect", &connect, "-sess_in", &session, "-early_data", file, "-ign_eof"];
+        tool("openssl", &[&args[..], &groups].concat(), request)
+    };
+    // The first use of a session is the only one.
+    let first = server.write("early.txt", request).display().to_string();
+    assert!(show(server.port(), &first).contains("Early data was accepted"));
+    for size in [1, 100, 6000, 8000, 10_000, 12_000, 15_000, 16_384] {
+        let file = server.write(&format!("early{size}.txt"), &"x".repeat(size)).display().to_string();
+        for port in [server.port(), server.port_of(2), server.port_of(3), server.port_of(4)] {
+            for _ in 0..2 {
+                let shown = show(port, &file);
+                assert!(shown.contains("Early data was rejected"), "{size} {port}: {shown}");
+                assert!(shown.contains("200 OK") && shown.contains("early=\n"), "{size} {port}: {shown}");
+            }
+        }
+    }
+}

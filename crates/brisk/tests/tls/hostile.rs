@@ -152,3 +152,19 @@ fn records_that_are_too_long() {
     }
     assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/who").unwrap().contains("200 OK"));
 }
+
+/// A read that fills its buffer is followed by another one: no event tells of what was left.
+#[test]
+fn a_large_client_hello_in_one_burst() {
+    let server = site();
+    let connect = format!("127.0.0.1:{}", server.port());
+    let request = "GET /who HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    for size in [10_000, 15_500, 15_800, 16_000, 16_200, 16_384, 20_000, 33_000, 45_000, 60_000] {
+        let mut names: Vec<String> = (0..size / 10).map(|n| format!("p{n:08}")).collect();
+        names.push("http/1.1".to_string());
+        let names = names.join(",");
+        let args = ["s_client", "-connect", &connect, "-servername", "a.test", "-alpn", &names, "-ign_eof"];
+        let shown = tool("openssl", &args, request);
+        assert!(shown.contains("200 OK") && shown.contains("a https on a.test"), "{size}: {shown}");
+    }
+}

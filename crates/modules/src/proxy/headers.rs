@@ -6,6 +6,7 @@ use brisk_http::Version;
 use brisk_http::field::write_field;
 use brisk_http::framing::connection_tokens;
 use brisk_http::range::write_number;
+use brisk_server::extended;
 use brisk_server::request::Request;
 use brisk_server::tls::is_early;
 use brisk_server::vars::Template;
@@ -41,6 +42,7 @@ const CONDITIONS: &[HeaderId] = &[
 /// One field that is set.
 struct Line {
     name: Box<[u8]>,
+    is_upgrade: bool,
     value: Template,
 }
 
@@ -113,7 +115,8 @@ impl Headers {
             this.sets_length |= name.eq_ignore_ascii_case(b"Content-Length");
             this.sets_coding |= name.eq_ignore_ascii_case(b"Transfer-Encoding");
             if !value.is_empty() {
-                this.lines.push(Line { name: name.clone(), value: value.clone() });
+                let is_upgrade = HeaderId::from_name(name) == HeaderId::Upgrade;
+                this.lines.push(Line { name: name.clone(), is_upgrade, value: value.clone() });
             }
         }
         this.replaced = this.set;
@@ -167,6 +170,9 @@ impl Headers {
         for line in &self.lines {
             value.clear();
             line.value.append(r, &mut value);
+            if line.is_upgrade && extended::names_h2c(&value) {
+                value = without_h2c(&value);
+            }
             if !value.is_empty() {
                 field(&line.name, &value);
             }
@@ -226,4 +232,10 @@ impl Headers {
             }
         }
     }
+}
+
+/// `Upgrade` as it may be passed on: HTTP/2 to the back end is spoken by this server, not by its client through it.
+fn without_h2c(value: &[u8]) -> Vec<u8> {
+    let others: Vec<&[u8]> = connection_tokens(value).filter(|token| !extended::names_h2c(token)).collect();
+    others.join(&b", "[..])
 }

@@ -12,6 +12,8 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 pub struct Http2Conf {
     /// `http2 on`. Where it is off, `listen … http2` may still allow it.
     pub enabled: bool,
+    /// `http2_upgrade`: without TLS also by `Upgrade: h2c`.
+    pub upgrade: bool,
     /// Streams of one connection at a time.
     pub max_concurrent_streams: u32,
     /// Bytes of a request body that a client may send before anybody reads it.
@@ -24,6 +26,7 @@ impl Default for Http2Conf {
     fn default() -> Http2Conf {
         Http2Conf {
             enabled: false,
+            upgrade: false,
             max_concurrent_streams: 128,
             body_preread_size: 64 << 10,
             chunk_size: 8 << 10,
@@ -61,9 +64,23 @@ static ROWS: &[Row] = &[
         D::Value("off"),
         Replace,
         false,
-        "HTTP/2: chosen by ALPN with TLS; without TLS a connection may begin with HTTP/2, or ask for it with Upgrade: h2c.",
+        "HTTP/2: chosen by ALPN with TLS; without TLS a connection may begin with HTTP/2.",
         Set::Simple(|cx, d| {
             core(cx).http2.enabled = value::flag("http2", d.arg(0))?;
+            Ok(())
+        })
+    ),
+    row!(
+        "http2_upgrade",
+        HS,
+        Arity::ONE,
+        D::Value("off"),
+        Replace,
+        false,
+        "With http2 on and without TLS: whether a request may change its connection to HTTP/2 by Upgrade: h2c (RFC 7540 §3.2). \
+         Not behind a proxy that passes Upgrade on: what follows would pass its rules. The address's default server decides.",
+        Set::Simple(|cx, d| {
+            core(cx).http2.upgrade = value::flag("http2_upgrade", d.arg(0))?;
             Ok(())
         })
     ),

@@ -140,7 +140,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         }
     }
     if conn.awaits_hello.get() {
-        tls::opening(thread, &live, index, &conn, input);
+        tls::opening(thread, &live, index, &conn, input, end - start == READ_CHUNK_BYTES);
         return;
     }
     if conn.requests.get() == 0 && tls::must_ask(&conn) {
@@ -169,7 +169,8 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         stand = Stand::More;
     }
     if let Stand::Upgrade(r, settings) = stand {
-        return upgrade(thread, index, &conn, r, &settings, &input[at..]);
+        let full = end - start == READ_CHUNK_BYTES;
+        return upgrade(thread, index, &conn, r, &settings, (&input[at..], full));
     }
     let mut written = 0;
     if !out.is_empty() {
@@ -270,14 +271,15 @@ fn is_http2(
     true
 }
 
-/// Switches to HTTP/2. It is the first request: nothing was said before.
+/// Switches to HTTP/2. It is the first request: nothing was said before. `rest`: what the client has sent behind it, and
+/// whether there may be more in the socket.
 fn upgrade(
     thread: &Rc<Thread>,
     index: u32,
     conn: &Rc<Connection>,
     r: Box<Request>,
     settings: &[u8],
-    rest: &[u8],
+    rest: (&[u8], bool),
 ) {
     match conn.io.try_write(h2::SWITCHING) {
         Ok(count) if count == h2::SWITCHING.len() => h2::upgrade(thread, index, conn, r, settings, rest),

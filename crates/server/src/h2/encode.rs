@@ -1,6 +1,7 @@
 //! Serialising a response head, in the order of HTTP/1.1's: a block that hangs on no table's state, so that it can be
 //! kept and sent again to anybody.
 
+use crate::extended;
 use crate::request::Request;
 use crate::special::server_token;
 use crate::text::Text;
@@ -14,8 +15,7 @@ const DATE: usize = 33;
 /// Appends the head's block; gives where the date's 29 bytes are, if it is ours.
 pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     let resp = &r.resp;
-    // RFC 8441 §5: what a 101 is to HTTP/1.1.
-    write_status(if resp.status == 101 { 200 } else { resp.status }, out);
+    write_status(extended::wire_status(r), out);
     match &resp.server {
         Some(server) if server.is_empty() => {}
         Some(server) => write_clean(b"server", server, out),

@@ -2,6 +2,7 @@
 //! nobody behind this has to know where it came from.
 
 use crate::conf::ListenId;
+use crate::extended::{self, ExtendedConnect};
 use crate::h1::intake;
 use crate::request::{Persistence, Request};
 use crate::thread::Thread;
@@ -121,7 +122,14 @@ impl<'a> Intake<'a> {
         // RFC 8441: for everybody behind this it is the HTTP/1.1 request that it stands for.
         let upgrade = self.protocol.filter(|_| is_connect);
         let start = r.buf.len();
-        if upgrade.is_some() {
+        if let Some(protocol) = upgrade {
+            if !extended::is_protocol(protocol.of(&r.buf)) {
+                return Err(Fault::Text("client sent invalid :protocol header"));
+            }
+            // RFC 9110 §9.3.6: what follows is not content.
+            if r.head.has(HeaderId::ContentLength) {
+                return Err(Fault::Text("client sent extended CONNECT with \"Content-Length\" header"));
+            }
             r.buf.extend_from_slice(b"GET");
         } else {
             r.buf.extend_from_within(range(self.method));
@@ -144,7 +152,7 @@ impl<'a> Intake<'a> {
         }
         self.host(r)?;
         if let Some(protocol) = upgrade {
-            upgrade_head(r, protocol);
+            upgrade_head(r, protocol)?;
         }
         Ok(())
     }
@@ -234,16 +242,22 @@ fn join_cookie(r: &mut Request, at: usize, crumb: &[u8]) {
 }
 
 /// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
-fn upgrade_head(r: &mut Request, protocol: Span) {
+fn upgrade_head(r: &mut Request, protocol: Span) -> Result<(), Fault> {
+    let asked = ExtendedConnect::new(protocol.of(&r.buf))
+        .map_err(|_| Fault::Text("no random numbers for \"Sec-WebSocket-Key\""))?;
     let name = push(r, b"upgrade");
     add(r, Header { name, value: protocol, id: HeaderId::Upgrade });
     let (name, value) = (push(r, b"connection"), push(r, b"upgrade"));
     add(r, Header { name, value, id: HeaderId::Connection });
-    if !r.head.has(HeaderId::SecWebSocketKey) {
-        // Who answers it proves nothing to an HTTP/2 client (RFC 8441 §5).
-        let (name, value) = (push(r, b"sec-websocket-key"), push(r, b"YnJpc2sgb3ZlciBIVFRQLzI="));
+    // A key that the client has chosen proves nothing (RFC 8441 §5).
+    r.head.headers.retain(|header| header.id != HeaderId::SecWebSocketKey);
+    r.head.present &= !HeaderId::SecWebSocketKey.bit();
+    if let Some(key) = asked.key() {
+        let (name, value) = (push(r, b"sec-websocket-key"), push(r, key.as_bytes()));
         add(r, Header { name, value, id: HeaderId::SecWebSocketKey });
     }
+    r.extended = Some(Box::new(asked));
+    Ok(())
 }
 
 impl FieldSink for Intake<'_> {
@@ -320,7 +334,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         return Err(494);
     }
     r.framing = match request_framing(&r.buf, &r.head) {
-        Ok(BodyFraming::None) if !end && !is_tunnel(r) => BodyFraming::Chunked,
+        Ok(BodyFraming::None) if !end && r.extended.is_none() => BodyFraming::Chunked,
         Ok(BodyFraming::Length(length)) if end && length > 0 => {
             crate::rlog!(r, Info, "client prematurely closed stream");
             return Err(400);
@@ -338,11 +352,6 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
     }
     r.persistence = Persistence::KeepAlive;
     Ok(())
-}
-
-/// Whether it stands for an HTTP/1.1 upgrade: what follows is no body.
-fn is_tunnel(r: &Request) -> bool {
-    r.head.has(HeaderId::Upgrade)
 }
 
 /// `ignore_invalid_headers`, `underscores_in_headers`: for the chosen server to say.

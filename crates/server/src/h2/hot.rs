@@ -9,7 +9,7 @@ use super::session::{Session, Stage, Value};
 use super::stream::Exchange;
 use crate::conf::ListenId;
 use crate::connection::Connection;
-use crate::core::LogLevel;
+use crate::core::{Http2Conf, LogLevel};
 use crate::h1::{self, can_inline, finish, intake};
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
@@ -49,12 +49,24 @@ pub fn is_allowed(live: &Live, conn: &Connection) -> bool {
     if let Some(tls) = conn.io.tls() {
         return tls.session(|session| session.alpn() == Some(b"h2"));
     }
-    let Some(listen) = conn.listener.id.get().map(|id| live.snap.listen(id)) else { return false };
+    by_default_server(live, conn).is_some_and(|(is_on, _)| is_on)
+}
+
+/// Whether the default server of a socket without TLS lets a request ask for HTTP/2.
+pub fn may_upgrade(live: &Live, conn: &Connection) -> bool {
+    conn.io.tls().is_none()
+        && by_default_server(live, conn).is_some_and(|(is_on, conf)| is_on && conf.upgrade)
+}
+
+/// What the default server of the socket says, and whether it, or `listen`, allows HTTP/2.
+fn by_default_server(live: &Live, conn: &Connection) -> Option<(bool, Http2Conf)> {
+    let listen = live.snap.listen(conn.listener.id.get()?);
     let (prefix, server) = match listen.local(|| conn.local()) {
         Some(local) => (local.prefix, local.default_server),
         None => (listen.prefix, listen.default_server),
     };
-    prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled
+    let conf = live.snap.location(live.snap.server(server).root).core.http2;
+    Some((prefix.http2 || conf.enabled, conf))
 }
 
 /// Makes a connection one of HTTP/2. Its first bytes go to [`input`].

@@ -1,5 +1,5 @@
 //! `Upgrade: h2c` (RFC 7540 §3.2): an HTTP/1.1 request after which the connection is one of HTTP/2, and whose answer is
-//! that of stream 1.
+//! that of stream 1. RFC 9113 §3.1 has done away with it, and nginx never had it: it is off by default.
 
 use super::hot;
 use super::stream::Exchange;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const SWITCHING: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
 
-/// The payload of the client's SETTINGS, if it asks for HTTP/2 and may have it. A request with a body is answered as it
+/// The payload of the client's SETTINGS, if it asks for HTTP/2 and may have it (`http2_upgrade`). A request with a body is answered as it
 /// came: the body would have to be read first.
 pub fn wanted(r: &Request) -> Option<Vec<u8>> {
     let value = r.header(HeaderId::Upgrade)?;
@@ -33,8 +33,7 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
         && r.has_no_body()
         && r.head.version == Version::Http11
         && r.conn().requests.get() == 1
-        && r.conn().io.tls().is_none()
-        && hot::is_allowed(&r.live, r.conn());
+        && hot::may_upgrade(&r.live, r.conn());
     if !may {
         return None;
     }
@@ -43,14 +42,14 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
 }
 
 /// Makes the connection one of HTTP/2 and answers the request; [`SWITCHING`] has been said. `rest` is what the client has
-/// sent behind it.
+/// sent behind it, and whether there may be more in the socket.
 pub fn begin(
     thread: &Rc<Thread>,
     index: u32,
     conn: &Rc<Connection>,
     mut r: Box<Request>,
     settings: &[u8],
-    rest: &[u8],
+    (rest, full): (&[u8], bool),
 ) {
     let live = r.live.clone();
     // To everybody behind this it is a request of HTTP/2: what was about the connection is done with.
@@ -72,5 +71,5 @@ pub fn begin(
     if upgraded.is_ok() {
         hot::answer(session, &live, conn, listen, 1, r, Ok(()), true, false);
     }
-    hot::input(conn, rest, false, &mut Vec::new());
+    hot::input(conn, rest, full, &mut Vec::new());
 }

@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
 use brisk_net::{clock, timeout};
-use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, ServerContext};
+use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
@@ -74,15 +74,24 @@ pub struct Load {
 #[derive(Clone, Copy)]
 struct Offer {
     http2: bool,
-    /// The client has a session to go on with.
-    session: bool,
+    /// What the client brings along.
+    offered: Offered,
 }
 
-/// Readable before there is a session: on the hot path.
-pub(crate) fn opening(thread: &Rc<Thread>, live: &Rc<Live>, index: u32, conn: &Rc<Connection>, input: &[u8]) {
+/// Readable before there is a session: on the hot path. `full`: the read has filled its buffer, so there may be more.
+pub(crate) fn opening(
+    thread: &Rc<Thread>,
+    live: &Rc<Live>,
+    index: u32,
+    conn: &Rc<Connection>,
+    input: &[u8],
+    full: bool,
+) {
     conn.input.borrow_mut().extend_from_slice(input);
     let go_on = |begin| serve::spawn(thread, index, conn.clone(), Vec::new(), begin);
     match begin(thread, live, conn) {
+        // No event tells again of what was left in the socket.
+        Begun::Partial if full => thread.tell_again(index, conn),
         Begun::Partial if conn.io.is_closed() => {
             closed(live, conn);
             thread.release(index);
@@ -166,7 +175,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     };
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
-    let session = hello.offers_session;
+    let offered = hello.offered;
     let hello = keeps.then(|| Box::new(hello));
     let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
     let _ = conn.secure.set(Box::new(Facts {
@@ -185,7 +194,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         return Begun::Refused;
     };
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
-    let offer = Offer { http2, session };
+    let offer = Offer { http2, offered };
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {
@@ -232,7 +241,7 @@ fn start(
 ) -> Begun {
     let made = context.get(offer.http2).map_err(str::to_string).and_then(|base| {
         let session =
-            |context: &ServerContext| context.session(offer.session).map_err(|error| error.to_string());
+            |context: &ServerContext| context.session(offer.offered).map_err(|error| error.to_string());
         match certified {
             None => session(base),
             Some(certified) => session(&base.with_certificates(Arc::new(brisk_tls::Fixed(certified)))),

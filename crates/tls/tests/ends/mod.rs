@@ -3,8 +3,8 @@
 
 use brisk_tls::issue::{Issued, Wish};
 use brisk_tls::{
-    Certified, ClientContext, ClientOptions, Fixed, PrivateKey, ServerContext, ServerOptions, Session,
-    Versions,
+    Certified, ClientContext, ClientOptions, Fixed, Offered, PrivateKey, ServerContext, ServerOptions,
+    Session, Versions,
 };
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub fn shake(client: &mut End, server: &mut End) -> Result<(), brisk_tls::Error>
 
 pub fn connect(server: &ServerContext, client: &ClientContext) -> (End, End) {
     let mut client = End::new(client.session("localhost", true).unwrap());
-    let mut server = End::new(server.session(false).unwrap());
+    let mut server = End::new(server.session(Offered::default()).unwrap());
     shake(&mut client, &mut server).unwrap();
     assert!(client.session.is_established() && server.session.is_established());
     (client, server)
