@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 mod early;
 #[path = "tls/hostile.rs"]
 mod hostile;
+#[path = "tls/hosts.rs"]
+mod hosts;
 #[path = "tls/kernel.rs"]
 mod kernel;
 #[path = "tls/many.rs"]

@@ -37,9 +37,12 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cache: conf.ocsp_cache.clone(),
     });
     let trust = trust(cx, &conf)?;
-    let context = if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf)?)) };
+    let clients = clients(cx, &conf)?;
+    let context =
+        if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
     let rules = Rules {
         verify: conf.verify,
+        clients,
         trust,
         ocsp,
         depth: u32::try_from(conf.depth).unwrap_or(u32::MAX),
@@ -113,7 +116,33 @@ pub fn trust_of(
     })
 }
 
-fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
+/// See [`Rules::clients`].
+fn clients(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<[u8; 32]>, Diag> {
+    if conf.verify == Verify::Off {
+        return Ok(None);
+    }
+    let files = [&conf.client_certificate, &conf.trusted, &conf.crl];
+    let names: Vec<_> = files.iter().map(|file| file.as_ref().map(|token| token.str().to_string())).collect();
+    // What is in them counts, so that a copy is no other authority, and another one is of the same name.
+    let contents = shared(cx, "ssl clients", format!("{names:?}"), |cx| {
+        let mut text = Vec::new();
+        for token in files.into_iter().map(Option::as_ref) {
+            // A server without a certificate of its own does without them.
+            let id = token.map(|token| match cx.try_file(token) {
+                Ok(content) => brisk_tls::context_id(&content),
+                Err(_) => brisk_tls::context_id(token.str().as_bytes()),
+            });
+            text.extend_from_slice(&id.unwrap_or_default());
+        }
+        Ok(text)
+    })?;
+    let responder = conf.ocsp_responder.as_ref().map(Token::str);
+    let asking = (conf.ocsp != Ocsp::Off).then_some((conf.ocsp == Ocsp::Leaf, responder));
+    let rules = format!("{:?}", (conf.verify, conf.depth, asking, &*contents));
+    Ok(Some(brisk_tls::context_id(rules.as_bytes())))
+}
+
+fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Result<Context, Diag> {
     let certs = certificates(cx, conf)?;
     let mut options = ServerOptions {
         versions: conf.versions,
@@ -125,7 +154,7 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
         early_data: conf.early_data,
         compress_certificates: conf.compression,
         kernel: conf.kernel,
-        context: context_id(conf),
+        context: context_id(conf, clients),
         ..ServerOptions::default()
     };
     if conf.verify != Verify::Off {
@@ -187,19 +216,9 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Stapling, Diag> {
 
 /// Sessions are for servers that would have made the same of the handshake: the same certificates and the same rules for
 /// clients.
-fn context_id(conf: &Conf) -> [u8; 32] {
+fn context_id(conf: &Conf, clients: Option<[u8; 32]>) -> [u8; 32] {
     let texts = |tokens: &[Token]| tokens.iter().map(|token| token.text().to_string()).collect::<Vec<_>>();
-    let one = |token: &Option<Token>| token.as_ref().map(|token| token.text().to_string());
-    let verify = (conf.verify != Verify::Off).then(|| {
-        (
-            format!("{:?}", conf.verify),
-            conf.depth,
-            one(&conf.client_certificate),
-            one(&conf.trusted),
-            one(&conf.crl),
-        )
-    });
-    brisk_tls::context_id(format!("{:?}", (texts(&conf.certificates), texts(&conf.keys), verify)).as_bytes())
+    brisk_tls::context_id(format!("{:?}", (texts(&conf.certificates), texts(&conf.keys), clients)).as_bytes())
 }
 
 fn tickets(cx: &mut Cx<'_, '_>, conf: &Conf, timeout: u32) -> Result<Arc<TicketKeys>, Diag> {

@@ -177,7 +177,9 @@ fn of_hello(r: &Request, out: &mut Out, look: impl FnOnce(&brisk_tls::Hello) -> 
 }
 
 fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>) -> String) -> bool {
-    let Some(tls) = r.conn().io.tls() else { return false };
+    let Some(tls) = r.conn().io.tls().filter(|_| facts(r).is_some_and(|facts| facts.are_of(r))) else {
+        return false;
+    };
     tls.session(|session| {
         let leaf = session.peer_certificates().first().and_then(|der| Certificate::parse(der).ok());
         leaf.is_some_and(|leaf| put(out, &look(&leaf)))
@@ -186,7 +188,8 @@ fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>
 
 fn verify(r: &Request, out: &mut Out) -> bool {
     let Some(facts) = facts(r).filter(|_| r.scheme() == "https") else { return false };
-    let verdict = if facts.rules.verify == Verify::Off { &Verdict::None } else { facts.verdict(r.conn()) };
+    let is_asked = facts.rules.verify != Verify::Off && facts.are_of(r);
+    let verdict = if is_asked { facts.verdict(r.conn()) } else { &Verdict::None };
     match verdict {
         Verdict::None => put(out, "NONE"),
         Verdict::Bad(refusal) => put(out, &format!("FAILED:{}", refusal.text)),

@@ -29,6 +29,8 @@ pub enum Verify {
 /// The rules of one server. Also a server without a certificate has some: it may be reached over another one's handshake.
 pub struct Rules {
     pub verify: Verify,
+    /// Equal where clients' certificates are judged alike, by the same authorities; none where they are not judged.
+    pub clients: Option<[u8; 32]>,
     pub trust: Option<Arc<Trust>>,
     pub depth: u32,
     /// `ssl_ocsp`.

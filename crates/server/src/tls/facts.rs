@@ -40,6 +40,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether the request's server would have judged the client's certificate as the handshake's does.
+    pub fn are_of(&self, r: &Request) -> bool {
+        let own = r.snap().server(r.server).tls.as_ref().and_then(|rules| rules.clients);
+        own == self.rules.clients
+    }
+
     /// Whether the client's certificate is trusted.
     pub fn verdict(&self, conn: &Connection) -> &Verdict {
         self.verdict.get_or_init(|| {
@@ -64,13 +70,25 @@ impl Facts {
 /// A request for another host than the handshake was for, where that makes a difference.
 pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
     let Some(facts) = r.conn().secure.get() else { return Ok(()) };
-    let is_other = facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.host);
     let rules = r.snap().server(r.server).tls.as_ref();
-    if is_other && rules.is_some_and(|rules| rules.verify != Verify::Off) {
+    if rules.is_none_or(|rules| rules.verify == Verify::Off) {
+        return Ok(());
+    }
+    if facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.host) {
         crate::rlog!(
             r,
             Info,
             "client attempted to request the server name different from the one that was negotiated"
+        );
+        return Err(421);
+    }
+    // Without a name, or with one that no server has, the handshake was the default server's: its authorities have
+    // nothing to say here.
+    if !facts.are_of(r) {
+        crate::rlog!(
+            r,
+            Info,
+            "client attempted to request a server with other rules for client certificates"
         );
         return Err(421);
     }
