@@ -46,6 +46,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "regex",
+        run: brisk_server::regex::fuzz::fuzz_regex,
+        seeds: &["crates/fuzz/corpus/regex"],
+        dictionary: &[b"\x00\x01", b"\x05", b"\xff"],
+        bytes_max: 200,
+    },
+    Target {
         name: "chunked",
         run: brisk_http::fuzz::fuzz_chunked,
         seeds: &["crates/http/corpus/chunked"],

@@ -5,7 +5,7 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
 use brisk_server::conf::Cx;
 use brisk_server::module::{Module, Row, Set};
 use brisk_server::names::{HostPattern, Names};
-use brisk_server::regex::Regex;
+use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::vars::{Eval, Template};
 use brisk_server::{ignored, row};
@@ -161,7 +161,9 @@ impl Eval for Map {
         if self.hostnames && key.last() == Some(&b'.') {
             key.pop();
         }
-        if let Some(id) = self.find(r, key) {
+        // nginx takes the default where a match fails; that may be what lets a request in. Here the request fails.
+        let Ok(found) = self.find(r, key) else { return false };
+        if let Some(id) = found {
             self.values[id as usize].append(r, out);
         }
         true
@@ -178,21 +180,23 @@ impl Eval for Map {
 }
 
 impl Map {
-    fn find(&self, r: &Request, mut key: Vec<u8>) -> Option<ValueId> {
+    fn find(&self, r: &Request, mut key: Vec<u8>) -> Result<Option<ValueId>, MatchError> {
         // Regular expressions see the case, strings do not.
         let original =
             (!self.regexes.is_empty() && key.iter().any(u8::is_ascii_uppercase)).then(|| key.clone());
         key.make_ascii_lowercase();
         if let Some(id) = self.names.find(&key) {
-            return Some(id);
+            return Ok(Some(id));
         }
         let subject = original.unwrap_or(key);
-        if !subject.is_empty()
-            && let Some((_, id)) = self.regexes.iter().find(|(regex, _)| regex.exec(r, &subject))
-        {
-            return Some(*id);
+        if !subject.is_empty() {
+            for (regex, id) in &self.regexes {
+                if regex.exec(r, &subject)? {
+                    return Ok(Some(*id));
+                }
+            }
         }
-        self.default
+        Ok(self.default)
     }
 }
 

@@ -6,7 +6,7 @@ use brisk_server::conf::Cx;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::names::{HostPattern, Names};
 use brisk_server::plan::Plan;
-use brisk_server::regex::Regex;
+use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::server_name::Name;
 use brisk_server::vars::{Variable, VariableGet};
@@ -191,21 +191,29 @@ impl Referers {
         }
     }
 
-    fn is_valid(&self, referer: Option<&[u8]>) -> bool {
-        let Some(referer) = referer else { return self.none };
-        let Some(rest) = without_scheme(referer) else { return self.blocked };
+    fn is_valid(&self, referer: Option<&[u8]>) -> Result<bool, MatchError> {
+        let Some(referer) = referer else { return Ok(self.none) };
+        let Some(rest) = without_scheme(referer) else { return Ok(self.blocked) };
         let host_len = rest.iter().position(|b| matches!(b, b'/' | b':')).unwrap_or(rest.len());
         if host_len > HOST_BYTES_MAX {
-            return false;
+            return Ok(false);
         }
         let host = rest[..host_len].to_ascii_lowercase();
         if let Some(index) = self.hosts.find(&host) {
             let path = memchr::memchr(b'/', rest).map_or(&b""[..], |at| &rest[at..]);
-            return path.starts_with(&self.paths[index as usize]);
+            return Ok(path.starts_with(&self.paths[index as usize]));
         }
-        self.server_names.iter().any(|regex| regex.is_match(&host))
-            || self.regexes.iter().any(|regex| regex.is_match(rest))
+        Ok(any(&self.server_names, &host)? || any(&self.regexes, rest)?)
     }
+}
+
+fn any(regexes: &[Arc<Regex>], subject: &[u8]) -> Result<bool, MatchError> {
+    for regex in regexes {
+        if regex.is_match(subject)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What follows `http://` or `https://`; `None` also for what is too short to name a host.
@@ -227,10 +235,17 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 
 fn invalid_referer(r: &Request, out: &mut Vec<u8>) -> bool {
     let valid = r.snap().location(r.loc).plan.data::<Referers>();
-    if valid.is_some_and(|valid| !valid.is_valid(r.header(HeaderId::Referer))) {
-        out.push(b'1');
+    match valid.map_or(Ok(true), |valid| valid.is_valid(r.header(HeaderId::Referer))) {
+        Ok(true) => true,
+        Ok(false) => {
+            out.push(b'1');
+            true
+        }
+        Err(error) => {
+            error.fail(r);
+            false
+        }
     }
-    true
 }
 
 #[cfg(test)]
@@ -245,7 +260,11 @@ mod tests {
         let root = snap.location(snap.servers[0].root);
         let valid = root.plan.data::<super::Referers>().unwrap();
         for (referer, want) in cases {
-            assert_eq!(valid.is_valid(referer.map(str::as_bytes)), *want, "{referer:?} in {parameters}");
+            assert_eq!(
+                valid.is_valid(referer.map(str::as_bytes)).unwrap(),
+                *want,
+                "{referer:?} in {parameters}"
+            );
         }
     }
 

@@ -83,8 +83,14 @@ pub const SSI_QUEUE_PARTS_MAX: usize = 64;
 pub const SSI_MEMORY_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of log lines buffered per file and thread before they are written early.
 pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
-/// Regular expression match attempts (PCRE): stops runaway backtracking.
+/// Regular expression match attempts (PCRE): stops runaway backtracking. The request is answered with 500.
 pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
+/// Memory for backtracking of one match in PCRE's interpreter, in KiB.
+pub const PCRE_HEAP_KIB_MAX: u32 = 16 * 1024;
+/// Longer subjects get memory of their own for that, which is given back: what is kept is kept for each pattern and thread.
+pub const PCRE_KEPT_SUBJECT_BYTES_MAX: usize = 1024;
+/// Compiled size of a pattern on the linear-time engine; PCRE runs what would be larger.
+pub const LINEAR_REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// From this many regular expression locations in a block on, one pass over the URI tells whether any can match.
 pub const REGEX_SET_MIN: usize = 8;
 /// Compiled size of such a set; larger ones are not built.

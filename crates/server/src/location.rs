@@ -3,7 +3,7 @@
 
 use crate::conf::{Location, LocationId, Snapshot};
 use crate::limits::REGEX_SET_MIN;
-use crate::regex::{Candidates, Regex, RegexSet};
+use crate::regex::{Candidates, MatchError, Regex, RegexSet};
 use crate::request::Request;
 use brisk_conf::{Diag, Token};
 use hashbrown::{HashMap, HashSet};
@@ -107,22 +107,22 @@ impl LocationTree {
 }
 
 /// Finds the location of the request's URI inside `outer`.
-pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Found {
-    search(snap, r, outer).0
+pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, MatchError> {
+    search(snap, r, outer).map(|(found, _)| found)
 }
 
 /// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can
 /// still lose to a regular expression further out.
-fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
-    let Some(tree) = &outer.tree else { return (Found::Nothing, false) };
+fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool), MatchError> {
+    let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
     let (mut best, mut no_regex) = (Found::Nothing, false);
     match tree.step(&r.uri) {
-        Step::Exact(id) => return (Found::Location(id), true),
-        Step::Slash(id) => return (Found::Slash(id), true),
+        Step::Exact(id) => return Ok((Found::Location(id), true)),
+        Step::Slash(id) => return Ok((Found::Slash(id), true)),
         Step::Prefix { id, no_regex: stop } => {
             no_regex = stop;
-            match search(snap, r, snap.location(id)) {
-                (inner, true) => return (inner, true),
+            match search(snap, r, snap.location(id))? {
+                (inner, true) => return Ok((inner, true)),
                 (Found::Nothing, false) => best = Found::Location(id),
                 (inner, false) => best = inner,
             }
@@ -132,13 +132,13 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> (Found, bool) {
     if !no_regex {
         let candidates = tree.candidates(&r.uri);
         for (index, (regex, id)) in tree.regexes.iter().enumerate() {
-            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.uri) {
-                let (inner, _) = search(snap, r, snap.location(*id));
-                return (if inner == Found::Nothing { Found::Location(*id) } else { inner }, true);
+            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.uri)? {
+                let (inner, _) = search(snap, r, snap.location(*id))?;
+                return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));
             }
         }
     }
-    (best, false)
+    Ok((best, false))
 }
 
 /// Named locations by name.

@@ -152,6 +152,10 @@ fn step(r: &mut Request) -> Flow {
 
 /// Acts on a handler's decision; `None`: go on with [`step`].
 fn act(r: &mut Request, flow: Flow) -> Option<Run> {
+    if r.vars.take_failure() {
+        // The decision hangs on a value that could not be found out: as in nginx, where a match fails.
+        return if matches!(flow, Flow::Close) { Some(Run::Close) } else { refuse(r, 500) };
+    }
     match flow {
         Flow::Next | Flow::Done if r.cursor.phase == Phase::Filters => return Some(filters(r)),
         Flow::Next => advance(r),
@@ -279,9 +283,10 @@ fn find_config(r: &mut Request) -> Flow {
     let snap = &live.snap;
     let root = snap.server(r.server).root;
     match location::find(snap, r, snap.location(root)) {
-        Found::Nothing => set_location(snap, r, root),
-        Found::Location(id) => set_location(snap, r, id),
-        Found::Slash(id) => {
+        Err(error) => return error.into(),
+        Ok(Found::Nothing) => set_location(snap, r, root),
+        Ok(Found::Location(id)) => set_location(snap, r, id),
+        Ok(Found::Slash(id)) => {
             set_location(snap, r, id);
             let mut uri = escaped_uri(&snap.location(id).name);
             if !r.args.is_empty() {
@@ -483,6 +488,11 @@ fn filters(r: &mut Request) -> Run {
             return Run::Wait(waiter);
         }
         filter.filter(r);
+    }
+    if r.vars.take_failure() && r.resp.status != 500 {
+        // A filter could not find out what to do. The page for that goes through the same filters, and then out.
+        r.cursor = Cursor::at(Phase::Content);
+        return fail(r, 500);
     }
     r.learn_hints();
     Run::Respond

@@ -2,7 +2,7 @@
 
 use crate::conf::ServerId;
 use crate::names::{HostPattern, Names};
-use crate::regex::Regex;
+use crate::regex::{MatchError, Regex};
 use crate::request::Request;
 use std::sync::Arc;
 
@@ -56,13 +56,18 @@ impl NameTable {
     }
 
     /// The server for a host name (lower case, without port and final dot).
-    pub fn find(&self, r: &Request, host: &[u8]) -> Option<ServerId> {
+    pub fn find(&self, r: &Request, host: &[u8]) -> Result<Option<ServerId>, MatchError> {
         if let Some(server) = self.names.find(host) {
-            return Some(server);
+            return Ok(Some(server));
         }
         if host.is_empty() {
-            return None;
+            return Ok(None);
         }
-        self.regexes.iter().find(|(regex, _)| regex.exec(r, host)).map(|&(_, server)| server)
+        for (regex, server) in &self.regexes {
+            if regex.exec(r, host)? {
+                return Ok(Some(*server));
+            }
+        }
+        Ok(None)
     }
 }

@@ -283,6 +283,10 @@ impl<P: Protocol> Journey<P> {
         let elapsed = turn.elapsed_ms();
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
+        if r.vars.have_failed() {
+            // A value in it could not be found out.
+            return Err(Flow::Status(500));
+        }
         let settings = self.settings();
         let head_bytes_max = settings.buffer_size as usize;
         let limits = Limits {

@@ -402,7 +402,8 @@ fn storing(
     if fetched.unbuffered {
         return Err("unbuffered");
     }
-    if key::holds(&rules.no_cache, r) {
+    // What could not be found out may have been a reason against it.
+    if key::holds(&rules.no_cache, r) || r.vars.have_failed() {
         return Err("no-cache-rule");
     }
     // The answer to a HEAD has no body, and must not be given to a GET. By nginx's rules it is, if convert_head is off: -t

@@ -224,7 +224,14 @@ impl Rules {
         }
         r.depends_on(Purity::Impure);
         let Some(agent) = r.header(HeaderId::UserAgent) else { return false };
-        (self.disabled_msie6 && is_msie6(agent)) || self.disabled.iter().any(|regex| regex.is_match(agent))
+        // An agent that may be one of those gets no coding, as in nginx.
+        let matches = |regex: &Arc<Regex>| {
+            regex.is_match(agent).unwrap_or_else(|error| {
+                brisk_server::rlog!(r, Alert, "{error}");
+                true
+            })
+        };
+        (self.disabled_msie6 && is_msie6(agent)) || self.disabled.iter().any(matches)
     }
 }
 

@@ -219,15 +219,19 @@ struct Parts {
     path_info: Range<usize>,
 }
 
-/// Gives the parts of the URI and what stands behind a slash.
-fn parts<T>(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8]) -> T) -> T {
+/// Gives the parts of the URI and what stands behind a slash; false if they cannot be found out.
+fn parts(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8])) -> bool {
+    let then = |name: &[u8], path_info: &[u8], index: &[u8]| {
+        then(name, path_info, index);
+        true
+    };
     let snap = r.snap();
     let Some(script) = snap.location(r.loc).plan.data::<Script>() else { return then(&r.uri, b"", b"") };
     let Some(split) = &script.split else { return then(&r.uri, b"", &script.index) };
     let kept = r.finding(RefCell::<Parts>::default);
     let mut kept = kept.borrow_mut();
     if kept.of.as_ref().is_none_or(|(loc, uri)| *loc != r.loc || *uri != r.uri) {
-        let spans = split.spans(r, &r.uri);
+        let Ok(spans) = split.spans(r, &r.uri) else { return false };
         let group = |index: usize| match spans.as_ref().and_then(|spans| spans.get(index)) {
             Some(&(start, end)) if start <= end => start..end,
             _ => 0..0,
@@ -244,13 +248,9 @@ fn script_name(r: &Request, out: &mut Vec<u8>) -> bool {
         if name.ends_with(b"/") {
             out.extend_from_slice(index);
         }
-        true
     })
 }
 
 fn path_info(r: &Request, out: &mut Vec<u8>) -> bool {
-    parts(r, |_, path_info, _| {
-        out.extend_from_slice(path_info);
-        true
-    })
+    parts(r, |_, path_info, _| out.extend_from_slice(path_info))
 }

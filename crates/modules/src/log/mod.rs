@@ -184,7 +184,9 @@ struct AccessLog {
 impl LogHandler for AccessLog {
     fn log(&self, r: &Request) {
         for target in &*self.logs {
-            if target.condition.as_ref().is_some_and(|condition| !condition.holds(r)) {
+            // A condition that cannot be found out leaves no request out of the log.
+            if target.condition.as_ref().is_some_and(|condition| !condition.holds(r) && !r.vars.have_failed())
+            {
                 continue;
             }
             match &target.to {

@@ -111,7 +111,8 @@ pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>
 fn edit_for(conf: &Conf, r: &Request, name: &[u8]) -> Edit {
     let fits = |rule: &&CookieFlags| match &rule.name {
         Name::Text(text) => text.eval(r).eq_ignore_ascii_case(name),
-        Name::Regex(regex) => regex.exec(r, name),
+        // After an error there is no answer to put the cookie in.
+        Name::Regex(regex) => regex.exec(r, name).unwrap_or(false),
     };
     let mut edit = Edit::default();
     if let Some(rule) = conf.cookie_flags.iter().find(fits) {

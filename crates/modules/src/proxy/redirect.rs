@@ -60,8 +60,13 @@ impl Rewrite {
                 let rest = value.strip_prefix(&*pattern)?;
                 Some([&self.replacement.eval(r), rest].concat())
             }
-            Pattern::Regex(regex) => regex.exec(r, value).then(|| self.replacement.eval(r)),
+            Pattern::Regex(regex) => self.matched(regex, r, value),
         }
+    }
+
+    /// What a value becomes that the expression matches. After an error there is no answer to put it in.
+    fn matched(&self, regex: &Regex, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+        regex.exec(r, value).ok()?.then(|| self.replacement.eval(r))
     }
 
     /// A domain: compared as a whole and in any case, without a leading dot, which stays.
@@ -73,7 +78,7 @@ impl Rewrite {
                 let same = pattern.eval(r).eq_ignore_ascii_case(name);
                 same.then(|| [dot, &self.replacement.eval(r)].concat())
             }
-            Pattern::Regex(regex) => regex.exec(r, value).then(|| self.replacement.eval(r)),
+            Pattern::Regex(regex) => self.matched(regex, r, value),
         }
     }
 

@@ -8,7 +8,7 @@ use brisk_server::flow::Flow;
 use brisk_server::path::{self, Mapped};
 use brisk_server::phases;
 use brisk_server::plan::{Handler, Purity};
-use brisk_server::regex::Regex;
+use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template, VarId, is_set};
 use std::rc::Rc;
@@ -196,8 +196,10 @@ impl Run<'_> {
     }
 
     fn rewrite(&mut self, r: &mut Request, rewrite: &Rewrite) -> Step {
-        if !self.matches(r, &rewrite.regex, &r.uri) {
-            return Step::Next;
+        match self.matches(r, &rewrite.regex, &r.uri) {
+            Ok(true) => {}
+            Ok(false) => return Step::Next,
+            Err(error) => return Step::End(error.into()),
         }
         r.internal = true;
         r.unparsed_uri_valid = false;
@@ -257,8 +259,8 @@ impl Run<'_> {
     }
 
     /// Matches, and forgets the groups of an earlier match if it fails.
-    fn matches(&self, r: &Request, regex: &Regex, subject: &[u8]) -> bool {
-        let matched = regex.exec(r, subject);
+    fn matches(&self, r: &Request, regex: &Regex, subject: &[u8]) -> Result<bool, MatchError> {
+        let matched = regex.exec(r, subject)?;
         if !matched {
             r.captures.borrow_mut().clear();
         }
@@ -267,7 +269,7 @@ impl Run<'_> {
             let (pattern, subject) = (regex.pattern(), String::from_utf8_lossy(subject));
             brisk_server::rlog!(r, Notice, "\"{pattern}\" {verb} \"{subject}\"");
         }
-        matched
+        Ok(matched)
     }
 
     /// The error is what the handler returns: the test cannot be made yet.
@@ -284,7 +286,7 @@ impl Run<'_> {
             }
             Test::Match { var, regex, negate } => {
                 let subject = value(r, *var);
-                Ok(self.matches(r, regex, &subject) != *negate)
+                Ok(self.matches(r, regex, &subject)? != *negate)
             }
             Test::File { kind, path, negate } => {
                 let bytes = eval(r, path, self.quote);

@@ -267,7 +267,12 @@ impl Page {
         let right = self.value(right)?;
         let is_equal = if is_regex {
             let regex = expression::regex(&right)?;
-            match regex.groups(&left)? {
+            let groups = regex.groups(&left).map_err(|error| {
+                // Neither branch may be shown: the page ends here, as in nginx.
+                error.fail(&self.me);
+                error.to_string()
+            })?;
+            match groups {
                 Some(groups) => {
                     self.shared.capture(&groups, regex.names())?;
                     true

@@ -1,7 +1,6 @@
 //! Values with variables in them, and the expressions of `if`.
 
 use brisk_server::regex::Adhoc;
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -110,13 +109,14 @@ thread_local! {
 
 /// A regular expression from a page, compiled once for many requests.
 pub fn regex(pattern: &[u8]) -> Result<Rc<Adhoc>, String> {
-    let pattern: Cow<'_, str> = String::from_utf8_lossy(pattern);
+    let pattern = std::str::from_utf8(pattern)
+        .map_err(|_| format!("invalid UTF-8 in \"{}\"", String::from_utf8_lossy(pattern)))?;
     let kept =
         REGEXES.with_borrow(|kept| kept.iter().find(|(have, _)| **have == *pattern).map(|k| k.1.clone()));
     if let Some(regex) = kept {
         return Ok(regex);
     }
-    let regex = Rc::new(Adhoc::compile(&pattern)?);
+    let regex = Rc::new(Adhoc::compile(pattern)?);
     REGEXES.with_borrow_mut(|kept| {
         if kept.len() >= REGEXES_MAX {
             kept.remove(0);

@@ -54,6 +54,8 @@ pub struct Page {
     /// The piece in work, and how much of it was read.
     piece: Option<(Piece, usize)>,
     ended: bool,
+    /// It cannot be made: see [`Page::command`].
+    failed: bool,
     queue: VecDeque<Out>,
     /// Of texts in the queue.
     queued_bytes: usize,
@@ -78,6 +80,7 @@ impl Page {
             parser: Parser::new(conf.value_length),
             piece: None,
             ended: false,
+            failed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
             awaits: None,
@@ -145,6 +148,9 @@ impl Page {
                     self.awaits = None;
                 }
                 None => {}
+            }
+            if self.failed {
+                return Poll::Ready(Err(io::Error::other("a regular expression failed in an SSI command")));
             }
             if self.ended || self.is_full() {
                 return Poll::Ready(Ok(()));
@@ -217,8 +223,12 @@ impl Page {
     }
 
     fn command(&mut self, command: Command) {
-        let message = match self.execute(&command) {
+        let result = self.execute(&command);
+        // A value or a condition could not be found out: what follows may be what must not be seen.
+        self.failed |= self.me.vars.have_failed();
+        let message = match result {
             Ok(()) => return,
+            Err(_) if self.failed => return,
             Err(message) => message,
         };
         if self.is_shown() {

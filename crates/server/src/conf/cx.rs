@@ -3,10 +3,11 @@
 use super::block::Confs;
 use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
 use crate::conf::snapshot::Location;
+use crate::core::MainConf;
 use crate::core::listen::ListenSpec;
 use crate::module::ModuleConf;
 use crate::prepared::Unusual;
-use crate::regex::Regex;
+use crate::regex::{Jit, Regex};
 use crate::vars::{Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
 use std::any::Any;
@@ -110,7 +111,8 @@ impl<'a> Cx<'_, 'a> {
     pub fn regex(&mut self, token: &Token, pattern: &[u8], caseless: bool) -> Result<Regex, Diag> {
         let text = std::str::from_utf8(pattern)
             .map_err(|_| Diag::emerg(token.span, "the pattern is not valid UTF-8"))?;
-        Regex::compile(&mut self.global.vars, text, caseless, token)
+        let jit = if self.conf_of::<MainConf>().pcre_jit { Jit::On } else { Jit::Off };
+        Regex::compile(&mut self.global.vars, text, caseless, jit, token)
     }
 
     /// Whether a directive has this name, in whatever block.

@@ -164,7 +164,7 @@ pub static ROWS: &[Row] = &[
         D::Value("off"),
         Replace,
         false,
-        "Accepted: patterns that need PCRE are always compiled with its JIT where the machine has one; others run on a linear-time engine.",
+        "Whether regular expressions that need PCRE become machine code: faster, but in rare cases PCRE's compiler and its interpreter disagree. Most expressions run on a linear-time engine and need no PCRE.",
         Set::Simple(|cx, d| {
             cx.conf::<MainConf>().pcre_jit = value::flag("pcre_jit", d.arg(0))?;
             Ok(())

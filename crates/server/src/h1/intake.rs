@@ -4,6 +4,7 @@ use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::counters::Ongoing;
 use crate::plan::Purity;
+use crate::regex::MatchError;
 use crate::request::{Persistence, Request};
 use crate::thread::Live;
 use crate::tls;
@@ -127,7 +128,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         // Who answers depends on the address that was connected to.
         r.purity = Purity::Impure;
     }
-    r.server = select(&live.snap, r, listen);
+    r.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
     r.loc = live.snap.server(r.server).root;
     tls::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
@@ -186,7 +187,7 @@ fn default_server(live: &Live, listen: ListenId, conn: &Connection) -> ServerId 
     listen.local(|| conn.local()).map_or(listen.default_server, |local| local.default_server)
 }
 
-fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
+fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> Result<ServerId, MatchError> {
     let listen = snap.listen(listen);
     let (names, default) = match listen.local(|| r.conn().local()) {
         Some(local) => (&local.names, local.default_server),
@@ -195,7 +196,7 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
     // Without a host nothing else can be found than what the handshake has led to.
     let default = if r.host.is_empty() { r.server } else { default };
     if names.is_empty() {
-        return default;
+        return Ok(default);
     }
-    names.find(r, &r.host).unwrap_or(default)
+    Ok(names.find(r, &r.host)?.unwrap_or(default))
 }

@@ -166,7 +166,10 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     (r.server, r.loc) = (default, live.snap.server(default).root);
     let name = hello.server_name.take();
     let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
-    let found = host.as_ref().and_then(|host| names.find(r, &host.name));
+    let Ok(found) = host.as_ref().map_or(Ok(None), |host| names.find(r, &host.name)) else {
+        refuse(live, conn, &INTERNAL_ERROR, "server name is undecided");
+        return Begun::Refused;
+    };
     let server = found.unwrap_or(default);
     (r.server, r.loc) = (server, live.snap.server(server).root);
     let Some((rules, context)) = context(live, server, default) else {

@@ -40,6 +40,8 @@ pub struct Store {
     busy: RefCell<Vec<VarId>>,
     /// A variable was read that follows from more than the target: the answer is for this request alone.
     impure: Cell<bool>,
+    /// A regular expression came to no decision, so that values may be wrong.
+    failed: Cell<bool>,
 }
 
 impl Store {
@@ -47,6 +49,23 @@ impl Store {
         self.values.get_mut().clear();
         self.busy.get_mut().clear();
         self.impure.set(false);
+        self.failed.set(false);
+    }
+
+    /// Notes that what a value or a decision hangs on could not be found out. The request is not to go on with it: it
+    /// ends with 500 at the next step of its phases, and before anything is sent for it.
+    pub fn fail(&self) {
+        self.failed.set(true);
+    }
+
+    /// Whether that has happened.
+    pub fn have_failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    /// The same, and takes note that the failure is being answered.
+    pub(crate) fn take_failure(&self) -> bool {
+        self.failed.replace(false)
     }
 
     /// True if nothing was set or computed.

@@ -163,7 +163,10 @@ impl Match {
                     ("status", is_in != *not)
                 }
                 Test::Header { name, how } => ("header", how.holds(bytes, head, name)),
-                Test::Body { not, pattern } => ("body", pattern.is_match(body) != *not),
+                // An answer of which it cannot be said whether it is as wanted is not.
+                Test::Body { not, pattern } => {
+                    ("body", pattern.is_match(body).is_ok_and(|matches| matches != *not))
+                }
             };
             if !holds {
                 return Err(what);
@@ -182,8 +185,8 @@ impl How {
             How::Absent => values.next().is_none(),
             How::Is(text) => values.any(|value| *value == **text),
             How::IsNot(text) => !values.any(|value| *value == **text),
-            How::Like(pattern) => values.any(|value| pattern.is_match(value)),
-            How::Unlike(pattern) => !values.any(|value| pattern.is_match(value)),
+            How::Like(pattern) => values.any(|value| pattern.is_match(value).unwrap_or(false)),
+            How::Unlike(pattern) => !values.any(|value| pattern.is_match(value).unwrap_or(true)),
         }
     }
 }

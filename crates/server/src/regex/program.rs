@@ -1,0 +1,268 @@
+//! A pattern made ready for one engine or the other.
+
+use super::translate::translate;
+use crate::limits::{
+    LINEAR_REGEX_BYTES_MAX, PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
+};
+use crate::request::Request;
+use std::fmt;
+
+/// The names of a pattern's groups, the whole match first.
+pub type Names = Vec<Option<String>>;
+/// Start and end of a group; the end lies before the start of one that took no part.
+pub type Span = (usize, usize);
+
+const NO_PART: Span = (usize::MAX, 0);
+/// `PCRE2_ERROR_JIT_STACKLIMIT`.
+const JIT_STACK_LIMIT: i32 = -46;
+
+/// PCRE2 gave no answer: a limit was reached, or the subject is not what the pattern asks for (`(*UTF)`). Whatever hangs
+/// on the match is undecided: the request is answered with 500.
+#[derive(Debug)]
+pub struct MatchError {
+    error: pcre2::Error,
+    pattern: Box<str>,
+}
+
+impl MatchError {
+    /// Logs it, and lets the request end with 500 whatever the caller makes of the match.
+    pub fn fail(&self, r: &Request) {
+        crate::rlog!(r, Alert, "{self}");
+        r.vars.fail();
+    }
+}
+
+impl fmt::Display for MatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pcre2_match() failed: {} using \"{}\"", self.error, self.pattern)
+    }
+}
+
+impl From<MatchError> for crate::flow::Flow {
+    fn from(_: MatchError) -> Self {
+        crate::flow::Flow::Status(500)
+    }
+}
+
+/// `pcre_jit`: whether PCRE2 makes machine code of a pattern. Off unless asked for, as in nginx: in a few of a million
+/// random cases (PCRE2 10.46: `0?((][ct]{,2}))` on `]`) that finds something else than the interpreter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Jit {
+    #[default]
+    Off,
+    On,
+}
+
+/// Why a pattern cannot be compiled: PCRE2's words, and where in the pattern.
+pub type CompileError = (String, Option<usize>);
+
+/// See the module's head.
+pub struct Program {
+    pattern: Box<str>,
+    caseless: bool,
+    names: Names,
+    engine: Engine,
+}
+
+enum Engine {
+    Linear(Linear),
+    Pcre(Pcre),
+}
+
+/// For patterns that [`translate`] accepts.
+pub struct Linear {
+    regex: regex::bytes::Regex,
+    /// In the linear engine's syntax.
+    pub translated: Box<str>,
+    /// What subjects are matched with that end with a newline; `None`: the same.
+    before_newline: Option<Pcre>,
+}
+
+pub struct Pcre(pcre2::bytes::Regex);
+
+impl Program {
+    /// Compiles a pattern. What PCRE2 refuses is an error, whichever engine would run it.
+    pub fn compile(pattern: &str, caseless: bool, jit: Jit) -> Result<Program, CompileError> {
+        let mut pcre = Pcre::compile(pattern, caseless, Jit::Off)?;
+        let names = pcre.0.capture_names().to_vec();
+        let linear = translate(pattern, caseless).and_then(|translated| {
+            let regex = regex::bytes::RegexBuilder::new(&translated.pattern)
+                .unicode(false)
+                .size_limit(LINEAR_REGEX_BYTES_MAX)
+                .build();
+            // The number of groups is the same by construction.
+            let regex = regex.ok().filter(|regex| regex.captures_len() == names.len())?;
+            Some((regex, translated))
+        });
+        let engine = match linear {
+            Some((regex, translated)) => Engine::Linear(Linear {
+                regex,
+                translated: translated.pattern.into(),
+                before_newline: translated.has_dollar.then_some(pcre),
+            }),
+            None => {
+                if jit == Jit::On {
+                    pcre = Pcre::compile(pattern, caseless, jit)?;
+                }
+                Engine::Pcre(pcre)
+            }
+        };
+        Ok(Program { pattern: pattern.into(), caseless, names, engine })
+    }
+
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    pub fn names(&self) -> &[Option<String>] {
+        &self.names
+    }
+
+    /// What runs it, if that is the linear engine.
+    pub fn linear(&self) -> Option<&Linear> {
+        match &self.engine {
+            Engine::Linear(linear) => Some(linear),
+            Engine::Pcre(_) => None,
+        }
+    }
+
+    /// What is to run with this subject.
+    fn engine(&self, subject: &[u8]) -> Run<'_> {
+        match &self.engine {
+            Engine::Pcre(pcre) => Run::Pcre(pcre),
+            Engine::Linear(Linear { before_newline: Some(pcre), .. }) if subject.last() == Some(&b'\n') => {
+                Run::Pcre(pcre)
+            }
+            Engine::Linear(linear) => Run::Linear(&linear.regex),
+        }
+    }
+
+    /// Whether it matches anywhere.
+    pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
+        match self.engine(subject) {
+            Run::Linear(regex) => Ok(regex.is_match(subject)),
+            Run::Pcre(_) => Ok(self.find(subject)?.is_some()),
+        }
+    }
+
+    /// Where the first match is.
+    pub fn find(&self, subject: &[u8]) -> Result<Option<Span>, MatchError> {
+        match self.engine(subject) {
+            Run::Linear(regex) => Ok(regex.find(subject).map(|found| (found.start(), found.end()))),
+            Run::Pcre(pcre) => self.backtrack(pcre, |pcre| pcre.find(subject)),
+        }
+    }
+
+    /// Where the groups of the first match are, the whole match first.
+    pub fn spans(&self, subject: &[u8]) -> Result<Option<Vec<Span>>, MatchError> {
+        let groups = self.names.len().max(1);
+        match self.engine(subject) {
+            Run::Linear(regex) => {
+                let mut locations = regex.capture_locations();
+                let found = regex.captures_read(&mut locations, subject);
+                Ok(found.map(|_| (0..groups).map(|i| locations.get(i).unwrap_or(NO_PART)).collect()))
+            }
+            Run::Pcre(pcre) => self.backtrack(pcre, |pcre| pcre.spans(subject, groups)),
+        }
+    }
+
+    /// Asks PCRE2. The stack of its machine code is small; where that overflows, its interpreter is asked.
+    fn backtrack<T>(
+        &self,
+        pcre: &Pcre,
+        run: impl Fn(&Pcre) -> Result<T, pcre2::Error>,
+    ) -> Result<T, MatchError> {
+        let result = run(pcre).or_else(|error| {
+            if error.code() != JIT_STACK_LIMIT {
+                return Err(error);
+            }
+            let slow = Pcre::compile(&self.pattern, self.caseless, Jit::Off);
+            slow.map_err(|_| error).and_then(|slow| run(&slow))
+        });
+        result.map_err(|error| MatchError { error, pattern: self.pattern.clone() })
+    }
+}
+
+/// One of the two engines.
+enum Run<'p> {
+    Linear(&'p regex::bytes::Regex),
+    Pcre(&'p Pcre),
+}
+
+impl Linear {
+    /// Whether only PCRE2 knows if this subject matches.
+    pub fn leaves_to_pcre(&self, subject: &[u8]) -> bool {
+        self.before_newline.is_some() && subject.last() == Some(&b'\n')
+    }
+}
+
+impl Pcre {
+    pub fn compile(pattern: &str, caseless: bool, jit: Jit) -> Result<Pcre, CompileError> {
+        let (leading, limits) = limits(pattern);
+        let limited = format!("{}{limits}{}", &pattern[..leading], &pattern[leading..]);
+        let mut builder = pcre2::bytes::RegexBuilder::new();
+        let built = builder.caseless(caseless).jit_if_available(jit == Jit::On).build(&limited);
+        built.map(Pcre).map_err(|error| {
+            let at =
+                error.offset().map(|at| if at <= leading { at } else { at.saturating_sub(limits.len()) });
+            let text = error.to_string();
+            (text.rsplit(": ").next().unwrap_or(&text).to_string(), at)
+        })
+    }
+
+    /// Where the first match is.
+    fn find(&self, subject: &[u8]) -> Result<Option<Span>, pcre2::Error> {
+        if subject.len() > PCRE_KEPT_SUBJECT_BYTES_MAX {
+            return Ok(self.spans(subject, 1)?.map(|spans| spans[0]));
+        }
+        Ok(self.0.find(subject)?.map(|found| (found.start(), found.end())))
+    }
+
+    /// Where so many groups of the first match are. The memory for backtracking is given back.
+    pub fn spans(&self, subject: &[u8], groups: usize) -> Result<Option<Vec<Span>>, pcre2::Error> {
+        let mut locations = self.0.capture_locations();
+        let found = self.0.captures_read(&mut locations, subject)?;
+        Ok(found.map(|_| (0..groups).map(|i| locations.get(i).unwrap_or(NO_PART)).collect()))
+    }
+}
+
+/// What may stand before a pattern proper, `(*UTF)` for instance.
+const LEADING: &[&str] = &[
+    "UTF",
+    "UTF8",
+    "UCP",
+    "NOTEMPTY",
+    "NOTEMPTY_ATSTART",
+    "NO_AUTO_POSSESS",
+    "NO_DOTSTAR_ANCHOR",
+    "NO_JIT",
+    "NO_START_OPT",
+    "CASELESS_RESTRICT",
+    "TURKISH_CASING",
+    "CR",
+    "LF",
+    "CRLF",
+    "ANY",
+    "ANYCRLF",
+    "NUL",
+    "BSR_ANYCRLF",
+    "BSR_UNICODE",
+];
+
+/// Our limits as PCRE2 reads them, and where to put them: of several the last one counts. A pattern's own ones can only
+/// be lower.
+fn limits(pattern: &str) -> (usize, String) {
+    let (mut matches, mut heap) = (u64::from(PCRE_MATCH_LIMIT), u64::from(PCRE_HEAP_KIB_MAX));
+    let mut at = 0;
+    while let Some((item, _)) = pattern[at..].strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
+        match item.split_once('=') {
+            Some(("LIMIT_MATCH", value)) => matches = value.parse().map_or(matches, |own| matches.min(own)),
+            Some(("LIMIT_HEAP", value)) => heap = value.parse().map_or(heap, |own| heap.min(own)),
+            Some(("LIMIT_DEPTH" | "LIMIT_RECURSION", _)) => {}
+            _ if LEADING.contains(&item) => {}
+            _ => break,
+        }
+        at += item.len() + "(*)".len();
+    }
+    (at, format!("(*LIMIT_MATCH={matches})(*LIMIT_HEAP={heap})"))
+}

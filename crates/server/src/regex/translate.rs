@@ -1,0 +1,445 @@
+//! The patterns that the linear engine may run: those that PCRE2 and it understand alike, by construction.
+//!
+//! A parser of the part of PCRE2's syntax of which both engines find the same match with the same groups. Whatever it
+//! does not know, PCRE2 runs. What it knows is written anew in a form that leaves the other engine nothing to interpret:
+//! bytes are bytes, classes are lists of bytes, letters that match in any case are classes, and there are no flags.
+//!
+//! Two things are outside of this file. Both engines prefer the same match among all that there are (PCRE2 by
+//! backtracking, the other one by simulating it), except for loops over something that can be empty; those are not
+//! accepted. And `$` also matches before a newline that ends the subject in PCRE2 alone: see [`Translated::has_dollar`].
+
+/// Repetitions above this are left to PCRE2: the linear engine writes them out.
+const REPEAT_MAX: u32 = 1000;
+/// Groups inside each other.
+const DEPTH_MAX: usize = 50;
+
+/// A pattern in the linear engine's syntax, to be compiled without Unicode and without flags.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Translated {
+    pub pattern: String,
+    /// `$` or `\Z` is there, written as `\z`. The pattern means the same only for subjects that do not end with a newline.
+    pub has_dollar: bool,
+}
+
+/// The translation; `None`: the pattern is for PCRE2, be it right or wrong.
+pub fn translate(pattern: &str, caseless: bool) -> Option<Translated> {
+    let (pattern, caseless) = match pattern.strip_prefix("(?i)") {
+        Some(rest) => (rest, true),
+        None => (pattern, caseless),
+    };
+    let mut parser =
+        Parser { rest: pattern.as_bytes(), out: String::new(), caseless, depth: 0, has_dollar: false };
+    parser.alternatives()?;
+    parser.rest.is_empty().then_some(Translated { pattern: parser.out, has_dollar: parser.has_dollar })
+}
+
+/// What can be repeated.
+enum Item {
+    /// `^`, `\b`: PCRE2 has rules of its own for their repetition.
+    Assertion,
+    Text {
+        can_be_empty: bool,
+    },
+}
+
+const ONE_BYTE: Item = Item::Text { can_be_empty: false };
+
+struct Parser<'p> {
+    rest: &'p [u8],
+    out: String,
+    caseless: bool,
+    depth: usize,
+    has_dollar: bool,
+}
+
+/// What a backslash and what follows it stand for.
+enum Escaped {
+    Byte(u8),
+    Class(Bytes),
+    /// In the linear engine's syntax.
+    Assertion(&'static str),
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    fn take(&mut self, text: &[u8]) -> bool {
+        match self.rest.strip_prefix(text) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Up to the end or a closing parenthesis. Gives whether it can match nothing at all.
+    fn alternatives(&mut self) -> Option<bool> {
+        let mut can_be_empty = self.branch()?;
+        while self.take(b"|") {
+            self.out.push('|');
+            can_be_empty |= self.branch()?;
+        }
+        Some(can_be_empty)
+    }
+
+    fn branch(&mut self) -> Option<bool> {
+        let mut can_be_empty = true;
+        while !matches!(self.rest.first(), None | Some(b'|' | b')')) {
+            let item = self.item()?;
+            can_be_empty &= self.quantified(&item)?;
+        }
+        Some(can_be_empty)
+    }
+
+    fn item(&mut self) -> Option<Item> {
+        match self.next()? {
+            b'^' => self.out.push_str(r"\A"),
+            b'$' => {
+                self.has_dollar = true;
+                self.out.push_str(r"\z");
+            }
+            b'\\' => return self.escape(),
+            b'(' => return self.group(),
+            b'.' => {
+                Bytes::of(|byte| byte != b'\n').write(&mut self.out);
+                return Some(ONE_BYTE);
+            }
+            b'[' => {
+                class(&mut self.rest, self.caseless)?.write(&mut self.out);
+                return Some(ONE_BYTE);
+            }
+            // Nothing to repeat.
+            b'*' | b'+' | b'?' => return None,
+            // A counter, or what was none before PCRE2 10.43: `{,3}`, `{ 1, 2 }`.
+            b'{' if matches!(self.rest.first(), Some(b'0'..=b'9' | b',' | b' ' | b'\t')) => return None,
+            byte => {
+                self.literal(byte);
+                return Some(ONE_BYTE);
+            }
+        }
+        Some(Item::Assertion)
+    }
+
+    fn literal(&mut self, byte: u8) {
+        if self.caseless && byte.is_ascii_alphabetic() {
+            Bytes::of(|other| other.eq_ignore_ascii_case(&byte)).write(&mut self.out);
+        } else {
+            write(byte, &mut self.out);
+        }
+    }
+
+    fn escape(&mut self) -> Option<Item> {
+        match escaped(&mut self.rest)? {
+            Escaped::Byte(byte) => {
+                self.literal(byte);
+                Some(ONE_BYTE)
+            }
+            Escaped::Class(class) => {
+                class.write(&mut self.out);
+                Some(ONE_BYTE)
+            }
+            Escaped::Assertion(text) => {
+                self.has_dollar |= text == DOLLAR;
+                self.out.push_str(if text == DOLLAR { r"\z" } else { text });
+                Some(Item::Assertion)
+            }
+        }
+    }
+
+    /// What follows `(`.
+    fn group(&mut self) -> Option<Item> {
+        let outer = self.caseless;
+        if self.take(b"?:") {
+            self.out.push_str("(?:");
+        } else if self.take(b"?i:") {
+            self.caseless = true;
+            self.out.push_str("(?:");
+        } else if self.take(b"?<") || self.take(b"?P<") {
+            self.name(b'>')?;
+            self.out.push('(');
+        } else if self.take(b"?'") {
+            self.name(b'\'')?;
+            self.out.push('(');
+        } else if matches!(self.rest.first(), Some(b'?' | b'*')) {
+            return None;
+        } else {
+            self.out.push('(');
+        }
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        let can_be_empty = self.alternatives()?;
+        if !self.take(b")") {
+            return None;
+        }
+        self.depth -= 1;
+        self.out.push(')');
+        self.caseless = outer;
+        Some(Item::Text { can_be_empty })
+    }
+
+    /// Names are known from PCRE2, which has compiled the pattern before.
+    fn name(&mut self, end: u8) -> Option<()> {
+        let length = self.rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        if length == 0 || self.rest[0].is_ascii_digit() {
+            return None;
+        }
+        self.rest = &self.rest[length..];
+        self.take(&[end]).then_some(())
+    }
+
+    /// The quantifier that follows an item, if one does. Gives whether item and quantifier can match nothing.
+    fn quantified(&mut self, item: &Item) -> Option<bool> {
+        let Some((min, max)) = self.counter()? else {
+            return Some(matches!(item, Item::Assertion | Item::Text { can_be_empty: true }));
+        };
+        let Item::Text { can_be_empty } = *item else { return None };
+        // When an iteration matches nothing the engines disagree about what becomes of the groups in it.
+        if can_be_empty && (min, max) != (0, Some(1)) {
+            return None;
+        }
+        match (min, max) {
+            (0, None) => self.out.push('*'),
+            (1, None) => self.out.push('+'),
+            (0, Some(1)) => self.out.push('?'),
+            (min, None) => self.out.push_str(&format!("{{{min},}}")),
+            (min, Some(max)) => self.out.push_str(&format!("{{{min},{max}}}")),
+        }
+        if self.take(b"?") {
+            self.out.push('?');
+        } else if self.rest.starts_with(b"+") {
+            // Possessive.
+            return None;
+        }
+        Some(can_be_empty || min == 0)
+    }
+
+    /// How often: at least, and at most. The outer `None`: not for us.
+    fn counter(&mut self) -> Option<Option<(u32, Option<u32>)>> {
+        let counter = match self.rest {
+            [b'*', rest @ ..] => ((0, None), rest),
+            [b'+', rest @ ..] => ((1, None), rest),
+            [b'?', rest @ ..] => ((0, Some(1)), rest),
+            [b'{', rest @ ..] if matches!(rest.first(), Some(b'0'..=b'9')) => {
+                let length = rest.iter().position(|b| *b == b'}')?;
+                let text = std::str::from_utf8(&rest[..length]).ok()?;
+                let number = |text: &str| {
+                    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+                    text.parse::<u32>().ok().filter(|n| is_number && *n <= REPEAT_MAX)
+                };
+                let bounds = match text.split_once(',') {
+                    None => (number(text)?, Some(number(text)?)),
+                    Some((min, "")) => (number(min)?, None),
+                    Some((min, max)) => (number(min)?, Some(number(max)?)),
+                };
+                // `{0}` drops its item, but not the groups in it.
+                if bounds.1.is_some_and(|max| max < bounds.0 || max == 0) {
+                    return None;
+                }
+                (bounds, &rest[length + 1..])
+            }
+            _ => return Some(None),
+        };
+        self.rest = counter.1;
+        Some(Some(counter.0))
+    }
+}
+
+/// Stands for `\Z`, which is what `$` is.
+const DOLLAR: &str = "$";
+
+/// What follows a backslash.
+fn escaped(rest: &mut &[u8]) -> Option<Escaped> {
+    let (&byte, after) = rest.split_first()?;
+    *rest = after;
+    let class = |is_in: fn(u8) -> bool| Some(Escaped::Class(Bytes::of(is_in)));
+    match byte {
+        b'd' => class(|b| b.is_ascii_digit()),
+        b'D' => class(|b| !b.is_ascii_digit()),
+        b'w' => class(is_word),
+        b'W' => class(|b| !is_word(b)),
+        b's' => class(is_space),
+        b'S' => class(|b| !is_space(b)),
+        b'n' => Some(Escaped::Byte(b'\n')),
+        b'r' => Some(Escaped::Byte(b'\r')),
+        b't' => Some(Escaped::Byte(b'\t')),
+        b'f' => Some(Escaped::Byte(0x0c)),
+        b'x' => {
+            let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+            let value = digit(0)? << 4 | digit(1)?;
+            *rest = &after[2..];
+            Some(Escaped::Byte(value as u8))
+        }
+        b'b' => Some(Escaped::Assertion(r"\b")),
+        b'B' => Some(Escaped::Assertion(r"\B")),
+        b'A' => Some(Escaped::Assertion(r"\A")),
+        b'z' => Some(Escaped::Assertion(r"\z")),
+        b'Z' => Some(Escaped::Assertion(DOLLAR)),
+        // Other letters and digits have a meaning, or may get one.
+        _ if byte.is_ascii_alphanumeric() || !byte.is_ascii() => None,
+        _ => Some(Escaped::Byte(byte)),
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// With VT, in PCRE since 8.34.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
+/// One thing in a class.
+enum Member {
+    Byte(u8),
+    Class(Bytes),
+}
+
+/// What follows `[`, up to the closing bracket.
+fn class(rest: &mut &[u8], caseless: bool) -> Option<Bytes> {
+    // `[:alpha:]` outside of a class is an error.
+    if matches!(rest.first(), Some(b':' | b'.' | b'=')) {
+        return None;
+    }
+    let negated = rest.first() == Some(&b'^');
+    if negated {
+        *rest = &rest[1..];
+    }
+    let mut set = Bytes::default();
+    let mut is_first = true;
+    // A hyphen behind a range stands for itself.
+    let mut after_range = false;
+    loop {
+        if rest.first() == Some(&b']') && !is_first {
+            *rest = &rest[1..];
+            break;
+        }
+        let has_range = |rest: &[u8]| rest.first() == Some(&b'-') && rest.get(1).is_some_and(|b| *b != b']');
+        let member = member(rest)?;
+        let is_hyphen = matches!(member, Member::Byte(b'-'));
+        if is_hyphen && rest.first() == Some(&b'-') {
+            return None;
+        }
+        match member {
+            // An error in PCRE2, but a hyphen in Perl.
+            Member::Class(_) if has_range(rest) => return None,
+            Member::Class(class) => set.add(&class),
+            Member::Byte(from) if has_range(rest) && !(is_hyphen && after_range) => {
+                *rest = &rest[1..];
+                let Member::Byte(to) = self::member(rest)? else { return None };
+                if to < from {
+                    return None;
+                }
+                set.add(&Bytes::of(|byte| (from..=to).contains(&byte)));
+                (is_first, after_range) = (false, true);
+                continue;
+            }
+            Member::Byte(byte) => set.add(&Bytes::of(|other| other == byte)),
+        }
+        (is_first, after_range) = (false, false);
+    }
+    if caseless {
+        set = Bytes::of(|byte| {
+            set.has(byte) || set.has(byte.to_ascii_lowercase()) || set.has(byte.to_ascii_uppercase())
+        });
+    }
+    if negated {
+        set = Bytes::of(|byte| !set.has(byte));
+    }
+    // What can never match has no form that both engines know.
+    (set != Bytes::default()).then_some(set)
+}
+
+fn member(rest: &mut &[u8]) -> Option<Member> {
+    let (&byte, after) = rest.split_first()?;
+    *rest = after;
+    match byte {
+        b'[' if after.first() == Some(&b':') => {
+            let length = after[1..].windows(2).position(|two| two == b":]")?;
+            let class = posix(&after[1..1 + length])?;
+            *rest = &after[length + 3..];
+            Some(Member::Class(class))
+        }
+        b'[' if matches!(after.first(), Some(b'.' | b'=')) => None,
+        b'\\' => match escaped(rest)? {
+            Escaped::Byte(byte) => Some(Member::Byte(byte)),
+            Escaped::Class(class) => Some(Member::Class(class)),
+            // `\b` is a backspace here.
+            Escaped::Assertion(_) => None,
+        },
+        byte => Some(Member::Byte(byte)),
+    }
+}
+
+/// `[:name:]`, in the C locale.
+fn posix(name: &[u8]) -> Option<Bytes> {
+    let is_in: fn(u8) -> bool = match name {
+        b"alnum" => |b| b.is_ascii_alphanumeric(),
+        b"alpha" => |b| b.is_ascii_alphabetic(),
+        b"digit" => |b| b.is_ascii_digit(),
+        b"lower" => |b| b.is_ascii_lowercase(),
+        b"upper" => |b| b.is_ascii_uppercase(),
+        b"punct" => |b| b.is_ascii_punctuation(),
+        b"space" => is_space,
+        b"word" => is_word,
+        b"xdigit" => |b| b.is_ascii_hexdigit(),
+        _ => return None,
+    };
+    Some(Bytes::of(is_in))
+}
+
+/// A set of bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Bytes([u64; 4]);
+
+impl Bytes {
+    fn of(is_in: impl Fn(u8) -> bool) -> Bytes {
+        let mut set = Bytes::default();
+        for byte in (0..=u8::MAX).filter(|byte| is_in(*byte)) {
+            set.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+        }
+        set
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
+    }
+
+    fn add(&mut self, other: &Bytes) {
+        self.0.iter_mut().zip(other.0).for_each(|(bits, more)| *bits |= more);
+    }
+
+    /// As a class of the linear engine.
+    fn write(&self, out: &mut String) {
+        out.push('[');
+        let mut bytes = (0..=u8::MAX).filter(|byte| self.has(*byte)).peekable();
+        while let Some(from) = bytes.next() {
+            let mut to = from;
+            while let Some(next) = bytes.next_if(|byte| to.checked_add(1) == Some(*byte)) {
+                to = next;
+            }
+            write(from, out);
+            if to > from {
+                out.push('-');
+                write(to, out);
+            }
+        }
+        out.push(']');
+    }
+}
+
+/// A byte that means itself.
+fn write(byte: u8, out: &mut String) {
+    if byte.is_ascii_alphanumeric() || byte == b'/' {
+        out.push(char::from(byte));
+    } else {
+        out.push_str(&format!("\\x{byte:02X}"));
+    }
+}
