@@ -28,10 +28,7 @@ struct NotModified;
 
 impl Filter for NotModified {
     fn filter(&self, r: &mut Request) {
-        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.err_status != 0 || r.resp.is_judged {
-            return;
-        }
-        if r.resp.last_modified.is_none() && r.resp.etag.is_none() {
+        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.resp.is_judged {
             return;
         }
         let mode = match r.core().if_modified_since {

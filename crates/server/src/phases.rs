@@ -482,6 +482,9 @@ fn filters(r: &mut Request) -> Run {
         }
         filter.filter(r);
     }
+    if !crate::response::tells_last_modified(r.resp.status) {
+        r.resp.last_modified = None;
+    }
     r.learn_hints();
     Run::Respond
 }

@@ -176,6 +176,12 @@ pub struct Response {
     pub tunnel: bool,
 }
 
+/// Whether an answer with this status tells when the file that it was made of has changed (nginx's header filter): an error
+/// page's time says nothing about what was asked for.
+pub fn tells_last_modified(status: u16) -> bool {
+    matches!(status, 200 | 206 | 304)
+}
+
 impl Response {
     /// All but the body and what makes trailers.
     #[must_use]
@@ -221,6 +227,20 @@ impl Response {
             Some(slot) => slot.1 = value,
             None => self.headers.push((name.into(), value)),
         }
+    }
+
+    /// A time that a back end or `add_header` has said. What does not tell the time of this server's own page is sent with
+    /// any status, as in nginx; `status` is the one that the response will have.
+    pub fn say_last_modified(&mut self, name: Text, value: Text, status: u16) {
+        self.last_modified = brisk_http::date::parse_imf(&value).filter(|_| tells_last_modified(status));
+        if self.last_modified.is_none() {
+            self.headers.push((name, value));
+        }
+    }
+
+    pub fn clear_last_modified(&mut self) {
+        self.last_modified = None;
+        self.remove("Last-Modified");
     }
 
     pub fn remove(&mut self, name: &str) {

@@ -306,7 +306,7 @@ impl<P: Protocol> Journey<P> {
         let reused = exchange.link.is_reused;
         match result {
             // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
-            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || self.ask.cacheable) => {
+            Ok(head) if head.status == 101 && !exchange.codec.is_tunnel() => {
                 rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
                 self.state.note(|attempt| attempt.status = head.status);
                 r.resp.status = 502;

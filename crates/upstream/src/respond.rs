@@ -7,7 +7,7 @@ use crate::origin::ignored;
 use crate::protocol::Protocol;
 use crate::state::State;
 use brisk_http::uri::unsafe_uri;
-use brisk_http::{HeaderId, Method, date, status};
+use brisk_http::{HeaderId, Method, status};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Trailers};
@@ -186,10 +186,12 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         HeaderId::ContentType => content_type(r, field.value, value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
-        HeaderId::LastModified if r.resp.last_modified.is_none() => match date::parse_imf(field.value) {
-            Some(secs) => r.resp.last_modified = Some(secs),
-            None => r.resp.headers.push(field.texts(head)),
-        },
+        HeaderId::LastModified if r.resp.last_modified.is_none() => {
+            // An error page's status (`error_page`) takes the place of the back end's.
+            let status = if r.err_status == 0 { head.status } else { r.err_status };
+            let (name, value) = field.texts(head);
+            r.resp.say_last_modified(name, value, status);
+        }
         HeaderId::LastModified => {}
         HeaderId::ETag if r.resp.etag.is_none() => r.resp.etag = Some(value()),
         HeaderId::ETag => {}
