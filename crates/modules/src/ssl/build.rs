@@ -114,9 +114,10 @@ pub fn trust_of(
 }
 
 fn context(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Context, Diag> {
+    let versions = conf.versions.offered()?;
     let certs = certificates(cx, conf)?;
     let mut options = ServerOptions {
-        versions: conf.versions,
+        versions,
         suites: conf.suites.clone(),
         groups: conf.groups.clone(),
         schemes: conf.schemes.clone(),
@@ -326,10 +327,10 @@ fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
         };
         match command.str() {
             "Options" => text.split(',').try_for_each(|option| options(cx, conf, &command, option.trim()))?,
-            "Protocol" => protocol(&mut conf.versions, text).ok_or_else(failed)?,
+            "Protocol" => protocol(&mut conf.versions.versions, text).ok_or_else(failed)?,
             "MinProtocol" | "MaxProtocol" => {
                 let is_min = command.str() == "MinProtocol";
-                limit(&mut conf.versions, text, is_min).ok_or_else(failed)?;
+                limit(&mut conf.versions.versions, text, is_min).ok_or_else(failed)?;
             }
             "CipherString" => drop(conf.suites.set_list(text).map_err(list)?),
             "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(list)?),

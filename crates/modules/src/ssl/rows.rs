@@ -1,6 +1,6 @@
 //! The directives.
 
-use super::conf::{Cache, Conf, Ocsp};
+use super::conf::{Cache, Conf, Ocsp, Protocols};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::module::{Row, Set};
@@ -118,11 +118,11 @@ pub static ROWS: &[Row] = &[
         Arity::SOME,
         D::Value("TLSv1.2 TLSv1.3"),
         Replace,
-        false,
+        true,
         "Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.",
         Set::Simple(|cx, d| {
-            let versions = protocols(cx, d)?;
-            cx.conf::<Conf>().versions = versions;
+            let before = cx.conf::<Conf>().versions;
+            cx.conf::<Conf>().versions = protocols(cx, d, before)?;
             Ok(())
         })
     ),
@@ -231,7 +231,7 @@ pub static ROWS: &[Row] = &[
         Arity::between(1, 2),
         D::Value("none"),
         Replace,
-        false,
+        true,
         "Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.",
         Set::Simple(session_cache)
     ),
@@ -454,24 +454,27 @@ fn responder(d: &Directive) -> Result<Token, Diag> {
         .help("write http://HOST[:PORT][/PATH]"))
 }
 
-/// Names the versions, and warns of those that are not offered.
-pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Versions, Diag> {
-    let mut versions = Versions { tls12: false, tls13: false };
+/// Names the versions, beside those `before` in the same block, and warns of those that are not offered.
+pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive, before: Protocols) -> Result<Protocols, Diag> {
+    const TLS12: u32 = 1;
+    const TLS13: u32 = 2;
+    let words = [
+        ("SSLv2", 1 << 2),
+        ("SSLv3", 1 << 3),
+        ("TLSv1", 1 << 4),
+        ("TLSv1.1", 1 << 5),
+        ("TLSv1.2", TLS12),
+        ("TLSv1.3", TLS13),
+    ];
+    let set = cx.bits(d, &words, before.named)?;
     for token in &d.args {
-        match token.str() {
-            "TLSv1.2" => versions.tls12 = true,
-            "TLSv1.3" => versions.tls13 = true,
-            old @ ("SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1") => {
-                let text = format!("{old} is insecure and not offered");
-                cx.warn(Diag::warn(token.span, text).help("write TLSv1.2 TLSv1.3"));
-            }
-            _ => return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))),
+        if value::choice(token, &words)? & (TLS12 | TLS13) == 0 {
+            let text = format!("{} is insecure and not offered", token.text());
+            cx.warn(Diag::warn(token.span, text).help("write TLSv1.2 TLSv1.3"));
         }
     }
-    if !versions.tls12 && !versions.tls13 {
-        return Err(Diag::emerg(d.span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"));
-    }
-    Ok(versions)
+    let versions = Versions { tls12: set & TLS12 != 0, tls13: set & TLS13 != 0 };
+    Ok(Protocols { versions, named: set, span: Some(d.span) })
 }
 
 /// The suites of a list, and a warning of those that are not offered.
@@ -534,26 +537,31 @@ pub(super) fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache
     Ok((!off).then(|| CertificateCache::new(max.div_ceil(2), inactive, valid)))
 }
 
+/// Several words, and several directives of a block: the last one about a cache of the server's own counts, and none of it
+/// (`off`, `none`) also turns off a shared one.
 fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mut cache = Cache::None;
+    let (mut own, mut shared) = if cx.first { (None, None) } else { cx.conf::<Conf>().cache_words.clone() };
     for token in &d.args {
         let invalid = || Diag::emerg(token.span, format!("invalid session cache \"{}\"", token.text()));
         let text = token.str();
-        let found = match text {
-            "off" | "none" => Cache::None,
-            "builtin" => Cache::Own(BUILTIN_SESSIONS),
+        match text {
+            "off" | "none" => own = Some(None),
+            "builtin" => own = Some(Some(BUILTIN_SESSIONS)),
             _ => match text.strip_prefix("builtin:") {
-                Some(number) => Cache::Own(number.parse().map_err(|_| invalid())?),
-                None if text.starts_with("shared:") => Cache::Shared(zone(cx, token, "session")?),
+                Some(number) => own = Some(Some(number.parse().map_err(|_| invalid())?)),
+                None if text.starts_with("shared:") => shared = Some(zone(cx, token, "session")?),
                 None => return Err(invalid().help("write off, none, builtin[:SESSIONS] or shared:NAME:SIZE")),
             },
-        };
-        // Beside a shared cache the other one is of no use.
-        if !matches!(cache, Cache::Shared(_)) {
-            cache = found;
         }
     }
-    cx.conf::<Conf>().cache = cache;
+    let conf = cx.conf::<Conf>();
+    // Beside a shared cache one of the server's own is of no use.
+    conf.cache = match (own, &shared) {
+        (Some(None), _) | (None, None) => Cache::None,
+        (_, Some(zone)) => Cache::Shared(zone.clone()),
+        (Some(Some(number)), None) => Cache::Own(number),
+    };
+    conf.cache_words = (own, shared);
     Ok(())
 }
 

@@ -5,7 +5,14 @@ use crate::check::{messages, refused};
 #[test]
 fn what_cannot_be_is_refused() {
     refused(&[
-        ("ssl_protocols TLSv1 TLSv1.1;", "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"),
+        (
+            "ssl_protocols TLSv1 TLSv1.1; server { ssl_certificate a; ssl_certificate_key b; }",
+            "no protocol is left: only TLSv1.2 and TLSv1.3 are offered",
+        ),
+        (
+            "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_protocols TLSv1; } }",
+            "no protocol is left: only TLSv1.2 and TLSv1.3 are offered",
+        ),
         ("ssl_protocols TLSv1.4;", "invalid value \"TLSv1.4\""),
         (
             "ssl_ciphers AES128-SHA:RC4;",
