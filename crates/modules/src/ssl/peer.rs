@@ -228,9 +228,19 @@ fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(
                     }
                 }
             }
-            "CipherString" => drop(conf.suites.set_list(text).map_err(|_| failed())?),
-            "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(|_| failed())?),
-            "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(|_| failed())?.0,
+            "CipherString" => {
+                let missing = conf.suites.set_list(text).map_err(|_| failed())?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Ciphersuites" => {
+                let missing = conf.suites.set_tls13_list(text).map_err(|_| failed())?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Groups" | "Curves" => {
+                let (groups, missing) = Groups::from_list(text).map_err(|_| failed())?;
+                rows::warn_groups(cx, command.span, missing);
+                conf.groups = groups;
+            }
             "Certificate" => conf.certificate = Some(argument.clone()),
             "PrivateKey" => conf.key = Some(argument.clone()),
             _ => return Err(failed().help("this command is not supported")),

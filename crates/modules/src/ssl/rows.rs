@@ -8,7 +8,7 @@ use brisk_server::tls::Cache as CertificateCache;
 use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};
-use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions};
+use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions, names};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -480,38 +480,50 @@ pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive, before: Protocols) -> Resul
 /// The suites of a list, and a warning of those that are not offered.
 pub fn suites(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Suites, Diag> {
     let mut suites = Suites::default();
-    let missing = suites.set_list(d.arg(0).str()).map_err(|_| no_cipher(d))?;
+    let missing = suites.set_list(d.arg(0).str()).map_err(|error| no_cipher(d, &error))?;
     warn_missing(cx, d.span, "cipher", &missing);
     Ok(suites)
 }
 
-fn no_cipher(d: &Directive) -> Diag {
-    let text = format!(
-        "SSL_CTX_set_cipher_list(\"{}\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
-        d.arg(d.args.len() - 1).text()
-    );
+fn no_cipher(d: &Directive, error: &ListError) -> Diag {
+    let why = match error {
+        ListError::Command => "0A000118:SSL routines::invalid command",
+        _ => "0A0000B9:SSL routines::no cipher match",
+    };
+    let list = d.arg(d.args.len() - 1).text();
+    let text = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: error:{why})");
     Diag::emerg(d.span, text)
         .help("offered are ECDHE-ECDSA and ECDHE-RSA with AES256-GCM-SHA384, AES128-GCM-SHA256 and CHACHA20-POLY1305")
 }
 
-fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
+pub(super) fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
     if !missing.is_empty() {
         let text = format!("{what} {} cannot be offered", missing.join(", "));
         cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));
     }
 }
 
+/// The groups of a list, and a warning of those that are not offered.
 pub fn groups(cx: &mut Cx<'_, '_>, d: &Directive, list: &str) -> Result<Groups, Diag> {
-    let failed = || Diag::emerg(d.span, format!("SSL_CTX_set1_curves_list(\"{list}\") failed"));
     match Groups::from_list(list) {
         Ok((groups, missing)) => {
-            warn_missing(cx, d.span, "group", &missing);
+            warn_groups(cx, d.span, missing);
             Ok(groups)
         }
-        Err(ListError::Unknown(name)) => Err(failed().help(format!("no group is called \"{name}\""))),
-        Err(ListError::Empty) => Err(failed().help(
+        Err(_) => Err(Diag::emerg(d.span, format!("SSL_CTX_set1_curves_list(\"{list}\") failed")).help(
             "offered are X25519MLKEM768, SecP256r1MLKEM768, X25519, prime256v1, secp384r1, MLKEM768 and MLKEM1024",
         )),
+    }
+}
+
+/// Groups that nobody knows may be those of another version of OpenSSL.
+pub(super) fn warn_groups(cx: &mut Cx<'_, '_>, span: Span, missing: Vec<String>) {
+    let (unknown, missing): (Vec<String>, Vec<String>) =
+        missing.into_iter().partition(|name| names::group_number(name).is_none());
+    warn_missing(cx, span, "group", &missing);
+    if !unknown.is_empty() {
+        let text = format!("unknown group \"{}\"", unknown.join("\", \""));
+        cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));
     }
 }
 

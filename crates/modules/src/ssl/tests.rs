@@ -71,6 +71,14 @@ fn what_cannot_be_offered_is_a_warning() {
     );
     messages("ssl_ecdh_curve X25519:secp521r1;", &["group secp521r1 cannot be offered"]);
     messages(
+        "ssl_ecdh_curve sect571r2:X25519:X448;",
+        &["group X448 cannot be offered", "unknown group \"sect571r2\""],
+    );
+    messages(
+        "server { ssl_conf_command Groups P-256:none; ssl_conf_command CipherString AES128-SHA:HIGH; }",
+        &["unknown group \"none\"", "cipher AES128-SHA cannot be offered"],
+    );
+    messages(
         "ssl_dhparam dh.pem;",
         &[
             "the \"ssl_dhparam\" directive has no effect here: ciphers with finite-field Diffie-Hellman are not offered",
