@@ -455,6 +455,8 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 fn finish(r: &mut Request) -> Run {
     if r.err_status != 0 {
         r.resp.status = r.err_status;
+        // It was another status' reason.
+        r.resp.reason = None;
     } else if r.resp.status == 0 {
         r.resp.status = 200;
     }

@@ -183,7 +183,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
-        HeaderId::ContentType => content_type(r, field.value, value()),
+        HeaderId::ContentType => r.resp.say_content_type(value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
         HeaderId::LastModified if r.resp.last_modified.is_none() => {
@@ -221,25 +221,6 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
 
 fn head_may_upgrade(r: &Request) -> bool {
     r.version() <= brisk_http::Version::Http11
-}
-
-/// `text/html; charset=utf-8` is kept in two parts, so that a recoding filter finds the charset.
-fn content_type(r: &mut Request, value: &[u8], text: Text) {
-    let mut at = 0;
-    while let Some(semicolon) = memchr::memchr(b';', &value[at..]) {
-        let end = at + semicolon;
-        let rest = value[end + 1..].trim_ascii_start();
-        if rest.len() > 8 && rest[..8].eq_ignore_ascii_case(b"charset=") {
-            let charset = &rest[8..];
-            let charset = charset.strip_prefix(b"\"").unwrap_or(charset);
-            let charset = charset.strip_suffix(b"\"").unwrap_or(charset);
-            r.resp.content_type = Some(value[..end].to_vec().into());
-            r.resp.charset = Some(charset.to_vec().into());
-            return;
-        }
-        at = end + 1;
-    }
-    r.resp.content_type = Some(text);
 }
 
 /// `5; url=http://…`

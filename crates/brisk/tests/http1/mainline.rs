@@ -132,6 +132,74 @@ fn an_empty_index_is_skipped() {
     assert_eq!(server.get("/none/").status, 403);
 }
 
+/// What nginx's fastcgi and proxy pass on of a type.
+#[test]
+fn a_back_ends_content_type_stays_as_it_came() {
+    let backend = Backend::start(|mut peer| {
+        while let Some(head) = peer.head() {
+            let (status, field) = match head.split(' ').nth(1).unwrap_or_default() {
+                "/close" => ("200 OK", "text/html;charset=UTF-8"),
+                "/quoted" => ("200 OK", "text/html; charset=\"utf-8\""),
+                "/upper" => ("200 OK", "text/html;  Charset=utf-8"),
+                "/more" => ("200 OK", "multipart/mixed; boundary=x;charset=a"),
+                "/none" => ("200 OK", "text/html; charset="),
+                "/created" => ("201 Created", "text/plain"),
+                _ => ("204 No Content", "text/html;charset=UTF-8"),
+            };
+            let length = if status.starts_with("204") { "" } else { "Content-Length: 0\r\n" };
+            peer.send(format!("HTTP/1.1 {status}\r\nContent-Type: {field}\r\n{length}\r\n"));
+        }
+    });
+    let server = Builder::new(&bin())
+        .http(&format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}};
+                add_header X-Sent $sent_http_content_type always;
+                location / {{ proxy_pass http://127.0.0.1:{port}; }}
+                location = /taken {{ error_page 410 /created; return 410; }}
+                location = /own {{ default_type text/plain; return 204 x; }}
+            }}",
+            port = backend.port()
+        ))
+        .start();
+    let typed = |target: &str| {
+        let response = server.get(target);
+        let field = response.header("Content-Type").unwrap_or_default().to_string();
+        assert_eq!(response.header("X-Sent").unwrap_or_default(), field, "{target}");
+        field
+    };
+    assert_eq!(typed("/close"), "text/html;charset=UTF-8");
+    assert_eq!(typed("/quoted"), "text/html; charset=\"utf-8\"");
+    assert_eq!(typed("/upper"), "text/html;  Charset=utf-8");
+    assert_eq!(typed("/more"), "multipart/mixed; boundary=x;charset=a");
+    assert_eq!(typed("/none"), "text/html; charset=");
+    let gone = server.get("/empty");
+    assert_eq!((gone.status, gone.header("Content-Type")), (204, Some("text/html;charset=UTF-8")));
+    let own = server.get("/own");
+    assert_eq!((own.status, own.header("Content-Type")), (204, None));
+    // The reason is that of the status.
+    let taken = server.get("/taken");
+    assert_eq!((taken.status, taken.reason.as_str()), (410, "Gone"));
+}
+
+/// Multipath TCP for those who ask for it; everybody else gets plain TCP from the same socket.
+#[test]
+fn a_multipath_listener_serves_plain_clients() {
+    let conf =
+        |multipath: &str| format!("server {{ listen 127.0.0.1:{{{{PORT}}}} {multipath}; return 200 ok; }}");
+    let builder =
+        Builder::new(env!("CARGO_BIN_EXE_brisk")).allow_alerts("cannot be changed while the socket is open");
+    let mut server = builder.http(&conf("multipath")).start();
+    assert_eq!(server.get("/").text(), "ok");
+    server.reload();
+    assert_eq!(server.get("/").text(), "ok");
+    // It is a property of the socket, which stays.
+    server.configure_http("", &conf(""));
+    let output = server.run(&["-s", "reload"]);
+    let said = brisk_testkit::server::text(&output.stderr);
+    assert!(!output.status.success() && said.contains("\"multipath\" parameter"), "{said}");
+    assert_eq!(server.get("/").text(), "ok");
+}
+
 fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux").trim().to_lowercase()
 }
