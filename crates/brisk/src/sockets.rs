@@ -34,6 +34,12 @@ impl Sockets {
         let mut fresh = Vec::new();
         for want in &snap.listens {
             match self.open.get(&want.address) {
+                Some(fd) if listen::is_multipath(fd) != want.options.multipath => {
+                    return Err(format!(
+                        "the \"multipath\" parameter of {} cannot be changed while the socket is open: restart the server",
+                        want.address
+                    ));
+                }
                 Some(fd) => {
                     listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
                 }

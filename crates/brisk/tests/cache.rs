@@ -2,6 +2,8 @@
 
 #[path = "cache/command.rs"]
 mod command;
+#[path = "cache/conditions.rs"]
+mod conditions;
 #[path = "cache/parts.rs"]
 mod parts;
 #[path = "cache/rfc.rs"]

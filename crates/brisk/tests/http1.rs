@@ -8,6 +8,9 @@ use brisk_testkit::{Builder, scenario, wait};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+#[path = "http1/mainline.rs"]
+mod mainline;
+
 /// The program; another one of nginx's make can be asked the same questions.
 fn bin() -> String {
     std::env::var("BRISK_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_brisk").into())

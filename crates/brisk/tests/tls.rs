@@ -109,6 +109,36 @@ fn the_name_leads_to_its_server_and_certificate() {
     }
 }
 
+/// As in nginx: a request without a host is not for the name of the handshake. Its rules for clients' certificates hold.
+#[test]
+fn a_request_without_host_is_for_the_default_server() {
+    let root = issue("root", true, None);
+    let conf = r#"
+        ssl_certificate a.crt; ssl_certificate_key a.key; ssl_client_certificate a.crt;
+        server { listen 127.0.0.1:{{PORT}} ssl; server_name a.test; return 200 "default"; }
+        server { listen 127.0.0.1:{{PORT}} ssl; server_name b.test; return 200 "b"; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; server_name a.test; return 200 "default"; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; server_name b.test; return 200 "b"; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; server_name ""; return 200 "no name"; }
+        server { listen 127.0.0.1:{{PORT3}} ssl; server_name a.test; ssl_verify_client optional; return 200 "default"; }
+        server { listen 127.0.0.1:{{PORT3}} ssl; server_name b.test; return 200 "b"; }
+    "#;
+    let server = with(Builder::new(BIN).http(conf), "a", &root).start();
+    let ask = |place: usize, name: &str, request: &str| {
+        let mut client = TlsClient::connect(server.port_of(place), &stranger(), name).unwrap();
+        client.send(request).unwrap();
+        client.rest().unwrap()
+    };
+    let bare = "GET / HTTP/1.0\r\n\r\n";
+    assert_eq!(body(&ask(1, "b.test", bare)), "default");
+    assert_eq!(body(&ask(1, "unknown.test", bare)), "default");
+    assert_eq!(body(&ask(1, "b.test", "GET / HTTP/1.0\r\nHost: b.test\r\n\r\n")), "b");
+    assert_eq!(body(&ask(2, "b.test", bare)), "no name");
+    assert!(ask(3, "b.test", bare).starts_with("HTTP/1.1 421 "));
+    assert_eq!(body(&ask(3, "unknown.test", bare)), "default");
+    assert!(ask(1, "b.test", "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400 "));
+}
+
 #[test]
 fn curl_and_openssl_are_served() {
     let server = site();

@@ -97,6 +97,26 @@ impl Refusal {
         }
     }
 
+    /// The answer itself says so; the request or the configuration says the others.
+    pub fn is_by_answer(self) -> bool {
+        match self {
+            Refusal::NoStore
+            | Refusal::NoCache
+            | Refusal::Private
+            | Refusal::SetCookie
+            | Refusal::VaryStar
+            | Refusal::VaryLong
+            | Refusal::Expired
+            | Refusal::NotUnderstood => true,
+            Refusal::Method
+            | Refusal::RequestNoStore
+            | Refusal::Authorization
+            | Refusal::Status
+            | Refusal::NoLifetime
+            | Refusal::PartialContent => false,
+        }
+    }
+
     /// One word, for `Cache-Status`.
     pub fn word(self) -> &'static str {
         match self {

@@ -2,7 +2,8 @@
 
 use crate::row::Arity;
 
-/// Name, module, contexts, parameters; from nginx 1.31.5's sources.
+/// Name, module, contexts, parameters, and what becomes of a directive that stands twice in a block: it is `refused` or
+/// `taken`, as its setter has it; from nginx 1.31.5's sources.
 const TABLE: &str = include_str!("nginx-directives.tsv");
 
 /// Variable, module; a name that ends with `*` is a family.
@@ -18,6 +19,9 @@ pub struct Known {
     pub contexts: &'static str,
     /// nginx's word for the number of parameters: `TAKE12`, `1MORE`, `BLOCK,NOARGS`, …
     args: &'static str,
+    /// May stand several times in one block. What is the same for each (the same zone, `off` beside others) may be refused
+    /// nevertheless.
+    pub many: bool,
 }
 
 impl Known {
@@ -46,7 +50,7 @@ pub fn directives() -> impl Iterator<Item = Known> {
     TABLE.lines().skip(1).map(|line| {
         let mut fields = line.split('\t');
         let mut next = || fields.next().unwrap_or_default();
-        Known { name: next(), module: next(), contexts: next(), args: next() }
+        Known { name: next(), module: next(), contexts: next(), args: next(), many: next() == "taken" }
     })
 }
 

@@ -47,7 +47,7 @@ static ROWS: &[Row] = &[
         Arity::ONE,
         D::Value("1"),
         Replace,
-        false,
+        true,
         "The value of $modern_browser for modern browsers.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().modern_value = d.arg(0).bytes().into();
@@ -60,7 +60,7 @@ static ROWS: &[Row] = &[
         Arity::ONE,
         D::Value("1"),
         Replace,
-        false,
+        true,
         "The value of $ancient_browser for ancient browsers.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().ancient_value = d.arg(0).bytes().into();

@@ -81,8 +81,9 @@ impl Handler for Index {
             let name = template.eval(r);
             if !template.is_literal() {
                 r.purity = brisk_server::plan::Purity::Impure;
+                // nginx takes the folder for the file and redirects in circles: 500.
                 if name.is_empty() {
-                    return Flow::Next;
+                    continue;
                 }
             }
             if name.starts_with(b"/") {

@@ -29,7 +29,7 @@ static ROWS: &[Row] = &[row!(
     Arity::between(0, 1),
     D::Nothing,
     No,
-    false,
+    true,
     "The location answers with the numbers of connections and requests since the start.",
     Set::Simple(|cx, _| {
         cx.conf::<Conf>().on = true;

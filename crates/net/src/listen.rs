@@ -42,6 +42,8 @@ pub struct Options {
     pub deferred: bool,
     pub fastopen: Option<u32>,
     pub keepalive: Option<KeepAlive>,
+    /// Multipath TCP (RFC 8684) for clients that ask for it; others get plain TCP from the same socket.
+    pub multipath: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             deferred: false,
             fastopen: None,
             keepalive: None,
+            multipath: false,
         }
     }
 }
@@ -65,7 +68,8 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
     let fd = match address {
         Address::Ip(addr) => {
             let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-            let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+            let protocol = options.multipath.then_some(net::ipproto::MPTCP);
+            let fd = net::socket_with(family, SocketType::STREAM, flags, protocol)?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
             if options.reuseport {
                 sockopt::set_socket_reuseport(&fd, true)?;
@@ -90,6 +94,11 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
     };
     net::listen(&fd, options.backlog)?;
     Ok(fd)
+}
+
+/// Whether a socket speaks multipath TCP; that is decided when it is made.
+pub fn is_multipath(fd: impl AsFd) -> bool {
+    sockopt::socket_protocol(fd).is_ok_and(|protocol| protocol == Some(net::ipproto::MPTCP))
 }
 
 /// Applies what may change on a socket that is listening already (a reload, an inherited socket).
@@ -141,4 +150,32 @@ pub fn local_ip(fd: impl AsFd) -> Option<SocketAddr> {
 /// A socket's address, if it is an IP address.
 pub fn ip_of(addr: &SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(addr.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels may be built, and network namespaces set up, without multipath TCP.
+    #[test]
+    fn a_multipath_socket_is_one_or_an_error() {
+        let address = Address::Ip(([127, 0, 0, 1], 0).into());
+        let plain = bind(&address, &Options::default()).unwrap();
+        assert!(!is_multipath(&plain));
+        match bind(&address, &Options { multipath: true, ..Options::default() }) {
+            Ok(fd) => {
+                assert!(is_multipath(&fd));
+                let client = std::net::TcpStream::connect(local_ip(&fd).unwrap()).unwrap();
+                let accepted = || accept(&fd).unwrap();
+                while accepted().is_none() {
+                    std::thread::yield_now();
+                }
+                drop(client);
+            }
+            Err(error) => {
+                let known = [libc::EPROTONOSUPPORT, libc::ENOPROTOOPT, libc::EINVAL];
+                assert!(error.raw_os_error().is_some_and(|code| known.contains(&code)), "{error}");
+            }
+        }
+    }
 }

@@ -28,10 +28,7 @@ struct NotModified;
 
 impl Filter for NotModified {
     fn filter(&self, r: &mut Request) {
-        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.err_status != 0 || r.resp.is_judged {
-            return;
-        }
-        if r.resp.last_modified.is_none() && r.resp.etag.is_none() {
+        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.resp.is_judged {
             return;
         }
         let mode = match r.core().if_modified_since {
@@ -126,7 +123,8 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
 static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
-    let content_type = full_content_type(r);
+    let mut content_type = Vec::new();
+    r.resp.write_content_type(&mut content_type);
     let parts = Multipart {
         boundary: BOUNDARY.fetch_add(1, Ordering::Relaxed),
         content_type: &content_type,
@@ -149,15 +147,6 @@ fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
         }
         Some(text)
     });
-}
-
-fn full_content_type(r: &Request) -> Vec<u8> {
-    let mut out = r.resp.content_type.as_deref().unwrap_or_default().to_vec();
-    if let Some(charset) = r.resp.charset.as_deref().filter(|c| !c.is_empty()) {
-        out.extend_from_slice(b"; charset=");
-        out.extend_from_slice(charset);
-    }
-    out
 }
 
 /// Cuts ranges out of a body; `frame` gives what comes before each and after the last.

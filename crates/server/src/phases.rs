@@ -461,6 +461,8 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 fn finish(r: &mut Request) -> Run {
     if r.err_status != 0 {
         r.resp.status = r.err_status;
+        // It was another status' reason.
+        r.resp.reason = None;
     } else if r.resp.status == 0 {
         r.resp.status = 200;
     }
@@ -493,6 +495,9 @@ fn filters(r: &mut Request) -> Run {
         // A filter could not find out what to do. The page for that goes through the same filters, and then out.
         r.cursor = Cursor::at(Phase::Content);
         return fail(r, 500);
+    }
+    if !crate::response::tells_last_modified(r.resp.status) {
+        r.resp.last_modified = None;
     }
     r.learn_hints();
     Run::Respond

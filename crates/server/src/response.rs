@@ -147,6 +147,8 @@ pub struct Response {
     pub content_type: Option<Text>,
     /// Added to the content type.
     pub charset: Option<Text>,
+    /// The two as a back end has written them: sent like this as long as neither has been changed.
+    pub said_type: Option<Text>,
     /// The charset that a back end wants the client to get, whatever its content is in (`X-Accel-Charset`).
     pub wanted_charset: Option<Text>,
     /// Conditions of the request were the back end's to judge.
@@ -176,6 +178,27 @@ pub struct Response {
     pub tunnel: bool,
 }
 
+/// Whether an answer with this status tells when the file that it was made of has changed (nginx's header filter): an error
+/// page's time says nothing about what was asked for.
+pub fn tells_last_modified(status: u16) -> bool {
+    matches!(status, 200 | 206 | 304)
+}
+
+/// Type and charset of a content type, as nginx reads them: `charset=` is the last parameter.
+fn split_charset(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr_iter(b';', value).find_map(|at| {
+        let rest = &value[at + 1..];
+        let spaces = rest.iter().take_while(|&&b| b == b' ').count();
+        let is_charset = rest[spaces..].get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"charset="));
+        is_charset.then_some((at, at + 1 + spaces + 8))
+    });
+    let (media_end, charset_at) = at?;
+    let charset = &value[charset_at..];
+    let charset = charset.strip_prefix(b"\"").unwrap_or(charset);
+    let charset = charset.strip_suffix(b"\"").unwrap_or(charset);
+    (!charset.is_empty()).then_some((&value[..media_end], charset))
+}
+
 impl Response {
     /// All but the body and what makes trailers.
     #[must_use]
@@ -185,6 +208,7 @@ impl Response {
             reason: self.reason.clone(),
             content_type: self.content_type.clone(),
             charset: self.charset.clone(),
+            said_type: self.said_type.clone(),
             content_length: self.content_length,
             content_encoding: self.content_encoding.clone(),
             last_modified: self.last_modified,
@@ -214,6 +238,40 @@ impl Response {
         self.headers.push((name.into(), value.into()));
     }
 
+    /// Takes a back end's content type. Its charset is kept apart, so that a filter that recodes finds it.
+    pub fn say_content_type(&mut self, value: Text) {
+        self.said_type = None;
+        match split_charset(&value) {
+            None => self.content_type = Some(value),
+            Some((media, charset)) => {
+                self.content_type = Some(media.to_vec().into());
+                self.charset = Some(charset.to_vec().into());
+                self.said_type = Some(value);
+            }
+        }
+    }
+
+    /// Appends the content type with its charset; false if there is none.
+    pub fn write_content_type(&self, out: &mut Vec<u8>) -> bool {
+        let Some(media) = self.content_type.as_deref().filter(|media| !media.is_empty()) else {
+            return false;
+        };
+        let charset = self.charset.as_deref().filter(|charset| !charset.is_empty());
+        if let Some(said) = &self.said_type
+            && let Some((said_media, said_charset)) = split_charset(said)
+            && (said_media, Some(said_charset)) == (media, charset)
+        {
+            out.extend_from_slice(said);
+            return true;
+        }
+        out.extend_from_slice(media);
+        if let Some(charset) = charset {
+            out.extend_from_slice(b"; charset=");
+            out.extend_from_slice(charset);
+        }
+        true
+    }
+
     /// Sets a header that may occur once.
     pub fn set(&mut self, name: &'static str, value: impl Into<Text>) {
         let value = value.into();
@@ -221,6 +279,20 @@ impl Response {
             Some(slot) => slot.1 = value,
             None => self.headers.push((name.into(), value)),
         }
+    }
+
+    /// A time that a back end or `add_header` has said. What does not tell the time of this server's own page is sent with
+    /// any status, as in nginx; `status` is the one that the response will have.
+    pub fn say_last_modified(&mut self, name: Text, value: Text, status: u16) {
+        self.last_modified = brisk_http::date::parse_imf(&value).filter(|_| tells_last_modified(status));
+        if self.last_modified.is_none() {
+            self.headers.push((name, value));
+        }
+    }
+
+    pub fn clear_last_modified(&mut self) {
+        self.last_modified = None;
+        self.remove("Last-Modified");
     }
 
     pub fn remove(&mut self, name: &str) {

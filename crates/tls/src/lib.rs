@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+mod ciphers;
 mod client;
 mod compress;
 mod constraints;

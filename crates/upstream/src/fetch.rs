@@ -315,10 +315,7 @@ impl<P: Protocol> Journey<P> {
                 Attempted::Over(Failed { status: 502, kind: FailKind::InvalidHeader })
             }
             // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
-            Ok(head)
-                if head.status == 101
-                    && (!exchange.codec.is_tunnel() || self.ask.cacheable || r.depth > 0) =>
-            {
+            Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || r.depth > 0) => {
                 rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
                 self.state.note(|attempt| attempt.status = head.status);
                 r.resp.status = 502;

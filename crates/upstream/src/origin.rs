@@ -49,8 +49,7 @@ pub mod ignored {
 /// How a request is to be changed before it is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Ask {
-    /// The answer may be stored: conditions and ranges of the client are left out, so that the answer is a whole one, and
-    /// there is no upgrade.
+    /// The answer may be stored: conditions and ranges of the client are left out, so that the answer is a whole one.
     pub cacheable: bool,
     /// Another method than the request's.
     pub method: Option<Method>,

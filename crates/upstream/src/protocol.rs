@@ -5,6 +5,7 @@ use crate::codec::Codec;
 use crate::conf::Settings;
 use crate::origin::Ask;
 use crate::tls::Tls;
+use brisk_http::HeaderId;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use std::rc::Rc;
@@ -102,4 +103,10 @@ pub trait Protocol: Send + Sync + 'static {
         let _ = (r, value);
         None
     }
+}
+
+/// Whether a back end may make the connection a tunnel: the client has asked for it (RFC 9110 §7.8), and the answer is for the
+/// client. A subrequest, and a refresh of the cache in the background, have nobody to connect.
+pub fn wants_upgrade(r: &Request) -> bool {
+    r.depth == 0 && r.head.has(HeaderId::Upgrade)
 }

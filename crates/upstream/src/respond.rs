@@ -7,7 +7,7 @@ use crate::origin::ignored;
 use crate::protocol::Protocol;
 use crate::state::State;
 use brisk_http::uri::unsafe_uri;
-use brisk_http::{HeaderId, Method, date, status};
+use brisk_http::{HeaderId, Method, status};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Trailers};
@@ -189,13 +189,15 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         HeaderId::Other
             if r.extended.is_some() && field.name.eq_ignore_ascii_case(b"Sec-WebSocket-Accept") => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
-        HeaderId::ContentType => content_type(r, field.value, value()),
+        HeaderId::ContentType => r.resp.say_content_type(value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
-        HeaderId::LastModified if r.resp.last_modified.is_none() => match date::parse_imf(field.value) {
-            Some(secs) => r.resp.last_modified = Some(secs),
-            None => r.resp.headers.push(field.texts(head)),
-        },
+        HeaderId::LastModified if r.resp.last_modified.is_none() => {
+            // An error page's status (`error_page`) takes the place of the back end's.
+            let status = if r.err_status == 0 { head.status } else { r.err_status };
+            let (name, value) = field.texts(head);
+            r.resp.say_last_modified(name, value, status);
+        }
         HeaderId::LastModified => {}
         HeaderId::ETag if r.resp.etag.is_none() => r.resp.etag = Some(value()),
         HeaderId::ETag => {}
@@ -225,25 +227,6 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
 
 fn head_may_upgrade(r: &Request) -> bool {
     r.version() <= brisk_http::Version::Http11
-}
-
-/// `text/html; charset=utf-8` is kept in two parts, so that a recoding filter finds the charset.
-fn content_type(r: &mut Request, value: &[u8], text: Text) {
-    let mut at = 0;
-    while let Some(semicolon) = memchr::memchr(b';', &value[at..]) {
-        let end = at + semicolon;
-        let rest = value[end + 1..].trim_ascii_start();
-        if rest.len() > 8 && rest[..8].eq_ignore_ascii_case(b"charset=") {
-            let charset = &rest[8..];
-            let charset = charset.strip_prefix(b"\"").unwrap_or(charset);
-            let charset = charset.strip_suffix(b"\"").unwrap_or(charset);
-            r.resp.content_type = Some(value[..end].to_vec().into());
-            r.resp.charset = Some(charset.to_vec().into());
-            return;
-        }
-        at = end + 1;
-    }
-    r.resp.content_type = Some(text);
 }
 
 /// `5; url=http://…`

@@ -78,6 +78,7 @@ pub mod stale {
     pub const HTTP_403: u32 = 1 << 8;
     pub const HTTP_404: u32 = 1 << 9;
     pub const HTTP_429: u32 = 1 << 10;
+    pub const OFF: u32 = 1 << 31;
 
     pub(in crate::cache) const NAMES: &[(&str, u32)] = &[
         ("error", ERROR),
@@ -91,7 +92,7 @@ pub mod stale {
         ("http_403", HTTP_403),
         ("http_404", HTTP_404),
         ("http_429", HTTP_429),
-        ("off", 0),
+        ("off", OFF),
     ];
 
     /// The condition of a status.
@@ -110,9 +111,9 @@ pub mod stale {
 }
 
 /// Methods that are cached.
-pub const GET: u8 = 1;
-pub const HEAD: u8 = 2;
-pub const POST: u8 = 4;
+pub const GET: u32 = 1;
+pub const HEAD: u32 = 2;
+pub const POST: u32 = 4;
 
 /// Everything that the directives of a block come to.
 #[derive(Clone)]
@@ -121,7 +122,7 @@ pub struct Rules {
     pub key: Option<Arc<Template>>,
     /// Status (0: any) and seconds.
     pub valid: Vec<(u16, u64)>,
-    pub methods: u8,
+    pub methods: u32,
     pub min_uses: u64,
     pub bypass: Vec<Arc<Template>>,
     pub no_cache: Vec<Arc<Template>>,
@@ -257,30 +258,17 @@ pub fn valid<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_cache_methods`: GET and HEAD always are.
 pub fn methods<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let mut methods = if cx.first { GET | HEAD } else { rules::<P>(cx).methods };
-    for token in &d.args {
-        methods |= value::choice(token, &[("GET", GET), ("HEAD", HEAD), ("POST", POST)])
-            .map_err(|_| invalid_value(d, token, "GET, HEAD or POST"))?;
-    }
-    rules::<P>(cx).methods = methods;
+    let before = rules::<P>(cx).methods & !(GET | HEAD);
+    let methods = cx.bits(d, &[("GET", GET), ("HEAD", HEAD), ("POST", POST)], before)?;
+    rules::<P>(cx).methods = methods | GET | HEAD;
     Ok(())
 }
 
-/// `*_cache_use_stale`.
+/// `*_cache_use_stale`. `off` stays, whatever stands beside it or follows.
 pub fn use_stale<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let mut bits = 0;
-    for token in &d.args {
-        bits |= value::choice(token, stale::NAMES)
-            .map_err(|_| invalid_value(d, token, "off, updating or a condition of proxy_next_upstream"))?;
-    }
-    let (is_off, is_first) = (d.args.iter().any(|token| token.bytes() == b"off"), cx.first);
-    // Several directives of a block add up.
-    let rules = rules::<P>(cx);
-    rules.use_stale = match (is_off, is_first) {
-        (true, _) => 0,
-        (false, true) => bits,
-        (false, false) => rules.use_stale | bits,
-    };
+    let before = rules::<P>(cx).use_stale;
+    let set = cx.bits(d, stale::NAMES, before)?;
+    rules::<P>(cx).use_stale = if set & stale::OFF == 0 { set } else { stale::OFF };
     Ok(())
 }
 

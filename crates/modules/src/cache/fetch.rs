@@ -68,7 +68,8 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
             }
             part = add_conditions(&lookup, r, &question, &mut ask);
         }
-        let asked = Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp() };
+        let asked =
+            Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp(), whole: ask.cacheable };
         let fetched = match (lookup.origin.clone().fetch(r, ask).await, part) {
             (Err(failed), _) => return broken(&lookup, r, &question, failed),
             (Ok(fetched), None) => fetched,
@@ -87,10 +88,12 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
     }
 }
 
-/// When the question was sent.
+/// When the question was sent, and what it was.
 struct Asked {
     request_time: i64,
     stamp: u64,
+    /// Without the client's conditions and ranges.
+    whole: bool,
 }
 
 /// `*_cache_max_range_offset`.
@@ -328,9 +331,11 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
             }
             forget_older(&lookup, &question, &head);
             drop(question);
+            let can_be_stored = could_be_stored(&lookup, r, &head, asked);
             r.resp.tunnel = fetched.tunnel;
+            r.resp.is_judged = !can_be_stored;
             let flow = lookup.origin.respond(r, &head, length, fetched.body);
-            return finish(rules, r, flow, &head, false);
+            return finish(rules, r, flow, &head, can_be_stored);
         }
     };
     let terms = meta.terms.clone();
@@ -356,13 +361,26 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
     finish(rules, r, flow, &head, true)
 }
 
-/// What is said of an answer that has just come.
-fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, stored: bool) -> Flow {
+/// Whether nothing that an answer says keeps it from being stored. nginx applies the client's conditions to such answers alone,
+/// also where the configuration does not store them; to others the client gets the answer as it came.
+fn could_be_stored(lookup: &Lookup, r: &Request, head: &BackendHead, asked: &Asked) -> bool {
+    if !asked.whole {
+        return false;
+    }
+    let valid = nginx::valid_for(&lookup.caching.rules.valid, head.status);
+    match judge(lookup, r, head, head.status, asked, valid) {
+        Verdict::Store(_) => true,
+        Verdict::Refuse(refusal) => !refusal.is_by_answer(),
+    }
+}
+
+/// What is said of an answer that has just come. `can_be_stored`: it is the whole answer to a question without conditions.
+fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, can_be_stored: bool) -> Flow {
     if !matches!(flow, Flow::Done) {
         return flow;
     }
     let single = r.header(HeaderId::Range).is_none_or(|range| memchr::memchr(b',', range).is_none());
-    if stored && single && (head.has(HeaderId::AcceptRanges) || rules.mode == Mode::Rfc9111) {
+    if can_be_stored && single && (head.has(HeaderId::AcceptRanges) || rules.mode == Mode::Rfc9111) {
         answer::allow_ranges(r);
     }
     if rules.mode == Mode::Rfc9111

@@ -153,6 +153,7 @@ fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<
                 purge::invalidate(rules, &cache, r, &*origin, &fetched.head);
             }
             r.resp.tunnel = fetched.tunnel;
+            r.resp.is_judged = true;
             let flow = origin.respond(r, &fetched.head, fetched.length, fetched.body);
             if matches!(flow, Flow::Done) {
                 answer::tell(rules, r);

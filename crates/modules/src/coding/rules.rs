@@ -5,7 +5,7 @@ use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_http::negotiate::Preference;
 use brisk_http::{HeaderId, Version, date};
 use brisk_net::clock;
-use brisk_server::conf::{Cx, invalid_value};
+use brisk_server::conf::Cx;
 use brisk_server::module::{Row, Set};
 use brisk_server::plan::Purity;
 use brisk_server::regex::Regex;
@@ -46,7 +46,7 @@ pub const PROXIED: Row = row!(
     Arity::SOME,
     D::Value("off"),
     Replace,
-    false,
+    true,
     "Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).",
     Set::Simple(proxied)
 );
@@ -88,48 +88,40 @@ impl Default for Rules {
 
 /// `gzip_proxied`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Proxied(u16);
+struct Proxied(u32);
 
 impl Proxied {
-    const ANY: u16 = 1;
-    const EXPIRED: u16 = 1 << 1;
-    const NO_CACHE: u16 = 1 << 2;
-    const NO_STORE: u16 = 1 << 3;
-    const PRIVATE: u16 = 1 << 4;
-    const NO_LAST_MODIFIED: u16 = 1 << 5;
-    const NO_ETAG: u16 = 1 << 6;
-    const AUTH: u16 = 1 << 7;
+    const ANY: u32 = 1;
+    const EXPIRED: u32 = 1 << 1;
+    const NO_CACHE: u32 = 1 << 2;
+    const NO_STORE: u32 = 1 << 3;
+    const PRIVATE: u32 = 1 << 4;
+    const NO_LAST_MODIFIED: u32 = 1 << 5;
+    const NO_ETAG: u32 = 1 << 6;
+    const AUTH: u32 = 1 << 7;
+    /// Nothing for proxies, whatever else is named.
+    const OFF: u32 = 1 << 8;
 
-    fn has(self, bit: u16) -> bool {
+    fn has(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
 }
 
 fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mut bits = 0;
-    let mut is_off = false;
-    for token in &d.args {
-        bits |= match token.bytes() {
-            b"off" => {
-                is_off = true;
-                0
-            }
-            b"any" => Proxied::ANY,
-            b"expired" => Proxied::EXPIRED,
-            b"no-cache" => Proxied::NO_CACHE,
-            b"no-store" => Proxied::NO_STORE,
-            b"private" => Proxied::PRIVATE,
-            b"no_last_modified" => Proxied::NO_LAST_MODIFIED,
-            b"no_etag" => Proxied::NO_ETAG,
-            b"auth" => Proxied::AUTH,
-            _ => {
-                let allowed =
-                    "off, any, expired, no-cache, no-store, private, no_last_modified, no_etag or auth";
-                return Err(invalid_value(d, token, allowed));
-            }
-        };
-    }
-    cx.conf::<super::gzip::Conf>().rules.proxied = Proxied(if is_off { 0 } else { bits });
+    let words = [
+        ("off", Proxied::OFF),
+        ("any", Proxied::ANY),
+        ("expired", Proxied::EXPIRED),
+        ("no-cache", Proxied::NO_CACHE),
+        ("no-store", Proxied::NO_STORE),
+        ("private", Proxied::PRIVATE),
+        ("no_last_modified", Proxied::NO_LAST_MODIFIED),
+        ("no_etag", Proxied::NO_ETAG),
+        ("auth", Proxied::AUTH),
+    ];
+    let before = cx.conf::<super::gzip::Conf>().rules.proxied.0;
+    let set = cx.bits(d, &words, before)?;
+    cx.conf::<super::gzip::Conf>().rules.proxied = Proxied(set);
     Ok(())
 }
 
@@ -185,11 +177,11 @@ impl Rules {
     /// `gzip_proxied`, in nginx's order: `Expires` decides before `Cache-Control`, that before the validators.
     fn allows_proxy(&self, r: &mut Request) -> bool {
         let allowed = self.proxied;
+        if allowed.has(Proxied::OFF) || allowed == Proxied::default() {
+            return false;
+        }
         if allowed.has(Proxied::ANY) || (allowed.has(Proxied::AUTH) && r.head.has(HeaderId::Authorization)) {
             return true;
-        }
-        if allowed == Proxied::default() {
-            return false;
         }
         if let Some(expires) = r.resp.header(b"Expires") {
             let expires = date::parse_http_date(expires);

@@ -110,7 +110,7 @@ static ROWS: &[Row] = settings_rows!(
             Arity::ONE,
             D::Nothing,
             Replace,
-            false,
+            true,
             "A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.",
             Set::Simple(split_path_info)
         ),

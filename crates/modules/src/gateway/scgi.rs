@@ -5,7 +5,7 @@ use super::{Conf, Location, Own};
 use crate::address::Schemes;
 use brisk_conf::{Arity, Context, Default as D};
 use brisk_gateway::scgi::RequestWriter;
-use brisk_http::{HeaderId, Method};
+use brisk_http::Method;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, Row, Set};
 use brisk_server::request::Request;
@@ -13,7 +13,7 @@ use brisk_server::row;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
-use brisk_upstream::protocol::{BodyShape, Protocol, Target};
+use brisk_upstream::protocol::{BodyShape, Protocol, Target, wants_upgrade};
 use brisk_upstream::settings_rows;
 
 pub static MODULE: Module = Module {
@@ -87,7 +87,7 @@ impl Protocol for Location<Scgi> {
             head,
             is_head: r.method == Method::Head,
             cacheable: ask.cacheable,
-            upgrade: r.head.has(HeaderId::Upgrade),
+            upgrade: wants_upgrade(r),
         })))
     }
 

@@ -6,7 +6,7 @@ use crate::address::Schemes;
 use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
 use brisk_gateway::uwsgi::RequestWriter;
-use brisk_http::{HeaderId, Method};
+use brisk_http::Method;
 use brisk_server::conf::Cx;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, Row, Set};
@@ -15,7 +15,7 @@ use brisk_server::row;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
-use brisk_upstream::protocol::{BodyShape, Protocol, Target};
+use brisk_upstream::protocol::{BodyShape, Protocol, Target, wants_upgrade};
 use brisk_upstream::settings_rows;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl Protocol for Location<Uwsgi> {
             head,
             is_head: r.method == Method::Head,
             cacheable: ask.cacheable,
-            upgrade: r.head.has(HeaderId::Upgrade),
+            upgrade: wants_upgrade(r),
         })))
     }
 

@@ -3,7 +3,6 @@
 mod expires;
 
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
-use brisk_http::date;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::module::{Module, ModuleConf, Row, Set};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
@@ -259,10 +258,9 @@ impl Filter for Headers {
 
 /// A time in the usual form is the response's own; any other text is sent as it is.
 fn set_last_modified(resp: &mut Response, name: &Text, value: Text) {
-    resp.remove("Last-Modified");
-    resp.last_modified = date::parse_http_date(&value).filter(|time| value[..] == date::format_imf(*time));
-    if resp.last_modified.is_none() && !value.is_empty() {
-        resp.add(name.clone(), value);
+    resp.clear_last_modified();
+    if !value.is_empty() {
+        resp.say_last_modified(name.clone(), value, resp.status);
     }
 }
 
@@ -331,7 +329,7 @@ mod tests {
     #[test]
     fn last_modified_is_replaced() {
         let check = |value: &'static str, time: Option<i64>, sent: Option<&str>| {
-            let mut resp = Response { last_modified: Some(7), ..Response::default() };
+            let mut resp = Response { status: 200, last_modified: Some(7), ..Response::default() };
             set_last_modified(&mut resp, &"Last-Modified".into(), value.into());
             assert_eq!(resp.last_modified, time, "{value}");
             assert_eq!(resp.header(b"Last-Modified").map(|text| &text[..]), sent.map(str::as_bytes));

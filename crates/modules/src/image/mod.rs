@@ -92,7 +92,7 @@ static ROWS: &[Row] = &[
         Arity::ONE,
         D::Value("75"),
         Replace,
-        false,
+        true,
         "The quality of JPEG images, from 1 to 100; may be a variable.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().jpeg_quality = number(cx, d.arg(0), 1)?;
@@ -114,7 +114,7 @@ static ROWS: &[Row] = &[
         Arity::ONE,
         D::Value("0"),
         Replace,
-        false,
+        true,
         "How much images are sharpened, in per cent; more than 100 is possible, 0 is off. May be a variable.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().sharpen = number(cx, d.arg(0), 0)?;
@@ -136,7 +136,7 @@ static ROWS: &[Row] = &[
         Arity::ONE,
         D::Value("80"),
         Replace,
-        false,
+        true,
         "The quality of WebP images, from 1 to 99; 100 is without loss. May be a variable.",
         Set::Simple(|cx, d| {
             cx.conf::<Conf>().webp_quality = number(cx, d.arg(0), 1)?;

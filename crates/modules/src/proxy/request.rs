@@ -5,9 +5,9 @@ use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{Conf, cookie, redirect};
 use crate::ssl::peer::PeerTls;
+use brisk_http::Version;
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape, escape_target};
-use brisk_http::{HeaderId, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -16,7 +16,7 @@ use brisk_upstream::conf::Settings;
 use brisk_upstream::http1::{Http1, Shape};
 use brisk_upstream::http2::{DIALECT as HTTP2_DIALECT, Http2, Question};
 use brisk_upstream::origin::Ask;
-use brisk_upstream::protocol::{BodyShape, Peers, Protocol, Target};
+use brisk_upstream::protocol::{BodyShape, Peers, Protocol, Target, wants_upgrade};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Protocol for Http {
         head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         headers.write(r, &to, ask, body, &mut head);
         let kind = if is_head { RequestKind::Head } else { RequestKind::Other };
-        let upgrade = !http10 && !ask.cacheable && r.head.has(HeaderId::Upgrade);
+        let upgrade = !http10 && wants_upgrade(r);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
     }

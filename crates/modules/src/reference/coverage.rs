@@ -168,6 +168,72 @@ mod tests {
     }
 
     #[test]
+    fn directives_are_repeated_as_in_nginx() {
+        let mut wrong = Vec::new();
+        for known in nginx::directives() {
+            for context in known.contexts.split(',').filter_map(context) {
+                let mut rows = directives::all().filter(|(_, row)| row.name == known.name);
+                if let Some((_, row)) = rows.find(|(_, row)| row.contexts.has(context))
+                    && row.many != known.many
+                {
+                    wrong.push(format!("{} ({}): {}", known.name, row.contexts.names(), row.many));
+                }
+            }
+        }
+        wrong.dedup();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// What stands twice adds up or takes the other's place, as nginx's setters have it.
+    #[test]
+    fn what_may_stand_twice_means_what_it_means_in_nginx() {
+        use crate::check::{messages, messages_in_location, refused};
+        messages_in_location(
+            "gzip_proxied any; gzip_proxied expired Expired; keepalive_disable msie6; keepalive_disable SAFARI none;
+             proxy_next_upstream error; proxy_next_upstream timeout; proxy_cache_methods GET; proxy_cache_methods POST;
+             fastcgi_split_path_info ^(a)(b)$; fastcgi_split_path_info ^(.+)(/.+)$; stub_status; stub_status;",
+            &["duplicate value \"Expired\""],
+        );
+        messages("ssl_protocols TLSv1.2; ssl_protocols tlsv1.3 TLSv1.2;", &["duplicate value \"TLSv1.2\""]);
+        messages("ssl_session_cache off; ssl_session_cache shared:a:1m;", &[]);
+        messages(
+            "upstream u { zone a 1m; zone b 1m; ip_hash; ip_hash; least_conn; server 127.0.0.1; }",
+            &["load balancing method redefined"; 2],
+        );
+        // What is the same again is refused all the same.
+        let twice = |directive: &str| format!("{directive} {directive}");
+        for (directive, name) in [
+            ("proxy_redirect off;", "proxy_redirect"),
+            ("proxy_cookie_domain off;", "proxy_cookie_domain"),
+            ("proxy_cookie_path off;", "proxy_cookie_path"),
+            ("proxy_cookie_flags off;", "proxy_cookie_flags"),
+            ("mirror off;", "mirror"),
+        ] {
+            refused(&[(&*twice(directive), &*format!("\"{name}\" directive is duplicate"))]);
+        }
+        refused(&[
+            (
+                "limit_req_zone $uri zone=z:1m rate=1r/s; limit_req zone=z; limit_req zone=z;",
+                "\"limit_req\" directive is duplicate",
+            ),
+            (
+                "limit_conn_zone $uri zone=z:1m; limit_conn z 1; limit_conn z 2;",
+                "\"limit_conn\" directive is duplicate",
+            ),
+            ("mirror /a; mirror off;", "\"mirror\" directive is duplicate"),
+            ("mirror off; mirror /a;", "\"mirror\" directive is duplicate"),
+            (
+                "client_header_buffer_size 1k; client_header_buffer_size 1k;",
+                "\"client_header_buffer_size\" directive is duplicate",
+            ),
+            (
+                "connection_pool_size 1k; connection_pool_size 1k;",
+                "\"connection_pool_size\" directive is duplicate",
+            ),
+        ]);
+    }
+
+    #[test]
     fn variables_of_the_core_are_known() {
         /// Those that wait for request bodies in files and the PROXY protocol.
         const LATER: &[&str] = &[

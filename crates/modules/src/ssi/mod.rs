@@ -173,7 +173,7 @@ impl Filter for Conf {
         if self.last_modified {
             weaken_etag(&mut r.resp);
         } else {
-            r.resp.last_modified = None;
+            r.resp.clear_last_modified();
             r.resp.etag = None;
         }
         if r.is_head() {

@@ -143,9 +143,10 @@ fn clients(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<[u8; 32]>, Diag> {
 }
 
 fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Result<Context, Diag> {
+    let versions = conf.versions.offered()?;
     let certs = certificates(cx, conf)?;
     let mut options = ServerOptions {
-        versions: conf.versions,
+        versions,
         suites: conf.suites.clone(),
         groups: conf.groups.clone(),
         schemes: conf.schemes.clone(),
@@ -342,17 +343,28 @@ fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
         let list = |error: ListError| match error {
             ListError::Unknown(name) => failed().help(format!("\"{name}\" is not known")),
             ListError::Empty => failed().help("nothing of it can be offered"),
+            ListError::Command => failed().help("it is no list of ciphers"),
         };
         match command.str() {
             "Options" => text.split(',').try_for_each(|option| options(cx, conf, &command, option.trim()))?,
-            "Protocol" => protocol(&mut conf.versions, text).ok_or_else(failed)?,
+            "Protocol" => protocol(&mut conf.versions.versions, text).ok_or_else(failed)?,
             "MinProtocol" | "MaxProtocol" => {
                 let is_min = command.str() == "MinProtocol";
-                limit(&mut conf.versions, text, is_min).ok_or_else(failed)?;
+                limit(&mut conf.versions.versions, text, is_min).ok_or_else(failed)?;
             }
-            "CipherString" => drop(conf.suites.set_list(text).map_err(list)?),
-            "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(list)?),
-            "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(list)?.0,
+            "CipherString" => {
+                let missing = conf.suites.set_list(text).map_err(list)?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Ciphersuites" => {
+                let missing = conf.suites.set_tls13_list(text).map_err(list)?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Groups" | "Curves" => {
+                let (groups, missing) = Groups::from_list(text).map_err(list)?;
+                rows::warn_groups(cx, command.span, missing);
+                conf.groups = groups;
+            }
             "SignatureAlgorithms" => {
                 let numbers = text.split(':').map(names::scheme_number).collect::<Option<Vec<_>>>();
                 conf.schemes = Some(numbers.ok_or_else(failed)?);

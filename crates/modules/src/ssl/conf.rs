@@ -1,6 +1,6 @@
 //! What the `ssl_…` directives of a block say.
 
-use brisk_conf::Token;
+use brisk_conf::{Diag, Span, Token};
 use brisk_server::conf::LogTarget;
 use brisk_server::module::ModuleConf;
 use brisk_server::tls::{Cache as CertificateCache, Verify};
@@ -8,6 +8,28 @@ use brisk_server::zone::Zone;
 use brisk_tls::{Groups, Suites, Versions};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// `ssl_protocols`.
+#[derive(Clone, Copy, Default)]
+pub struct Protocols {
+    /// What is offered.
+    pub versions: Versions,
+    /// All that were named, as bits.
+    pub named: u32,
+    pub span: Option<Span>,
+}
+
+impl Protocols {
+    /// What is offered, if anything is.
+    pub fn offered(&self) -> Result<Versions, Diag> {
+        match self.span {
+            Some(span) if !self.versions.tls12 && !self.versions.tls13 => {
+                Err(Diag::emerg(span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"))
+            }
+            _ => Ok(self.versions),
+        }
+    }
+}
 
 /// `ssl_session_cache`.
 #[derive(Clone, Default)]
@@ -36,7 +58,7 @@ pub struct Conf {
     pub keys: Vec<Token>,
     pub passwords: Arc<Vec<Vec<u8>>>,
     pub certificate_cache: Option<Arc<CertificateCache>>,
-    pub versions: Versions,
+    pub versions: Protocols,
     pub suites: Suites,
     pub groups: Groups,
     pub schemes: Option<Vec<u16>>,
@@ -48,6 +70,8 @@ pub struct Conf {
     pub trusted: Option<Token>,
     pub crl: Option<Token>,
     pub cache: Cache,
+    /// What `ssl_session_cache` has named in this block: a cache of its own or none of it, and a shared one.
+    pub cache_words: (Option<Option<usize>>, Option<Arc<Zone>>),
     pub tickets: bool,
     pub ticket_keys: Vec<Token>,
     pub session_secs: u64,

@@ -1,6 +1,7 @@
 //! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
 
 use super::build::{IDLE_OPTIONS, limit, protocol, source, trust_of, without_effect};
+use super::conf::Protocols;
 use super::rows;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
 use brisk_server::conf::Cx;
@@ -9,7 +10,7 @@ use brisk_server::request::Request;
 use brisk_server::row;
 use brisk_server::tls::{Cache, Pair};
 use brisk_server::vars::Template;
-use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Versions};
+use brisk_tls::{ClientContext, ClientOptions, Groups, Suites};
 use brisk_upstream::tls::Tls;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ pub static GRPC_MODULE: Module =
 /// What a block says of TLS to its back ends.
 #[derive(Clone)]
 pub struct Conf<const P: usize> {
-    versions: Versions,
+    versions: Protocols,
     suites: Suites,
     groups: Groups,
     session_reuse: bool,
@@ -63,7 +64,7 @@ pub struct Conf<const P: usize> {
 impl<const P: usize> Default for Conf<P> {
     fn default() -> Conf<P> {
         Conf {
-            versions: Versions::default(),
+            versions: Protocols::default(),
             suites: Suites::default(),
             groups: Groups::default(),
             session_reuse: true,
@@ -189,7 +190,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
         }
     };
     let options = ClientOptions {
-        versions: conf.versions,
+        versions: conf.versions.offered()?,
         suites: conf.suites,
         groups: conf.groups,
         verify,
@@ -212,10 +213,10 @@ fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(
             Diag::emerg(command.span, call)
         };
         match command.str() {
-            "Protocol" => protocol(&mut conf.versions, text).ok_or_else(failed)?,
+            "Protocol" => protocol(&mut conf.versions.versions, text).ok_or_else(failed)?,
             "MinProtocol" | "MaxProtocol" => {
                 let is_min = command.str() == "MinProtocol";
-                limit(&mut conf.versions, text, is_min).ok_or_else(failed)?;
+                limit(&mut conf.versions.versions, text, is_min).ok_or_else(failed)?;
             }
             "Options" => {
                 for option in text.split(',').map(str::trim) {
@@ -227,9 +228,19 @@ fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(
                     }
                 }
             }
-            "CipherString" => drop(conf.suites.set_list(text).map_err(|_| failed())?),
-            "Ciphersuites" => drop(conf.suites.set_tls13_list(text).map_err(|_| failed())?),
-            "Groups" | "Curves" => conf.groups = Groups::from_list(text).map_err(|_| failed())?.0,
+            "CipherString" => {
+                let missing = conf.suites.set_list(text).map_err(|_| failed())?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Ciphersuites" => {
+                let missing = conf.suites.set_tls13_list(text).map_err(|_| failed())?;
+                rows::warn_missing(cx, command.span, "cipher", &missing);
+            }
+            "Groups" | "Curves" => {
+                let (groups, missing) = Groups::from_list(text).map_err(|_| failed())?;
+                rows::warn_groups(cx, command.span, missing);
+                conf.groups = groups;
+            }
             "Certificate" => conf.certificate = Some(argument.clone()),
             "PrivateKey" => conf.key = Some(argument.clone()),
             _ => return Err(failed().help("this command is not supported")),
@@ -320,8 +331,9 @@ macro_rules! peer_rows {
             one!($prefix, "_ssl_password_file", D::Nothing, "A file of passphrases for keys, one in a line.", passwords::<$p>),
             Row {
                 name: concat!($prefix, "_ssl_protocols"),
-                ..row!("", Context::HSL, Arity::SOME, D::Value("TLSv1.2 TLSv1.3"), Replace, false, "Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.", Set::Simple(|cx, d| {
-                    cx.conf::<Conf<$p>>().versions = rows::protocols(cx, d)?;
+                ..row!("", Context::HSL, Arity::SOME, D::Value("TLSv1.2 TLSv1.3"), Replace, true, "Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.", Set::Simple(|cx, d| {
+                    let before = cx.conf::<Conf<$p>>().versions;
+                    cx.conf::<Conf<$p>>().versions = rows::protocols(cx, d, before)?;
                     Ok(())
                 }))
             },

@@ -1,6 +1,6 @@
 //! The directives.
 
-use super::conf::{Cache, Conf, Ocsp};
+use super::conf::{Cache, Conf, Ocsp, Protocols};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::module::{Row, Set};
@@ -8,7 +8,7 @@ use brisk_server::tls::Cache as CertificateCache;
 use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
 use brisk_server::{row, simple};
-use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions};
+use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions, names};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -118,11 +118,11 @@ pub static ROWS: &[Row] = &[
         Arity::SOME,
         D::Value("TLSv1.2 TLSv1.3"),
         Replace,
-        false,
+        true,
         "Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.",
         Set::Simple(|cx, d| {
-            let versions = protocols(cx, d)?;
-            cx.conf::<Conf>().versions = versions;
+            let before = cx.conf::<Conf>().versions;
+            cx.conf::<Conf>().versions = protocols(cx, d, before)?;
             Ok(())
         })
     ),
@@ -231,7 +231,7 @@ pub static ROWS: &[Row] = &[
         Arity::between(1, 2),
         D::Value("none"),
         Replace,
-        false,
+        true,
         "Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.",
         Set::Simple(session_cache)
     ),
@@ -454,61 +454,76 @@ fn responder(d: &Directive) -> Result<Token, Diag> {
         .help("write http://HOST[:PORT][/PATH]"))
 }
 
-/// Names the versions, and warns of those that are not offered.
-pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Versions, Diag> {
-    let mut versions = Versions { tls12: false, tls13: false };
+/// Names the versions, beside those `before` in the same block, and warns of those that are not offered.
+pub fn protocols(cx: &mut Cx<'_, '_>, d: &Directive, before: Protocols) -> Result<Protocols, Diag> {
+    const TLS12: u32 = 1;
+    const TLS13: u32 = 2;
+    let words = [
+        ("SSLv2", 1 << 2),
+        ("SSLv3", 1 << 3),
+        ("TLSv1", 1 << 4),
+        ("TLSv1.1", 1 << 5),
+        ("TLSv1.2", TLS12),
+        ("TLSv1.3", TLS13),
+    ];
+    let set = cx.bits(d, &words, before.named)?;
     for token in &d.args {
-        match token.str() {
-            "TLSv1.2" => versions.tls12 = true,
-            "TLSv1.3" => versions.tls13 = true,
-            old @ ("SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1") => {
-                let text = format!("{old} is insecure and not offered");
-                cx.warn(Diag::warn(token.span, text).help("write TLSv1.2 TLSv1.3"));
-            }
-            _ => return Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))),
+        if value::choice(token, &words)? & (TLS12 | TLS13) == 0 {
+            let text = format!("{} is insecure and not offered", token.text());
+            cx.warn(Diag::warn(token.span, text).help("write TLSv1.2 TLSv1.3"));
         }
     }
-    if !versions.tls12 && !versions.tls13 {
-        return Err(Diag::emerg(d.span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"));
-    }
-    Ok(versions)
+    let versions = Versions { tls12: set & TLS12 != 0, tls13: set & TLS13 != 0 };
+    Ok(Protocols { versions, named: set, span: Some(d.span) })
 }
 
 /// The suites of a list, and a warning of those that are not offered.
 pub fn suites(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Suites, Diag> {
     let mut suites = Suites::default();
-    let missing = suites.set_list(d.arg(0).str()).map_err(|_| no_cipher(d))?;
+    let missing = suites.set_list(d.arg(0).str()).map_err(|error| no_cipher(d, &error))?;
     warn_missing(cx, d.span, "cipher", &missing);
     Ok(suites)
 }
 
-fn no_cipher(d: &Directive) -> Diag {
-    let text = format!(
-        "SSL_CTX_set_cipher_list(\"{}\") failed (SSL: error:0A0000B9:SSL routines::no cipher match)",
-        d.arg(d.args.len() - 1).text()
-    );
+fn no_cipher(d: &Directive, error: &ListError) -> Diag {
+    let why = match error {
+        ListError::Command => "0A000118:SSL routines::invalid command",
+        _ => "0A0000B9:SSL routines::no cipher match",
+    };
+    let list = d.arg(d.args.len() - 1).text();
+    let text = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: error:{why})");
     Diag::emerg(d.span, text)
         .help("offered are ECDHE-ECDSA and ECDHE-RSA with AES256-GCM-SHA384, AES128-GCM-SHA256 and CHACHA20-POLY1305")
 }
 
-fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
+pub(super) fn warn_missing(cx: &mut Cx<'_, '_>, span: Span, what: &str, missing: &[String]) {
     if !missing.is_empty() {
         let text = format!("{what} {} cannot be offered", missing.join(", "));
         cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));
     }
 }
 
+/// The groups of a list, and a warning of those that are not offered.
 pub fn groups(cx: &mut Cx<'_, '_>, d: &Directive, list: &str) -> Result<Groups, Diag> {
-    let failed = || Diag::emerg(d.span, format!("SSL_CTX_set1_curves_list(\"{list}\") failed"));
     match Groups::from_list(list) {
         Ok((groups, missing)) => {
-            warn_missing(cx, d.span, "group", &missing);
+            warn_groups(cx, d.span, missing);
             Ok(groups)
         }
-        Err(ListError::Unknown(name)) => Err(failed().help(format!("no group is called \"{name}\""))),
-        Err(ListError::Empty) => Err(failed().help(
+        Err(_) => Err(Diag::emerg(d.span, format!("SSL_CTX_set1_curves_list(\"{list}\") failed")).help(
             "offered are X25519MLKEM768, SecP256r1MLKEM768, X25519, prime256v1, secp384r1, MLKEM768 and MLKEM1024",
         )),
+    }
+}
+
+/// Groups that nobody knows may be those of another version of OpenSSL.
+pub(super) fn warn_groups(cx: &mut Cx<'_, '_>, span: Span, missing: Vec<String>) {
+    let (unknown, missing): (Vec<String>, Vec<String>) =
+        missing.into_iter().partition(|name| names::group_number(name).is_none());
+    warn_missing(cx, span, "group", &missing);
+    if !unknown.is_empty() {
+        let text = format!("unknown group \"{}\"", unknown.join("\", \""));
+        cx.warn(Diag::warn(span, text).help("what else is in the list is offered"));
     }
 }
 
@@ -534,26 +549,31 @@ pub(super) fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache
     Ok((!off).then(|| CertificateCache::new(max.div_ceil(2), inactive, valid)))
 }
 
+/// Several words, and several directives of a block: the last one about a cache of the server's own counts, and none of it
+/// (`off`, `none`) also turns off a shared one.
 fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mut cache = Cache::None;
+    let (mut own, mut shared) = if cx.first { (None, None) } else { cx.conf::<Conf>().cache_words.clone() };
     for token in &d.args {
         let invalid = || Diag::emerg(token.span, format!("invalid session cache \"{}\"", token.text()));
         let text = token.str();
-        let found = match text {
-            "off" | "none" => Cache::None,
-            "builtin" => Cache::Own(BUILTIN_SESSIONS),
+        match text {
+            "off" | "none" => own = Some(None),
+            "builtin" => own = Some(Some(BUILTIN_SESSIONS)),
             _ => match text.strip_prefix("builtin:") {
-                Some(number) => Cache::Own(number.parse().map_err(|_| invalid())?),
-                None if text.starts_with("shared:") => Cache::Shared(zone(cx, token, "session")?),
+                Some(number) => own = Some(Some(number.parse().map_err(|_| invalid())?)),
+                None if text.starts_with("shared:") => shared = Some(zone(cx, token, "session")?),
                 None => return Err(invalid().help("write off, none, builtin[:SESSIONS] or shared:NAME:SIZE")),
             },
-        };
-        // Beside a shared cache the other one is of no use.
-        if !matches!(cache, Cache::Shared(_)) {
-            cache = found;
         }
     }
-    cx.conf::<Conf>().cache = cache;
+    let conf = cx.conf::<Conf>();
+    // Beside a shared cache one of the server's own is of no use.
+    conf.cache = match (own, &shared) {
+        (Some(None), _) | (None, None) => Cache::None,
+        (_, Some(zone)) => Cache::Shared(zone.clone()),
+        (Some(Some(number)), None) => Cache::Own(number),
+    };
+    conf.cache_words = (own, shared);
     Ok(())
 }
 

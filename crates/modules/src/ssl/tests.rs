@@ -5,7 +5,14 @@ use crate::check::{messages, refused};
 #[test]
 fn what_cannot_be_is_refused() {
     refused(&[
-        ("ssl_protocols TLSv1 TLSv1.1;", "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"),
+        (
+            "ssl_protocols TLSv1 TLSv1.1; server { ssl_certificate a; ssl_certificate_key b; }",
+            "no protocol is left: only TLSv1.2 and TLSv1.3 are offered",
+        ),
+        (
+            "server { location / { proxy_pass https://127.0.0.1; proxy_ssl_protocols TLSv1; } }",
+            "no protocol is left: only TLSv1.2 and TLSv1.3 are offered",
+        ),
         ("ssl_protocols TLSv1.4;", "invalid value \"TLSv1.4\""),
         (
             "ssl_ciphers AES128-SHA:RC4;",
@@ -63,6 +70,14 @@ fn what_cannot_be_offered_is_a_warning() {
         &["cipher AES128-SHA, DHE-RSA-AES256-SHA cannot be offered"],
     );
     messages("ssl_ecdh_curve X25519:secp521r1;", &["group secp521r1 cannot be offered"]);
+    messages(
+        "ssl_ecdh_curve sect571r2:X25519:X448;",
+        &["group X448 cannot be offered", "unknown group \"sect571r2\""],
+    );
+    messages(
+        "server { ssl_conf_command Groups P-256:none; ssl_conf_command CipherString AES128-SHA:HIGH; }",
+        &["unknown group \"none\"", "cipher AES128-SHA cannot be offered"],
+    );
     messages(
         "ssl_dhparam dh.pem;",
         &[

@@ -151,7 +151,7 @@ impl Filter for Substitute {
         if self.conf.last_modified {
             weaken_etag(resp);
         } else {
-            resp.last_modified = None;
+            resp.clear_last_modified();
             resp.etag = None;
         }
         if !is_head {

@@ -40,7 +40,7 @@ pub(super) static ROWS: &[Row] = &[
         Arity::between(1, 2),
         D::Nothing,
         Definition,
-        false,
+        true,
         "Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.",
         Set::Simple(|cx, d| {
             let zone = parse_zone(&d.args)?;
@@ -67,7 +67,7 @@ pub(super) static ROWS: &[Row] = &[
         Arity::between(1, 2),
         D::Nothing,
         Definition,
-        false,
+        true,
         "Chooses the server by a key. consistent: ketama, so that a server more or less moves few keys.",
         Set::Simple(hash)
     ),
@@ -77,7 +77,7 @@ pub(super) static ROWS: &[Row] = &[
         Arity::NONE,
         D::Nothing,
         Definition,
-        false,
+        true,
         "Chooses the server by the client's address: by the first three bytes of IPv4, all of IPv6.",
         Set::Simple(|cx, d| method(cx, d, Method::IpHash))
     ),
@@ -87,7 +87,7 @@ pub(super) static ROWS: &[Row] = &[
         Arity::NONE,
         D::Nothing,
         Definition,
-        false,
+        true,
         "Chooses the server with the fewest connections for its weight.",
         Set::Simple(|cx, d| method(cx, d, Method::LeastConn))
     ),
@@ -107,7 +107,7 @@ pub(super) static ROWS: &[Row] = &[
         Arity::between(0, 2),
         D::Nothing,
         Definition,
-        false,
+        true,
         "Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).",
         Set::Simple(random)
     ),

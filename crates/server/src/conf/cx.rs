@@ -120,6 +120,20 @@ impl<'a> Cx<'_, 'a> {
         self.global.rows.contains_key(name)
     }
 
+    /// Words that are bits of a set, as nginx reads them: several directives of a block add up to the `before` of the others, and
+    /// a word twice is worth a warning.
+    pub fn bits(&mut self, d: &Directive, words: &[(&str, u32)], before: u32) -> Result<u32, Diag> {
+        let mut set = if self.first { 0 } else { before };
+        for token in &d.args {
+            let bit = brisk_conf::value::choice(token, words)?;
+            if set & bit != 0 {
+                self.warn(Diag::warn(token.span, format!("duplicate value \"{}\"", token.text())));
+            }
+            set |= bit;
+        }
+        Ok(set)
+    }
+
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
     }

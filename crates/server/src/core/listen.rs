@@ -110,7 +110,7 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             cx.warn(Diag::notice(token.span, text));
             socket = false;
         }
-        ("multipath", None) => return Err(bad().help("multipath TCP is not supported")),
+        ("multipath", None) => spec.options.multipath = true,
         ("proxy_protocol", None) => {
             spec.prefix.proxy_protocol = true;
             socket = false;
@@ -126,9 +126,9 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             spec.prefix.http2 = true;
             socket = false;
         }
-        ("quic" | "spdy", None) => {
-            return Err(Diag::emerg(token.span, format!("the \"{key}\" parameter is not supported yet"))
-                .help("this build speaks HTTP/1.1; remove the parameter"));
+        ("quic", None) => {
+            return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
+                .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
         }
         _ => return Err(bad()),
     }

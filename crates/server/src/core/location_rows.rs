@@ -56,16 +56,23 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let name = name(cx, token)?;
         // The default of the row runs outside any server.
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
-        if server.name.is_empty() {
+        let names = cx.global.names.last_mut().expect("one list per server");
+        if names.is_empty() {
             server.name = match token.bytes() {
                 [b'~', ..] => token.bytes().into(),
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
+                text if is_hostname(text) => cx.global.env.hostname.to_ascii_lowercase().into_bytes().into(),
                 text => text.to_ascii_lowercase().into(),
             };
         }
-        cx.global.names.last_mut().expect("one list per server").extend(name);
+        names.extend(name);
     }
     Ok(())
+}
+
+/// `$hostname` in `server_name` stands for this machine's name.
+fn is_hostname(text: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(b"$hostname")
 }
 
 fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
@@ -85,8 +92,8 @@ fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
     if text.contains(&b'/') {
         cx.warn(Diag::warn(token.span, format!("server name \"{}\" has suspicious symbols", token.text())));
     }
-    let lower = if text == b"$hostname" {
-        cx.global.env.hostname.clone().into_bytes()
+    let lower = if is_hostname(text) {
+        cx.global.env.hostname.to_ascii_lowercase().into_bytes()
     } else {
         text.to_ascii_lowercase()
     };

@@ -217,7 +217,7 @@ pub static ROWS: &[Row] = &[
         "Takes all waiting connections at a wake-up instead of a few."
     ),
     ignored!(
-        "debug_connection",
+        many "debug_connection",
         EVENTS,
         Arity::ONE,
         "Addresses whose connections are logged at debug level.",

@@ -1,5 +1,8 @@
 //! Rows whose setter only parses one value into one field.
 
+use crate::vars::Template;
+use std::sync::Arc;
+
 /// `simple!(Conf, kind, "name", field, CONTEXTS, default, "doc")` — kinds: flag, size, offset, number, msec, seconds.
 #[macro_export]
 macro_rules! simple {
@@ -61,17 +64,28 @@ macro_rules! row {
     };
 }
 
-/// A directive that is accepted for compatibility and does nothing here.
+/// Several directives of a block are one list of values.
+pub fn extend(list: &mut Arc<[Template]>, is_first: bool, more: Vec<Template>) {
+    *list = if is_first { more.into() } else { list.iter().cloned().chain(more).collect() };
+}
+
+/// A directive that is accepted for compatibility and does nothing here; `many`: it may stand several times.
 #[macro_export]
 macro_rules! ignored {
     ($name:literal, $ctx:expr, $arity:expr, $doc:literal, $why:literal) => {
+        $crate::ignored!($name, $ctx, $arity, false, $doc, $why)
+    };
+    (many $name:literal, $ctx:expr, $arity:expr, $doc:literal, $why:literal) => {
+        $crate::ignored!($name, $ctx, $arity, true, $doc, $why)
+    };
+    ($name:literal, $ctx:expr, $arity:expr, $many:literal, $doc:literal, $why:literal) => {
         $crate::row!(
             $name,
             $ctx,
             $arity,
             brisk_conf::Default::Nothing,
             Definition,
-            true,
+            $many,
             $doc,
             $crate::module::Set::Ignored($why)
         )

@@ -86,20 +86,16 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
 }
 
 fn content_type(resp: &Response, out: &mut Vec<u8>) {
-    // RFC 9110 §15.3.5: a 204 describes no content.
-    if let Some(content_type) = &resp.content_type
-        && !content_type.is_empty()
-        && resp.status != 204
-    {
-        out.extend_from_slice(b"Content-Type: ");
-        out.extend_from_slice(content_type);
-        if let Some(charset) = &resp.charset
-            && !charset.is_empty()
-        {
-            out.extend_from_slice(b"; charset=");
-            out.extend_from_slice(charset);
-        }
+    // RFC 9110 §15.3.5: a 204 describes no content. What a back end says of it is passed on, as by nginx over HTTP/1.
+    if resp.status == 204 && resp.reason.is_none() {
+        return;
+    }
+    let start = out.len();
+    out.extend_from_slice(b"Content-Type: ");
+    if resp.write_content_type(out) {
         out.extend_from_slice(b"\r\n");
+    } else {
+        out.truncate(start);
     }
 }
 

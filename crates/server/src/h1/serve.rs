@@ -372,7 +372,8 @@ async fn handle(
     let next = match run {
         Run::Respond => respond(conn, &mut r).await,
         _ => {
-            if r.resp.status == 408 {
+            // nginx counts `return 444` as a time-out here.
+            if matches!(r.resp.status, 408 | 444) {
                 reset_if_wanted(&r, conn);
             }
             Next::Drop

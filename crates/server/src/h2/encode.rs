@@ -30,15 +30,10 @@ pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
         None => Some(write_named(DATE, &r.thread.date(), out)),
     };
     // RFC 9110 §15.3.5: a 204 describes no content.
-    if let Some(content_type) = resp.content_type.as_ref().filter(|value| !value.is_empty())
-        && resp.status != 204
-    {
-        match resp.charset.as_ref().filter(|charset| !charset.is_empty()) {
-            Some(charset) => {
-                let whole = [&content_type[..], b"; charset=", charset].concat();
-                write_clean(b"content-type", &whole, out);
-            }
-            None => write_clean(b"content-type", content_type, out),
+    if resp.status != 204 {
+        let mut content_type = Vec::with_capacity(40);
+        if resp.write_content_type(&mut content_type) {
+            write_clean(b"content-type", &content_type, out);
         }
     }
     if let Some(length) = resp.content_length

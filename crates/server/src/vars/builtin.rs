@@ -360,14 +360,7 @@ fn http(r: &Request, name: &str, out: &mut Out) -> bool {
 fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
     let resp = &r.resp;
     match name {
-        "content_type" => resp.content_type.as_deref().is_some_and(|value| {
-            put(out, value);
-            if let Some(charset) = resp.charset.as_deref().filter(|c| !c.is_empty()) {
-                out.extend_from_slice(b"; charset=");
-                out.extend_from_slice(charset);
-            }
-            true
-        }),
+        "content_type" => resp.write_content_type(out),
         "content_length" => resp.content_length.is_some_and(|n| number(out, n)),
         "location" => resp.location.as_deref().is_some_and(|value| put(out, value)),
         "last_modified" => {

@@ -237,19 +237,6 @@ pub fn pass_header<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
-/// Words that are bits of a set; a word twice is worth a warning, as in nginx.
-pub fn bits(cx: &mut Cx<'_, '_>, d: &Directive, words: &[(&str, u32)]) -> Result<u32, Diag> {
-    let mut set = 0;
-    for token in &d.args {
-        let bit = value::choice(token, words)?;
-        if set & bit != 0 {
-            cx.warn(Diag::warn(token.span, format!("duplicate value \"{}\"", token.text())));
-        }
-        set |= bit;
-    }
-    Ok(set)
-}
-
 const IGNORED: &[(&str, u32)] = &[
     ("X-Accel-Redirect", ignored::X_ACCEL_REDIRECT),
     ("X-Accel-Expires", ignored::X_ACCEL_EXPIRES),
@@ -264,10 +251,9 @@ const IGNORED: &[(&str, u32)] = &[
 
 /// `*_ignore_headers`.
 pub fn ignore_headers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let set = bits(cx, d, IGNORED)?;
-    let first = cx.first;
-    let settings = cx.conf::<C>().settings();
-    settings.ignore_headers = if first { set } else { settings.ignore_headers | set };
+    let before = cx.conf::<C>().settings().ignore_headers;
+    let set = cx.bits(d, IGNORED, before)?;
+    cx.conf::<C>().settings().ignore_headers = set;
     Ok(())
 }
 
@@ -288,11 +274,9 @@ pub fn next_upstream<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done
         ("http_429", next::HTTP_429),
         ("off", OFF),
     ];
-    let set = bits(cx, d, &words)?;
-    let first = cx.first;
-    let settings = cx.conf::<C>().settings();
-    let set = if first { set } else { settings.next_upstream | set };
-    settings.next_upstream = if set & OFF == 0 { set } else { OFF };
+    let before = cx.conf::<C>().settings().next_upstream;
+    let set = cx.bits(d, &words, before)?;
+    cx.conf::<C>().settings().next_upstream = if set & OFF == 0 { set } else { OFF };
     Ok(())
 }
 

@@ -59,7 +59,7 @@ pub const ROWS: &[Row] = &[
         Arity::between(1, 2),
         D::Value("msie6"),
         Replace,
-        false,
+        true,
         "Browsers that get no keep-alive: none, msie6 (after POST), safari.",
         Set::Simple(keepalive_disable)
     ),
@@ -140,17 +140,15 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let (mut msie6, mut safari) = (false, false);
-    for token in &d.args {
-        let (is_msie6, is_safari) = value::choice(
-            token,
-            &[("none", (false, false)), ("msie6", (true, false)), ("safari", (false, true))],
-        )?;
-        msie6 |= is_msie6;
-        safari |= is_safari;
-    }
+    const MSIE6: u32 = 1;
+    const SAFARI: u32 = 2;
+    const NONE: u32 = 4;
     let conf = cx.conf::<CoreConf>();
-    conf.keepalive_disable_msie6 = msie6;
-    conf.keepalive_disable_safari = safari;
+    let before = if conf.keepalive_disable_msie6 { MSIE6 } else { 0 }
+        | if conf.keepalive_disable_safari { SAFARI } else { 0 };
+    let set = cx.bits(d, &[("none", NONE), ("msie6", MSIE6), ("safari", SAFARI)], before)?;
+    let conf = cx.conf::<CoreConf>();
+    conf.keepalive_disable_msie6 = set & MSIE6 != 0;
+    conf.keepalive_disable_safari = set & SAFARI != 0;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::conf::{Cx, invalid_value};
 use crate::core::http_conf::{BodyFile, CoreConf, TempPath};
+use crate::core::simple::extend;
 use crate::module::{Row, Set};
 use crate::{row, simple};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
@@ -141,12 +142,13 @@ pub const ROWS: &[Row] = &[
         Arity::SOME,
         D::Nothing,
         Replace,
-        false,
+        true,
         "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
             cx.reads_bodies();
-            cx.conf::<CoreConf>().client_body_early_read = list.into();
+            let is_first = cx.first;
+            extend(&mut cx.conf::<CoreConf>().client_body_early_read, is_first, list);
             Ok(())
         })
     ),

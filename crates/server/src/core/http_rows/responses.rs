@@ -2,6 +2,7 @@
 
 use crate::conf::Cx;
 use crate::core::http_conf::{CoreConf, IfModifiedSince, Rate, ServerTokens};
+use crate::core::simple::extend;
 use crate::module::{Row, Set};
 use crate::{row, simple};
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
@@ -148,11 +149,12 @@ pub const ROWS: &[Row] = &[
         Arity::SOME,
         D::Nothing,
         Replace,
-        false,
+        true,
         "Who gets 103 (Early Hints) responses, from back ends and from early_hints_add and early_hints_learn: requests for which any of the given values is neither empty nor 0.",
         Set::Simple(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
-            cx.conf::<CoreConf>().early_hints = list.into();
+            let is_first = cx.first;
+            extend(&mut cx.conf::<CoreConf>().early_hints, is_first, list);
             Ok(())
         })
     ),
