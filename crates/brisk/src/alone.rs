@@ -4,7 +4,7 @@ use crate::config::{self, Loaded, Paths};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
-use crate::{control, systemd};
+use crate::{control, host, systemd};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -104,6 +104,7 @@ impl Alone {
 
     fn reload(&mut self) -> Result<(), String> {
         let Loaded { snap, .. } = config::reload(&self.paths, |level, message| self.log(level, message))?;
+        host::make_own_folders(&snap)?;
         let files = logs_of(&snap)?;
         let fresh = self.sockets.prepare(&snap)?;
         let copy =

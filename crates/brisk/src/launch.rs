@@ -39,6 +39,11 @@ fn show(paths: &Paths, outcome: &Outcome) {
     }
 }
 
+fn warn(paths: &Paths, message: &str) {
+    eprintln!("brisk: [warn] {message}");
+    early(paths, &format!("[warn] {message}"));
+}
+
 fn complain(paths: &Paths, message: &str) {
     eprintln!("brisk: [emerg] {message}");
     early(paths, &format!("[emerg] {message}"));
@@ -74,11 +79,12 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
         })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
-        );
+        let text = "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored";
+        warn(paths, text);
     }
-    host::make_folders(&snap)?;
+    for warning in host::make_folders(&snap)? {
+        warn(paths, &warning);
+    }
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
     let logs = logs_of(&snap)?;
     let mut open = Sockets::default();
@@ -116,7 +122,7 @@ fn go_into_background() -> Result<(), String> {
 
 /// The pid file's path.
 pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
-    if main.pid.is_empty() { format!("{}logs/brisk.pid", paths.env.prefix) } else { main.pid.clone() }
+    if main.pid.is_empty() { format!("{}brisk.pid", paths.env.places.run) } else { main.pid.clone() }
 }
 
 pub fn write_pid(path: &str) -> Result<(), String> {

@@ -478,7 +478,7 @@ impl Master {
 
     fn try_reload(&mut self) -> Result<(), String> {
         let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
-        host::make_folders(&snap)?;
+        host::make_folders(&snap)?.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
         let logs = logs_of(&snap)?;
         let fresh = self.sockets.prepare(&snap)?;
         let next = Current {

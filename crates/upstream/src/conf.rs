@@ -88,7 +88,7 @@ pub struct Settings {
     pub temp_file_write_size: Option<u64>,
     /// Where one of these sizes was said last.
     pub sizes_at: Option<Span>,
-    /// `None`: below the prefix, see [`Settings::temp_path`].
+    /// `None`: in the folder for state, see [`Settings::temp_path`].
     pub temp_path: Option<Arc<TempPath>>,
     /// Bytes per second.
     pub limit_rate: Option<Arc<Template>>,
@@ -180,10 +180,10 @@ impl Settings {
         self.temp_file_write_size.unwrap_or(2 * self.largest_buffer()) as usize
     }
 
-    /// `*_temp_path`, or its default.
-    pub fn temp_path(&self, prefix: &str) -> Arc<TempPath> {
+    /// `*_temp_path`, or its default in the folder `state`.
+    pub fn temp_path(&self, state: &str) -> Arc<TempPath> {
         self.temp_path.clone().unwrap_or_else(|| {
-            Arc::new(TempPath { path: format!("{prefix}{}", self.temp_name), levels: vec![1, 2] })
+            Arc::new(TempPath { path: format!("{state}{}", self.temp_name), levels: vec![1, 2] })
         })
     }
 

@@ -539,7 +539,7 @@ impl<P: Protocol> Journey<P> {
                 memory_bytes_max: self.settings().memory_bytes_max(),
                 file_bytes_max: self.settings().file_bytes_max(),
                 write_bytes: self.settings().file_write_bytes(),
-                place: self.settings().temp_path(&r.snap().prefix),
+                place: self.settings().temp_path(&r.snap().state_folder),
             },
             ahead: !unbuffered,
             rate: Rate::new(self.settings().rate(r)),

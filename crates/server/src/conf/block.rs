@@ -310,7 +310,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
-        let folder: std::path::PathBuf = crate::core::TempPath::client_body(&global.env.prefix).path.into();
+        let folder: std::path::PathBuf =
+            crate::core::TempPath::client_body(&global.env.places.state).path.into();
         global.folders.push(folder.clone());
         global.temp_folders.push(folder);
     }
@@ -335,6 +336,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         data: global.data,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
+        state_folder: global.env.places.state.as_str().into(),
         modules: global.modules,
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,

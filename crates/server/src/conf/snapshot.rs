@@ -160,6 +160,8 @@ pub struct Snapshot {
     pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    /// Where the default folders for temporary files are; ends with a slash.
+    pub state_folder: Arc<str>,
     pub modules: Modules,
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
@@ -197,6 +199,7 @@ impl Snapshot {
             data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            state_folder: self.state_folder.clone(),
             modules: self.modules,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
