@@ -24,6 +24,8 @@ pub struct Paths {
     pub globals: String,
     /// The configuration's text itself, where there is no file (`brisk serve`).
     pub inline: Option<String>,
+    /// The server runs in the background: its error stream is its own, and leads into its log.
+    pub detached: bool,
 }
 
 impl Paths {
@@ -52,7 +54,7 @@ impl Paths {
             hostname: sys::hostname().to_ascii_lowercase(),
             test: options.test,
         };
-        Paths { env, conf, globals: options.globals.clone(), inline: None }
+        Paths { env, conf, globals: options.globals.clone(), inline: None, detached: false }
     }
 
     pub fn error_target(&self) -> LogTarget {

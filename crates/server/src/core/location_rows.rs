@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::MAIN && cx.conf::<CoreConf>().error_log.is_empty() {
         let target = match cx.global.env.error_log.as_str() {
-            "" if cx.conf_of::<MainConf>().daemon => {
+            "" if cx.conf_of::<MainConf>().daemon && !cx.global.env.test => {
                 LogTarget::File(format!("{}error.log", cx.places().logs))
             }
             "" | "stderr" => LogTarget::Stderr,
