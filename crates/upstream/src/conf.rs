@@ -27,6 +27,23 @@ pub mod next {
     pub const HTTP_429: u32 = 1 << 9;
     pub const NON_IDEMPOTENT: u32 = 1 << 10;
 
+    /// What `*_next_upstream` calls it.
+    pub fn word(bit: u32) -> &'static str {
+        match bit {
+            ERROR => "error",
+            TIMEOUT => "timeout",
+            INVALID_HEADER => "invalid_header",
+            HTTP_500 => "http_500",
+            HTTP_502 => "http_502",
+            HTTP_503 => "http_503",
+            HTTP_504 => "http_504",
+            HTTP_403 => "http_403",
+            HTTP_404 => "http_404",
+            HTTP_429 => "http_429",
+            _ => "non_idempotent",
+        }
+    }
+
     /// The bit of a status that may send a request to the next server.
     pub fn of_status(status: u16) -> Option<u32> {
         Some(match status {

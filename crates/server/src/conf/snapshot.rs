@@ -165,6 +165,8 @@ pub struct Snapshot {
     pub modules: Modules,
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
+    /// Some error log wants messages of level debug, or everything about some clients.
+    pub debugs: bool,
     /// Somebody asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
     /// Workers need CAP_NET_RAW, whatever user they are.
@@ -201,6 +203,7 @@ impl Snapshot {
             prefix: self.prefix.clone(),
             state_folder: self.state_folder.clone(),
             modules: self.modules,
+            debugs: self.debugs,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
             uses_raw_sockets: self.uses_raw_sockets,

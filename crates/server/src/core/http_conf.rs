@@ -136,6 +136,11 @@ pub struct TempPath {
 }
 
 impl CoreConf {
+    /// Whether some error log wants messages of this level.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.error_log.iter().any(|to| to.level >= level)
+    }
+
     /// `client_body_temp_path`, or its default in the folder `state`.
     pub fn body_temp_path(&self, state: &str) -> Arc<TempPath> {
         self.client_body_temp_path.clone().unwrap_or_else(|| Arc::new(TempPath::client_body(state)))
