@@ -55,7 +55,7 @@ for params in fastcgi_params fastcgi.conf scgi_params uwsgi_params; do
     place_new 644 "$here/packaging/$params" "$etc/$params"
 done
 place_new 644 "$here/packaging/logrotate" "$rotate"
-mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/run/brisk"
+mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/var/lib/brisk" "$DESTDIR/var/cache/brisk" "$DESTDIR/run/brisk"
 if [ ! -e "$DESTDIR/var/www/brisk" ]; then
     mkdir -p "$DESTDIR/var/www/brisk"
     cp "$here"/packaging/www/* "$DESTDIR/var/www/brisk/"

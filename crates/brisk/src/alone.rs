@@ -1,10 +1,11 @@
 //! `master_process off`: everything in one process, for debugging. Its main thread obeys the signals.
 
+use crate::background::{self, Caller};
 use crate::config::{self, Loaded, Paths};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
-use crate::{control, systemd};
+use crate::{control, host, systemd};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -24,36 +25,52 @@ struct Alone {
     pid_path: String,
 }
 
-/// Serves until a signal ends it; gives the exit code.
-pub fn run(paths: &Paths, snap: Snapshot, logs: Vec<Arc<LogFile>>, sockets: Sockets) -> i32 {
+/// Serves until a signal ends it; gives the exit code. The error says why it does not serve; then nothing is left of it.
+pub fn run(
+    paths: &Paths,
+    snap: Snapshot,
+    logs: Vec<Arc<LogFile>>,
+    mut sockets: Sockets,
+    caller: &Caller,
+) -> Result<i32, String> {
     let pid_path = pid_file(paths, &snap.main);
     let snap = Arc::new(snap);
-    let fail = |message: &str| {
-        report(&snap, &logs, LogLevel::Emerg, message);
-        eprintln!("brisk: [emerg] {message}");
-        1
+    match begin(paths, &snap, &logs, &sockets, &pid_path) {
+        Ok((signals, worker)) => {
+            systemd::ready(1);
+            caller.serving();
+            Ok(Alone { paths: paths.clone(), worker, sockets, pid_path }.obey(&signals))
+        }
+        Err(message) => {
+            report(&snap, &logs, LogLevel::Emerg, &message);
+            sockets.close(true);
+            Err(message)
+        }
+    }
+}
+
+fn begin(
+    paths: &Paths,
+    snap: &Arc<Snapshot>,
+    logs: &[Arc<LogFile>],
+    sockets: &Sockets,
+    pid_path: &str,
+) -> Result<(OwnedFd, Worker), String> {
+    let failed = |call: &'static str| {
+        move |e: std::io::Error| format!("{call}() failed ({})", brisk_conf::os_text(&e))
     };
-    let Ok(signals) = sys::signal_fd(SIGNALS) else { return fail("signalfd() failed") };
-    let copies = match sockets.all() {
-        Ok(copies) => copies,
-        Err(error) => return fail(&format!("dup() failed ({error})")),
-    };
+    let signals = sys::signal_fd(SIGNALS).map_err(failed("signalfd"))?;
+    let copies = sockets.all().map_err(failed("dup"))?;
     let start = Start {
         paths: paths.clone(),
         snap: snap.clone(),
-        logs: logs.clone(),
+        logs: logs.to_vec(),
         sockets: copies,
         generation: 1,
     };
-    let worker = match process::start(start) {
-        Ok(worker) => worker,
-        Err(message) => return fail(&message),
-    };
-    if let Err(message) = write_pid(&pid_path) {
-        return fail(&message);
-    }
-    systemd::ready(1);
-    Alone { paths: paths.clone(), worker, sockets, pid_path }.obey(&signals)
+    let worker = process::start(start)?;
+    write_pid(pid_path)?;
+    Ok((signals, worker))
 }
 
 impl Alone {
@@ -104,7 +121,8 @@ impl Alone {
 
     fn reload(&mut self) -> Result<(), String> {
         let Loaded { snap, .. } = config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let files = logs_of(&snap)?;
+        host::make_own_folders(&snap)?;
+        let files = logs_of(&self.paths, &snap)?;
         let fresh = self.sockets.prepare(&snap)?;
         let copy =
             |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"));
@@ -119,6 +137,7 @@ impl Alone {
             .map_err(|error| format!("switching failed ({error})"))?;
         let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
         self.sockets.commit(&wanted, fresh);
+        self.lead_errors();
         self.log(LogLevel::Notice, &format!("configuration generation {generation} is live"));
         Ok(())
     }
@@ -137,5 +156,12 @@ impl Alone {
             }
         }
         self.worker.flush_logs();
+        self.lead_errors();
+    }
+
+    fn lead_errors(&self) {
+        if self.paths.detached {
+            background::lead_errors(&self.worker.snapshot().core, self.worker.logs());
+        }
     }
 }

@@ -7,7 +7,7 @@ use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
 use brisk_load::output;
 use brisk_modules::MODULES;
 use brisk_net::sys;
-use brisk_server::conf::{Environment, LogTarget, Snapshot};
+use brisk_server::conf::{Environment, LogTarget, Places, Snapshot};
 use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct Paths {
     pub globals: String,
     /// The configuration's text itself, where there is no file (`brisk serve`).
     pub inline: Option<String>,
+    /// The server runs in the background: its error stream is its own, and leads into its log.
+    pub detached: bool,
 }
 
 impl Paths {
@@ -40,25 +42,50 @@ impl Paths {
             }
         };
         let error_log = match options.error_log.as_deref() {
-            None => String::from("stderr"),
+            None => String::new(),
             Some("stderr") => String::from("stderr"),
             Some(path) => full(path),
         };
         let env = Environment {
             conf_prefix: folder(&conf),
+            places: places(&prefix, |name| std::env::var(name).ok()),
             prefix,
             error_log,
             hostname: sys::hostname().to_ascii_lowercase(),
             test: options.test,
         };
-        Paths { env, conf, globals: options.globals.clone(), inline: None }
+        Paths { env, conf, globals: options.globals.clone(), inline: None, detached: false }
     }
 
     pub fn error_target(&self) -> LogTarget {
         match self.env.error_log.as_str() {
-            "stderr" => LogTarget::Stderr,
+            "" | "stderr" => LogTarget::Stderr,
             path => LogTarget::File(path.to_string()),
         }
+    }
+}
+
+/// Where a server with this prefix keeps its own folders: where systemd says (`StateDirectory=` and its kin), else where the
+/// system's server has them, else below the prefix as nginx does.
+fn places(prefix: &str, variable: impl Fn(&str) -> Option<String>) -> Places {
+    let usual = if prefix == PREFIX {
+        let of = |place: &str| format!("{place}/brisk/");
+        Places { state: of("/var/lib"), cache: of("/var/cache"), logs: of("/var/log"), run: of("/run") }
+    } else {
+        Places::below(prefix)
+    };
+    // Of several the first one: they are listed with colons.
+    let told = |name: &str, usual: String| match variable(name) {
+        Some(list) if list.starts_with('/') => {
+            format!("{}/", list.split(':').next().unwrap_or_default().trim_end_matches('/'))
+        }
+        _ => usual,
+    };
+    Places {
+        state: told("STATE_DIRECTORY", usual.state),
+        cache: told("CACHE_DIRECTORY", usual.cache),
+        logs: told("LOGS_DIRECTORY", usual.logs),
+        run: told("RUNTIME_DIRECTORY", usual.run),
     }
 }
 
@@ -210,5 +237,27 @@ fn dump_files(sources: &SourceMap) {
             output::write(&file.text);
             output::line("");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_lie_where_systemd_says_else_in_the_usual_places() {
+        let check = |prefix: &str, variables: &[(&str, &str)]| {
+            let get =
+                |name: &str| variables.iter().find(|(have, _)| *have == name).map(|(_, v)| v.to_string());
+            let Places { state, cache, logs, run } = places(prefix, get);
+            [state, cache, logs, run].join(" ")
+        };
+        assert_eq!(
+            check("/etc/brisk/", &[]),
+            "/var/lib/brisk/ /var/cache/brisk/ /var/log/brisk/ /run/brisk/"
+        );
+        assert_eq!(check("/srv/a/", &[]), "/srv/a/ /srv/a/ /srv/a/logs/ /srv/a/logs/");
+        let told = [("STATE_DIRECTORY", "/s/one:/s/two"), ("CACHE_DIRECTORY", "/c"), ("LOGS_DIRECTORY", "")];
+        assert_eq!(check("/srv/a/", &told), "/s/one/ /c/ /srv/a/logs/ /srv/a/logs/");
     }
 }

@@ -130,7 +130,7 @@ pub fn purge(pid_path: &str, zone: &str, order: &Purge) -> Result<Option<u64>, S
 pub fn pid_path(paths: &Paths) -> String {
     match &config::load(paths).loaded {
         Some(loaded) => pid_file(paths, &loaded.snap.main),
-        None => broken_pid_file(paths).unwrap_or_else(|| format!("{}logs/brisk.pid", paths.env.prefix)),
+        None => broken_pid_file(paths).unwrap_or_else(|| format!("{}brisk.pid", paths.env.places.run)),
     }
 }
 

@@ -3,12 +3,15 @@
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::{CpuAffinity, MainConf, Processes};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use rustix::fs::Access;
+use rustix::process::{Resource, Rlimit, WaitOptions, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, CpuSet, sched_getaffinity, sched_setaffinity, set_capabilities,
+};
+use std::fs::{DirBuilder, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 /// The user that workers run as; `None` where we are not root and cannot change.
 pub struct Identity {
@@ -37,32 +40,114 @@ pub fn check_user(snap: &Snapshot) -> Result<(), String> {
     identity(&snap.main).map(drop)
 }
 
-/// Creates the folders that workers write into, for their user. One that is there is left as it is: it is not ours to
-/// give away.
-pub fn make_folders(snap: &Snapshot) -> Result<(), String> {
-    let Some(id) = identity(&snap.main)? else { return create(snap, |_| Ok(())) };
-    create(snap, |folder| std::os::unix::fs::chown(folder, Some(id.uid), Some(id.gid)))
+/// What a process that makes folders for another user needs: to enter folders that only root may write to.
+const MAKING: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
+
+/// Creates the folders that workers write into, as their user, so that no ownership is to be changed. One that is there is
+/// left as it is: it is not ours to give away. Gives warnings about those that workers may not write to.
+pub fn make_folders(snap: &Snapshot) -> Result<Vec<String>, String> {
+    let missing: Vec<&Path> = snap.folders.iter().map(PathBuf::as_path).filter(|f| !f.exists()).collect();
+    // What leads there is everybody's to pass through, whatever the umask.
+    for folder in &missing {
+        folder.parent().map_or(Ok(()), make_way).map_err(|error| unmade(folder, &error))?;
+    }
+    let work = || -> Result<(), String> {
+        missing.iter().try_for_each(|folder| make(folder).map_err(|error| unmade(folder, &error)))
+    };
+    let Some(id) = identity(&snap.main)?.filter(|id| id.uid != 0) else {
+        return work().map(|()| Vec::new());
+    };
+    if snap.folders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error: io::Error| format!("making folders for \"{}\" failed ({error})", id.name);
+    let told = in_child(|| {
+        sys::drop_privileges(&id.name, id.uid, id.gid, MAKING).map_err(failed)?;
+        work()?;
+        // From here on with the rights that workers have.
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+            .map_err(|error| failed(error.into()))?;
+        Ok(snap
+            .folders
+            .iter()
+            .filter_map(|folder| unwritable(folder, &id.name))
+            .collect::<Vec<_>>()
+            .join("\n"))
+    });
+    Ok(told.map_err(failed)??.lines().map(str::to_string).collect())
 }
 
-fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), String> {
-    for folder in &snap.folders {
-        if folder.exists() {
-            continue;
-        }
-        make(folder, &own).map_err(|error| {
-            format!("mkdir() \"{}\" failed ({})", folder.display(), brisk_conf::os_text(&error))
-        })?;
+/// The same for a process that serves by itself, as the user that it has.
+pub fn make_own_folders(snap: &Snapshot) -> Result<(), String> {
+    for folder in snap.folders.iter().filter(|folder| !folder.exists()) {
+        let way = folder.parent().map_or(Ok(()), make_way);
+        way.and_then(|()| make(folder)).map_err(|error| unmade(folder, &error))?;
     }
     Ok(())
 }
 
-fn make(folder: &Path, own: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    folder.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Ok(()) => own(folder),
-        // Another Brisk with the same prefix is starting, too.
+fn unmade(folder: &Path, error: &io::Error) -> String {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EROFS) => {
+            "; a systemd unit with ProtectSystem needs ReadWritePaths= for it, or a folder in /var/cache/brisk"
+        }
+        _ => "",
+    };
+    format!("mkdir() \"{}\" failed ({}){remedy}", folder.display(), brisk_conf::os_text(error))
+}
+
+fn unwritable(folder: &Path, user: &str) -> Option<String> {
+    let error = rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    let (folder, why) = (folder.display(), brisk_conf::os_text(&error.into()));
+    Some(format!("the user \"{user}\" may not write to \"{folder}\" ({why}); chown {user} {folder}"))
+}
+
+/// Runs `work` in another process and gives what it gives.
+fn in_child(work: impl FnOnce() -> Result<String, String>) -> io::Result<Result<String, String>> {
+    let (mut reader, mut writer) = io::pipe()?;
+    match sys::fork()? {
+        sys::Fork::Child => {
+            drop(reader);
+            let (code, text) = match work() {
+                Ok(text) => (0, text),
+                Err(text) => (1, text),
+            };
+            let sent = writer.write_all(text.as_bytes());
+            sys::exit_now(if sent.is_ok() { code } else { 2 })
+        }
+        sys::Fork::Parent(pid) => {
+            drop(writer);
+            let mut text = String::new();
+            reader.read_to_string(&mut text)?;
+            let pid = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::other("no pid"))?;
+            let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())?;
+            match status.and_then(|(_, status)| status.exit_status()) {
+                Some(0) => Ok(Ok(text)),
+                Some(1) => Ok(Err(text)),
+                _ => Err(io::Error::other("its process ended")),
+            }
+        }
+    }
+}
+
+fn make_way(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    folder.parent().map_or(Ok(()), make_way)?;
+    match DirBuilder::new().create(folder) {
+        Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        // Another Brisk with the same prefix is starting, too.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        made => made,
     }
 }
 
@@ -79,8 +164,10 @@ pub fn become_worker(snap: &Snapshot, identity: Option<&Identity>) -> Result<(),
         return fail("setpriority()", &error);
     }
     limits(main);
+    // With it connections may have any address at this end.
+    let keep = if snap.uses_raw_sockets { CapabilitySet::NET_RAW } else { CapabilitySet::empty() };
     if let Some(id) = identity
-        && let Err(error) = sys::drop_privileges(&id.name, id.uid, id.gid, snap.uses_raw_sockets)
+        && let Err(error) = sys::drop_privileges(&id.name, id.uid, id.gid, keep)
     {
         return fail(&format!("changing to user \"{}\"", id.name), &error);
     }
@@ -215,12 +302,14 @@ mod tests {
         for round in 0..20 {
             let folder = base.join(round.to_string()).join("temp");
             std::thread::scope(|scope| {
-                let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| make(&folder, |_| Ok(())))).collect();
+                let starts: Vec<_> = (0..8)
+                    .map(|_| scope.spawn(|| make_way(folder.parent().unwrap()).and_then(|()| make(&folder))))
+                    .collect();
                 starts.into_iter().for_each(|start| start.join().unwrap().unwrap());
             });
         }
         std::fs::write(base.join("file"), "").unwrap();
-        let in_the_way = make(&base.join("file"), |_| Ok(()));
+        let in_the_way = make(&base.join("file"));
         std::fs::remove_dir_all(&base).unwrap();
         assert_eq!(in_the_way.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }

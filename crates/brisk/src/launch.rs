@@ -1,15 +1,15 @@
 //! From the command line to a running server: load, open, bind, go into the background, supervise.
 
+use crate::background::{self, Caller, Detached};
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
 use crate::{alone, host, master, systemd};
 use brisk_net::sys;
-use brisk_server::conf::Snapshot;
+use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::MainConf;
 use brisk_server::log::LogFile;
 use brisk_server::thread::open_logs;
-use rustix::fd::AsFd as _;
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 /// Runs the server; gives the exit code when it has ended.
@@ -39,6 +39,11 @@ fn show(paths: &Paths, outcome: &Outcome) {
     }
 }
 
+fn warn(paths: &Paths, message: &str) {
+    eprintln!("brisk: [warn] {message}");
+    early(paths, &format!("[warn] {message}"));
+}
+
 fn complain(paths: &Paths, message: &str) {
     eprintln!("brisk: [emerg] {message}");
     early(paths, &format!("[emerg] {message}"));
@@ -46,7 +51,7 @@ fn complain(paths: &Paths, message: &str) {
 
 fn early(paths: &Paths, text: &str) {
     let target = paths.error_target();
-    if matches!(target, brisk_server::conf::LogTarget::Stderr) {
+    if matches!(target, LogTarget::Stderr) {
         return;
     }
     if let Ok(fd) = LogFile::open(&target) {
@@ -59,28 +64,38 @@ fn early(paths: &Paths, text: &str) {
     }
 }
 
-/// Opens all logs of a configuration.
-pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
-    open_logs(&snap.logs, LogFile::open)
+/// Opens all logs of a configuration. The one that nobody has asked for need not be possible: that is said, and no more.
+pub fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
+    let usual = paths.env.error_log.is_empty().then(|| format!("{}error.log", paths.env.places.logs));
+    let open = |target: &LogTarget| match (LogFile::open(target), target) {
+        (Err(error), LogTarget::File(path)) if usual.as_ref() == Some(path) => {
+            let why = brisk_conf::os_text(&error);
+            eprintln!("brisk: [alert] could not open error log file: open() \"{path}\" failed ({why})");
+            LogFile::open(&LogTarget::File("/dev/null".into()))
+        }
+        (opened, _) => opened,
+    };
+    open_logs(&snap.logs, open)
         .map_err(|(target, error)| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))
 }
 
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let Loaded { snap, bundle } = loaded;
     // nginx has this file from the start, whatever the configuration names.
-    if let target @ brisk_server::conf::LogTarget::File(_) = paths.error_target() {
+    if let target @ LogTarget::File(_) = paths.error_target() {
         LogFile::open(&target).map_err(|e| {
             format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e))
         })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
-        );
+        let text = "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored";
+        warn(paths, text);
     }
-    host::make_folders(&snap)?;
+    for warning in host::make_folders(&snap)? {
+        warn(paths, &warning);
+    }
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
-    let logs = logs_of(&snap)?;
+    let logs = logs_of(paths, &snap)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();
     if let Some(numbers) = &upgraded {
@@ -88,39 +103,47 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     }
     open.inherit(systemd::sockets());
     let fresh = open.prepare(&snap)?;
+    let detached = snap.main.daemon && paths.inline.is_none();
+    let mut caller = Caller::default();
+    if detached && upgraded.is_none() {
+        match background::detach()? {
+            Detached::First(waiting) => {
+                // They are the server's now, which also removes what it has made.
+                open.adopt(fresh);
+                return waiting.wait().map(|()| 0);
+            }
+            Detached::Daemon(waits) => caller = waits,
+        }
+    }
     let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
-    if snap.main.daemon && upgraded.is_none() && paths.inline.is_none() {
-        go_into_background()?;
+    if detached {
+        background::lead_errors(&snap.core, &logs);
     }
-    if snap.main.master_process {
-        master::run(paths, snap, bundle, logs, open)
+    let paths = Paths { detached, ..paths.clone() };
+    let ran = if snap.main.master_process {
+        master::run(&paths, snap, bundle, logs, open, caller.clone())
     } else {
-        Ok(alone::run(paths, snap, logs, open))
-    }
-}
-
-fn go_into_background() -> Result<(), String> {
-    let fail = |error: io::Error| format!("going into the background failed ({error})");
-    if let sys::Fork::Parent(_) = sys::fork().map_err(fail)? {
-        sys::exit_now(0);
-    }
-    sys::new_session().map_err(fail)?;
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null").map_err(fail)?;
-    for stream in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
-        sys::replace_fd(null.as_fd(), stream).map_err(fail)?;
-        let _ = sys::set_cloexec(stream, false);
-    }
-    Ok(())
+        alone::run(&paths, snap, logs, open, &caller)
+    };
+    // In the background there is a process that has a terminal to say it on.
+    ran.or_else(|message| if caller.failed(&message) { Ok(1) } else { Err(message) })
 }
 
 /// The pid file's path.
 pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
-    if main.pid.is_empty() { format!("{}logs/brisk.pid", paths.env.prefix) } else { main.pid.clone() }
+    if main.pid.is_empty() { format!("{}brisk.pid", paths.env.places.run) } else { main.pid.clone() }
 }
 
+/// Writes the pid file. One that cannot be written as a whole is not left behind.
 pub fn write_pid(path: &str) -> Result<(), String> {
     let pid = rustix::process::getpid().as_raw_nonzero();
-    std::fs::write(path, format!("{pid}\n"))
-        .map_err(|error| format!("open() \"{path}\" failed ({})", brisk_conf::os_text(&error)))
+    let failed = |call: &str, error: &io::Error| {
+        format!("{call}() \"{path}\" failed ({})", brisk_conf::os_text(error))
+    };
+    let mut file = std::fs::File::create(path).map_err(|error| failed("open", &error))?;
+    file.write_all(format!("{pid}\n").as_bytes()).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        failed("write", &error)
+    })
 }

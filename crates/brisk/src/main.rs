@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout)]
 
 mod alone;
+mod background;
 mod bundle;
 mod cache;
 mod certificates;

@@ -1,6 +1,7 @@
 //! The master process: keeps sockets, logs and the last accepted configuration; starts workers and restarts those
 //! that die; obeys signals and the control socket. It has one thread and serves nobody itself.
 
+use crate::background::{self, Caller};
 use crate::bundle::Bundle;
 use crate::certificates::{self, Certificates};
 use crate::channel::{Channel, Message};
@@ -9,7 +10,7 @@ use crate::control::{Call, Control, Order};
 use crate::keeper::{self, Keeper};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
-use crate::sockets::Sockets;
+use crate::sockets::{self, Sockets};
 use crate::{host, systemd, upgrade};
 use brisk_net::listen::Address;
 use brisk_net::sys;
@@ -114,37 +115,34 @@ struct Master {
     successor: Option<Pid>,
     /// The old binary's master, if this one was started by it.
     predecessor: Option<Pid>,
+    /// The process that waits until this one serves.
+    caller: Caller,
 }
 
-/// Runs the master until it is told to end; gives the exit code.
+/// Runs the master until it is told to end; gives the exit code. The error says why it does not serve; then nothing is left of
+/// it.
 pub fn run(
     paths: &Paths,
     snap: Snapshot,
     bundle: Bundle,
     logs: Vec<Arc<LogFile>>,
-    sockets: Sockets,
+    mut sockets: Sockets,
+    caller: Caller,
 ) -> Result<i32, String> {
-    let signals = sys::signal_fd(SIGNALS).map_err(|e| format!("signalfd() failed ({e})"))?;
-    let pid_path = pid_file(paths, &snap.main);
-    let current = Current {
-        main: snap.main.clone(),
-        core: snap.core.clone(),
-        logs,
-        addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
-        bundle,
-        allowed: snap.allowed.clone(),
-        uses_raw_sockets: snap.uses_raw_sockets,
-    };
+    let signals = sys::signal_fd(SIGNALS).map_err(|error| {
+        sockets.close(upgrade::predecessor().is_none());
+        format!("signalfd() failed ({})", brisk_conf::os_text(&error))
+    })?;
     let mut master = Master {
         paths: paths.clone(),
-        current,
+        current: Current::new(&snap, bundle, logs),
         sockets,
         workers: Vec::new(),
         certificates: Certificates::new(Vec::new()),
         generation: 1,
         control: None,
         call: None,
-        pid_path,
+        pid_path: pid_file(paths, &snap.main),
         signals,
         ending: false,
         idle: false,
@@ -152,26 +150,65 @@ pub fn run(
         kill_at: None,
         successor: None,
         predecessor: upgrade::predecessor(),
+        caller,
     };
-    let logs = master.current.logs.clone();
-    let sources = certificates::sources(&snap);
-    let sockets = master.sockets.all().map_err(|e| format!("dup() failed ({e})"))?;
-    master.start_worker(Some(Fresh { snap, logs, sockets, generation: 1 }))?;
-    sys::release_free_memory();
-    master.await_worker()?;
-    sys::forget_code();
-    if paths.inline.is_none() {
-        // Whoever sees the pid file may use the socket beside it.
-        master.control = Control::open(&master.pid_path);
-        write_pid(&master.pid_path)?;
+    if let Err(message) = master.begin(snap) {
+        master.log(LogLevel::Emerg, &message);
+        master.abandon();
+        return Err(message);
     }
-    upgrade::announce();
-    master.certificates = Certificates::new(sources);
-    systemd::ready(master.generation);
     Ok(master.supervise())
 }
 
+impl Current {
+    fn new(snap: &Snapshot, bundle: Bundle, logs: Vec<Arc<LogFile>>) -> Current {
+        Current {
+            main: snap.main.clone(),
+            core: snap.core.clone(),
+            logs,
+            addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
+            bundle,
+            allowed: snap.allowed.clone(),
+            uses_raw_sockets: snap.uses_raw_sockets,
+        }
+    }
+}
+
 impl Master {
+    /// Starts the first worker, waits until it serves, and says so.
+    fn begin(&mut self, snap: Snapshot) -> Result<(), String> {
+        let logs = self.current.logs.clone();
+        let sources = certificates::sources(&snap);
+        let sockets =
+            self.sockets.all().map_err(|e| format!("dup() failed ({})", brisk_conf::os_text(&e)))?;
+        self.start_worker(Some(Fresh { snap, logs, sockets, generation: 1 }))?;
+        sys::release_free_memory();
+        self.await_worker()?;
+        sys::forget_code();
+        if self.paths.inline.is_none() {
+            // Whoever sees the pid file may use the socket beside it.
+            self.control = Control::open(&self.pid_path);
+            write_pid(&self.pid_path)?;
+        }
+        upgrade::announce();
+        self.certificates = Certificates::new(sources);
+        systemd::ready(self.generation);
+        self.caller.serving();
+        Ok(())
+    }
+
+    /// Ends what [`Master::begin`] has started before it failed.
+    fn abandon(&mut self) {
+        for worker in self.workers.drain(..) {
+            let _ = kill_process(worker.pid, Signal::KILL);
+            let _ = rustix::process::waitpid(Some(worker.pid), WaitOptions::empty());
+        }
+        if self.control.take().is_some() {
+            let _ = std::fs::remove_file(crate::control::socket_path(&self.pid_path));
+        }
+        self.close_sockets();
+    }
+
     fn log(&self, level: LogLevel, message: &str) {
         brisk_net::clock::refresh();
         let current = &self.current;
@@ -204,6 +241,7 @@ impl Master {
 
     fn child(&mut self, fresh: Option<Fresh>, channel: &Channel) -> i32 {
         // What belongs to the master alone must not live on here. Signals stay blocked: the worker reads its own.
+        self.caller.forget();
         self.control = None;
         self.call = None;
         self.workers.clear();
@@ -478,18 +516,10 @@ impl Master {
 
     fn try_reload(&mut self) -> Result<(), String> {
         let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
-        host::make_folders(&snap)?;
-        let logs = logs_of(&snap)?;
+        host::make_folders(&snap)?.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
+        let logs = logs_of(&self.paths, &snap)?;
         let fresh = self.sockets.prepare(&snap)?;
-        let next = Current {
-            main: snap.main.clone(),
-            core: snap.core.clone(),
-            logs,
-            addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
-            bundle,
-            allowed: snap.allowed.clone(),
-            uses_raw_sockets: snap.uses_raw_sockets,
-        };
+        let next = Current::new(&snap, bundle, logs);
         let sources = certificates::sources(&snap);
         let same_rights = self.current.uses_raw_sockets == next.uses_raw_sockets;
         if same_rights
@@ -555,9 +585,10 @@ impl Master {
     }
 
     /// The new configuration is being served: makes it the one that counts.
-    fn adopt(&mut self, next: Current, fresh: Vec<Socket>) {
+    fn adopt(&mut self, next: Current, fresh: sockets::Fresh) {
         self.sockets.commit(&next.addresses, fresh);
         self.current = next;
+        self.lead_errors();
         self.generation += 1;
         let pid_path = pid_file(&self.paths, &self.current.main);
         if pid_path != self.pid_path && write_pid(&pid_path).is_ok() {
@@ -565,6 +596,12 @@ impl Master {
             let _ = std::fs::remove_file(crate::control::socket_path(&self.pid_path));
             self.control = Control::open(&pid_path);
             self.pid_path = pid_path;
+        }
+    }
+
+    fn lead_errors(&self) {
+        if self.paths.detached {
+            background::lead_errors(&self.current.core, &self.current.logs);
         }
     }
 
@@ -592,6 +629,7 @@ impl Master {
                 let _ = log.replace(fd);
             }
         }
+        self.lead_errors();
         for worker in &self.workers {
             let mut which = Vec::new();
             let mut fds = Vec::new();

@@ -1,5 +1,6 @@
 //! The worker process: its control thread obeys the master, its other threads serve.
 
+use crate::background;
 use crate::bundle::Bundle;
 use crate::certificates;
 use crate::channel::{Channel, Message};
@@ -176,6 +177,7 @@ fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths)
             }
             Some(Ok(Some(Message::Reopen { which, fds }))) => {
                 reopen(&worker, &which, &fds);
+                lead_errors(&worker, paths);
                 Message::Done { generation: worker.generation() }
             }
             Some(Ok(Some(Message::Purge { order }))) => Message::Purged { count: purge(&worker, &order) },
@@ -253,7 +255,15 @@ fn configure(
     let logs = adopt_logs(worker.logs(), &snap, fds);
     worker
         .switch(Arc::new(snap), logs, &sockets, generation)
-        .map_err(|error| format!("switching failed ({error})"))
+        .map_err(|error| format!("switching failed ({error})"))?;
+    lead_errors(worker, paths);
+    Ok(())
+}
+
+fn lead_errors(worker: &Worker, paths: &Paths) {
+    if paths.detached {
+        background::lead_errors(&worker.snapshot().core, worker.logs());
+    }
 }
 
 /// A log that is open already goes on under its number, so that requests on older configurations follow it.

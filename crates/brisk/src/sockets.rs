@@ -1,12 +1,18 @@
 //! Listening sockets of the master: bound once, kept across reloads, workers and upgrades.
 
+use brisk_load::watch::proc;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::worker::Socket;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// nginx tries five times when an address is in use, half a second apart: a server that just ends lets go of it.
@@ -30,8 +36,8 @@ impl Sockets {
     }
 
     /// Binds what `snap` wants and is not open yet; gives the new addresses. On failure nothing has changed.
-    pub fn prepare(&self, snap: &Snapshot) -> Result<Vec<Socket>, String> {
-        let mut fresh = Vec::new();
+    pub fn prepare(&self, snap: &Snapshot) -> Result<Fresh, String> {
+        let mut fresh = Fresh { sockets: Vec::new(), made_by: rustix::process::getpid() };
         for want in &snap.listens {
             match self.open.get(&want.address) {
                 Some(fd) if listen::is_multipath(fd) != want.options.multipath => {
@@ -43,15 +49,22 @@ impl Sockets {
                 Some(fd) => {
                     listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
                 }
-                None => fresh.push((want.address.clone(), bind_patiently(&want.address, &want.options)?)),
+                None => {
+                    fresh.sockets.push((want.address.clone(), bind_patiently(&want.address, &want.options)?))
+                }
             }
         }
         Ok(fresh)
     }
 
+    /// Adopts prepared sockets.
+    pub fn adopt(&mut self, mut fresh: Fresh) {
+        self.open.extend(std::mem::take(&mut fresh.sockets));
+    }
+
     /// Adopts prepared sockets and closes those that are not wanted any more.
-    pub fn commit(&mut self, wanted: &[Address], fresh: Vec<Socket>) {
-        self.open.extend(fresh);
+    pub fn commit(&mut self, wanted: &[Address], fresh: Fresh) {
+        self.adopt(fresh);
         let gone: Vec<Address> =
             self.open.keys().filter(|address| !wanted.contains(address)).cloned().collect();
         for address in gone {
@@ -88,6 +101,34 @@ impl Sockets {
     }
 }
 
+/// Sockets that are bound, but not adopted. Dropped, they leave no files behind.
+pub struct Fresh {
+    sockets: Vec<Socket>,
+    made_by: Pid,
+}
+
+impl Deref for Fresh {
+    type Target = [Socket];
+
+    fn deref(&self) -> &[Socket] {
+        &self.sockets
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // A process that was forked meanwhile has them too: the files are not for it to remove.
+        if self.made_by != rustix::process::getpid() {
+            return;
+        }
+        for (address, _) in &self.sockets {
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
 fn copy((address, fd): (&Address, &OwnedFd)) -> io::Result<Socket> {
     Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd, 3)?))
 }
@@ -102,6 +143,16 @@ fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedF
         match listen::bind(address, options) {
             Ok(fd) => return Ok(fd),
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
+                if let Address::Unix(path) = address
+                    && is_stale(path)
+                {
+                    // Somebody else may have removed it by now.
+                    let _ = std::fs::remove_file(path);
+                    tries += 1;
+                    if tries < BIND_TRIES {
+                        continue;
+                    }
+                }
                 tries += 1;
                 if tries >= BIND_TRIES {
                     return Err(failed("bind", address, &error) + &remedy(address, &error));
@@ -114,18 +165,31 @@ fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedF
     }
 }
 
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
+}
+
+/// Whether a socket's file is left of a server that was killed: connections to it are refused.
+fn is_stale(path: &Path) -> bool {
+    is_socket(path)
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Who listens; the other processes of a server share its socket.
+fn holder(pids: &[u32]) -> String {
+    let Some(pid) = pids.first() else { return String::new() };
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("; {} (process {pid}) listens there", name.trim_end())
+}
+
 /// What stands in the way of binding, as far as it can be seen from here.
 fn remedy(address: &Address, error: &io::Error) -> String {
     match (error.raw_os_error(), address) {
-        (Some(libc::EADDRINUSE), Address::Ip(ip)) => {
-            let name = |pid: u32| {
-                let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("{} (process {pid})", name.trim_end())
-            };
-            // A server's other processes share its socket.
-            let holder = brisk_load::watch::proc::listening_on(ip.port()).first().copied().map(name);
-            holder.map_or_else(String::new, |holder| format!("; {holder} listens there"))
+        (Some(libc::EADDRINUSE), Address::Ip(ip)) => holder(&proc::listening_on(ip.port())),
+        (Some(libc::EADDRINUSE), Address::Unix(path)) if !is_socket(path) => {
+            "; the file there is no socket".into()
         }
+        (Some(libc::EADDRINUSE), Address::Unix(path)) => holder(&proc::listening_at(path)),
         (Some(libc::EACCES), Address::Ip(ip)) if ip.port() < 1024 => {
             "; ports below 1024 are for root and for programs with the capability CAP_NET_BIND_SERVICE".into()
         }

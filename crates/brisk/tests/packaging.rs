@@ -6,6 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "packaging/unit.rs"]
+mod unit;
+
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 fn repository() -> PathBuf {
@@ -65,9 +68,18 @@ fn the_example_site_shows_what_its_pages_promise() {
 }
 
 fn make(target: &str, root: &Path) -> Output {
+    make_for("nobody", target, root)
+}
+
+fn make_for(user: &str, target: &str, root: &Path) -> Output {
     let output = Command::new("make")
         .current_dir(repository())
-        .args([target, &format!("BRISK={BIN}"), &format!("DESTDIR={}", root.display()), "RUN_USER=nobody"])
+        .args([
+            target,
+            &format!("BRISK={BIN}"),
+            &format!("DESTDIR={}", root.display()),
+            &format!("RUN_USER={user}"),
+        ])
         .output()
         .expect("make is installed");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));

@@ -125,7 +125,9 @@ struct Access {
 
 impl Handler for Access {
     fn handle(&self, r: &mut Request) -> Flow {
-        match verdict(&self.rules, r.client_addr().ip()) {
+        let verdict = verdict(&self.rules, r.client_addr().ip());
+        brisk_server::dlog!(r, "access: {:?}", verdict);
+        match verdict {
             None => Flow::Next,
             Some(Verdict::Allow) => Flow::Allowed,
             Some(Verdict::Deny) => {

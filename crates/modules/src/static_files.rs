@@ -28,6 +28,7 @@ fn handle(r: &mut Request) -> Flow {
         return Flow::Next;
     }
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+    brisk_server::dlog!(r, "http filename: \"{}\"", mapped.path().display());
     let symlinks = path::symlinks(r, &mapped);
     let found = match r.open_file(mapped.path(), symlinks) {
         Ok(found) => found,

@@ -126,6 +126,7 @@ impl Handler for TryFiles {
                 continue;
             }
             let Some(mapped) = path::under_root(r, &name) else { continue };
+            brisk_server::dlog!(r, "trying to use file: \"{}\"", String::from_utf8_lossy(&name));
             match exists(r, &mapped, entry.kind) {
                 Ok(true) => {
                     take(r, &name, entry.kind);

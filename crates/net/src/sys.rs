@@ -1,7 +1,7 @@
 //! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here.
 
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -188,12 +188,12 @@ pub fn group(name: &str) -> Option<u32> {
     }
 }
 
-/// Becomes `user`/`group` for good, supplementary groups included. With `raw_sockets` one right of root's is kept:
-/// CAP_NET_RAW, by which connections may have any address at this end. To be called before there are threads.
-pub fn drop_privileges(name: &str, uid: u32, gid: u32, raw_sockets: bool) -> io::Result<()> {
+/// Becomes `user`/`group` for good, supplementary groups included. Of root's rights those in `keep` are kept, as far as this
+/// process has them. To be called before there are threads.
+pub fn drop_privileges(name: &str, uid: u32, gid: u32, keep: CapabilitySet) -> io::Result<()> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let raw_sockets = raw_sockets && uid != 0 && rustix::process::geteuid().is_root();
-    if raw_sockets {
+    let keeps = !keep.is_empty() && uid != 0 && rustix::process::geteuid().is_root();
+    if keeps {
         set_keep_capabilities(true)?;
     }
     // SAFETY: `name` is a C string that outlives the calls. The group goes first: afterwards we may not any more.
@@ -202,8 +202,8 @@ pub fn drop_privileges(name: &str, uid: u32, gid: u32, raw_sockets: bool) -> io:
         check(libc::initgroups(name.as_ptr(), gid))?;
         check(libc::setuid(uid))?;
     }
-    if raw_sockets {
-        let only = CapabilitySet::NET_RAW;
+    if keeps {
+        let only = keep & capabilities(None)?.permitted;
         let inheritable = CapabilitySet::empty();
         set_capabilities(None, CapabilitySets { effective: only, permitted: only, inheritable })?;
     }

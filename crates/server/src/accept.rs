@@ -189,6 +189,7 @@ impl Thread {
         let timeout = live.header_timeout(&listener);
         let conn = Connection::new(io, id, peer, listener, now);
         conn.generation.set(live.generation);
+        crate::log::accepted(&live, &conn);
         proxy_protocol::adopted(&live, &conn);
         let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
         self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
@@ -244,6 +245,7 @@ impl Thread {
             let conn = Connection::new(io, id, peer, listener, started);
             conn.requests.set(1);
             conn.generation.set(thread.live().generation);
+            crate::log::accepted(&thread.live(), &conn);
             thread.enter(conn, deadline_ms);
         });
         self.release(index);

@@ -462,7 +462,7 @@ async fn spool(
                 BodyFile::Clean => Fate::Removed,
                 BodyFile::Keep => Fate::Kept,
             };
-            let made = TempFile::create(&core.body_temp_path(&r.snap().prefix), fate).await?;
+            let made = TempFile::create(&core.body_temp_path(&r.snap().state_folder), fate).await?;
             let path = made.path().display();
             match fate {
                 _ if bytes.is_empty() => {}

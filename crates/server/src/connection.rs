@@ -83,6 +83,8 @@ pub struct Connection {
     pub peer_text: Box<[u8]>,
     pub listener: Rc<Listener>,
     pub started: Now,
+    /// `debug_connection`: everything about it is logged.
+    pub debug: Cell<bool>,
     /// Requests so far, the present one included.
     pub requests: Cell<u64>,
     /// The present request came in together with the one before it.
@@ -123,6 +125,7 @@ impl Connection {
             peer_text: peer.to_string().into_bytes().into(),
             listener,
             started,
+            debug: Cell::new(false),
             requests: Cell::new(0),
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),

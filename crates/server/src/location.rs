@@ -117,10 +117,14 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool
     let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
     let (mut best, mut no_regex) = (Found::Nothing, false);
     match tree.step(&r.uri) {
-        Step::Exact(id) => return Ok((Found::Location(id), true)),
+        Step::Exact(id) => {
+            crate::dlog!(r, "test location: = \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
+            return Ok((Found::Location(id), true));
+        }
         Step::Slash(id) => return Ok((Found::Slash(id), true)),
         Step::Prefix { id, no_regex: stop } => {
             no_regex = stop;
+            crate::dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
             match search(snap, r, snap.location(id))? {
                 (inner, true) => return Ok((inner, true)),
                 (Found::Nothing, false) => best = Found::Location(id),
@@ -132,6 +136,7 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool
     if !no_regex {
         let candidates = tree.candidates(&r.uri);
         for (index, (regex, id)) in tree.regexes.iter().enumerate() {
+            crate::dlog!(r, "test location: ~ \"{}\"", regex.pattern());
             if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.uri)? {
                 let (inner, _) = search(snap, r, snap.location(*id))?;
                 return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));

@@ -2,7 +2,8 @@
 
 use crate::body;
 use crate::conf::{LocationId, Snapshot};
-use crate::core::Satisfy;
+use crate::core::{LogLevel, Satisfy};
+use crate::dlog;
 use crate::extended;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
@@ -197,6 +198,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
 }
 
 fn refuse(r: &mut Request, status: u16) -> Option<Run> {
+    dlog!(r, "http special response: {status}, \"{}\"", shown_uri(r));
     if r.cursor.phase == Phase::Access && matches!(status, 401 | 403) && r.core().satisfy == Satisfy::Any {
         if r.cursor.denied != 401 {
             r.cursor.denied = status;
@@ -221,6 +223,9 @@ fn advance(r: &mut Request) {
 }
 
 fn early_body(r: &mut Request) -> Flow {
+    if r.cursor.handler == 0 && crate::log::may_debug() {
+        show(r);
+    }
     if r.cursor.handler == 0 && body::is_wanted_early(r) {
         return body::read_early(r);
     }
@@ -228,9 +233,28 @@ fn early_body(r: &mut Request) -> Flow {
     listed(r, |p| &p.post_read)
 }
 
+/// What the client wants, for those who debug.
+fn show(r: &Request) {
+    let text = String::from_utf8_lossy;
+    dlog!(r, "http request line: \"{}\"", text(r.head.request_line.of(&r.buf)));
+    dlog!(r, "http uri: \"{}\"", text(&r.uri));
+    dlog!(r, "http args: \"{}\"", text(&r.args));
+    for (name, value) in r.head.headers.iter().map(|header| (header.name, header.value)) {
+        dlog!(r, "http header: \"{}: {}\"", text(name.of(&r.buf)), text(value.of(&r.buf)));
+    }
+    dlog!(r, "http header done");
+}
+
+/// The URI with its arguments, as messages show it.
+fn shown_uri(r: &Request) -> String {
+    let question = if r.args.is_empty() { "" } else { "?" };
+    format!("{}{question}{}", String::from_utf8_lossy(&r.uri), String::from_utf8_lossy(&r.args))
+}
+
 /// The rewrite handler of the present location (the server's root in the server phase).
 fn rewrite(r: &mut Request) -> Flow {
     let server_phase = r.cursor.phase == Phase::ServerRewrite;
+    dlog!(r, "rewrite phase: {}", r.cursor.handler);
     // Without a location the request stays in the server block, whose script has run already.
     let has_run = !server_phase && r.loc == r.snap().server(r.server).root;
     if r.cursor.handler == 0
@@ -249,6 +273,7 @@ fn rewrite(r: &mut Request) -> Flow {
     }
     // post_rewrite
     if r.uri_changed {
+        dlog!(r, "post rewrite phase: uri changes: {}", r.uri_changes_left);
         if !spend_change(r) {
             rlog_cycle(r);
             return Flow::Status(500);
@@ -297,6 +322,7 @@ fn find_config(r: &mut Request) -> Flow {
             return Flow::Status(301);
         }
     }
+    dlog!(r, "using configuration \"{}\"", shown_name(snap, r.loc));
     let core = r.core();
     if core.internal && !r.internal {
         return Flow::Status(404);
@@ -306,6 +332,11 @@ fn find_config(r: &mut Request) -> Flow {
     }
     enter(r, Phase::Rewrite);
     rewrite(r)
+}
+
+/// A location's name; the server's own has none.
+fn shown_name(snap: &Snapshot, id: LocationId) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&snap.location(id).name)
 }
 
 fn escaped_uri(uri: &[u8]) -> Vec<u8> {
@@ -319,6 +350,10 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
     r.loc = id;
     let location = snap.location(id);
     r.purity = r.purity.max(location.plan.purity);
+    if crate::log::may_debug() && r.logs(LogLevel::Debug) {
+        // An answer that is given again goes no way that could be shown.
+        r.purity = Purity::Impure;
+    }
     if let Some(limit) = &location.core.limit_except {
         let name = r.head.method_name.of(&r.buf);
         let name: &[u8] = if r.method == Method::Get && r.error_page { b"GET" } else { name };
@@ -332,6 +367,7 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
 fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>>) -> Flow {
     let live = r.live.clone();
     let handlers = list(&live.snap.location(r.loc).plan);
+    dlog!(r, "generic phase: {}", r.cursor.handler);
     if let Some(handler) = handlers.get(r.cursor.handler) {
         return handler.handle(r);
     }
@@ -358,10 +394,12 @@ fn access(r: &mut Request) -> Flow {
         return listed(r, |p| &p.precontent);
     }
     let live = r.live.clone();
+    dlog!(r, "access phase: {}", r.cursor.handler);
     if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
         return handler.handle(r);
     }
     // post_access
+    dlog!(r, "post access phase: {}", r.cursor.denied);
     let denied = std::mem::take(&mut r.cursor.denied);
     if denied != 0 {
         if denied == 403 {
@@ -375,6 +413,7 @@ fn access(r: &mut Request) -> Flow {
 }
 
 fn content(r: &mut Request) -> Flow {
+    dlog!(r, "content phase: {}", r.cursor.handler);
     let live = r.live.clone();
     let plan = &live.snap.location(r.loc).plan;
     if let Some(handler) = &plan.content {
@@ -413,6 +452,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
     if let Some(args) = args {
         r.args = args;
     }
+    dlog!(r, "internal redirect: \"{}\"", shown_uri(r));
     r.internal = true;
     r.add_uri_to_alias = false;
     r.unparsed_uri_valid = false;
@@ -449,7 +489,9 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
         crate::rlog!(r, Error, "could not find named location \"{}\"", String::from_utf8_lossy(name));
         return false;
     };
+    dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(name));
     set_location(&live.snap, r, id);
+    dlog!(r, "using configuration \"{}\"", shown_name(&live.snap, r.loc));
     r.internal = true;
     r.uri_changed = false;
     r.slots.clear();
@@ -467,6 +509,7 @@ fn finish(r: &mut Request) -> Run {
         r.resp.status = 200;
     }
     extended::settle(r);
+    dlog!(r, "http finalize request: {}, \"{}\"", r.resp.status, shown_uri(r));
     absolute_location(r);
     refilter(r)
 }

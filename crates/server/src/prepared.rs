@@ -68,6 +68,7 @@ pub fn is_usual(r: &Request) -> bool {
         && r.head.present & unusual.ids == 0
         && r.head.repeated & HeaderId::Host.bit() == 0
         && r.head.ignored.is_empty()
+        && !(crate::log::may_debug() && r.logs(crate::core::LogLevel::Debug))
         && unusual.names.iter().all(|name| r.header_named(name.as_bytes()).is_none())
 }
 

@@ -429,13 +429,24 @@ impl Request {
 
     /// Whether messages of this level are wanted.
     pub fn logs(&self, level: LogLevel) -> bool {
-        self.core().error_log.iter().any(|to| to.level >= level)
+        self.core().logs(level) || self.conn.as_ref().is_some_and(|conn| conn.debug.get())
     }
 
     /// Writes a message to the error logs of the location. Use [`rlog!`](crate::rlog).
     pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
         crate::log::request(self, level, message);
     }
+}
+
+/// `dlog!(r, "using configuration \"{}\"", name)`: a step of the request's way, for `error_log … debug` and
+/// `debug_connection`. Where neither is configured it costs one branch.
+#[macro_export]
+macro_rules! dlog {
+    ($r:expr, $($arg:tt)*) => {
+        if $crate::log::may_debug() {
+            $crate::rlog!($r, Debug, $($arg)*);
+        }
+    };
 }
 
 /// `rlog!(r, Error, "open() \"{}\" failed", path)`: to the error logs, if the level is wanted.

@@ -46,6 +46,7 @@ impl Worker {
         // Without inotify every request looks at its files itself: slower, never wrong.
         let watcher = Watcher::new().ok().map(Arc::new);
         let shared = Arc::new(Shared::new(count, watcher)?);
+        log::set_debugs(snap.debugs);
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
         let barrier = Arc::new(Barrier::new(count));
@@ -114,6 +115,7 @@ impl Worker {
         generation: u64,
     ) -> io::Result<()> {
         self.generation = generation;
+        log::set_debugs(snap.debugs);
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);

@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod server;
 pub mod temp;
 pub mod tls;
+pub mod unit;
 pub mod wait;
 
 pub use application::Application;
@@ -32,3 +33,4 @@ pub use response::Response;
 pub use server::{Builder, Server};
 pub use temp::TempDir;
 pub use tls::TlsClient;
+pub use unit::Unit;

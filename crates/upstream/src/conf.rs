@@ -27,6 +27,23 @@ pub mod next {
     pub const HTTP_429: u32 = 1 << 9;
     pub const NON_IDEMPOTENT: u32 = 1 << 10;
 
+    /// What `*_next_upstream` calls it.
+    pub fn word(bit: u32) -> &'static str {
+        match bit {
+            ERROR => "error",
+            TIMEOUT => "timeout",
+            INVALID_HEADER => "invalid_header",
+            HTTP_500 => "http_500",
+            HTTP_502 => "http_502",
+            HTTP_503 => "http_503",
+            HTTP_504 => "http_504",
+            HTTP_403 => "http_403",
+            HTTP_404 => "http_404",
+            HTTP_429 => "http_429",
+            _ => "non_idempotent",
+        }
+    }
+
     /// The bit of a status that may send a request to the next server.
     pub fn of_status(status: u16) -> Option<u32> {
         Some(match status {
@@ -88,7 +105,7 @@ pub struct Settings {
     pub temp_file_write_size: Option<u64>,
     /// Where one of these sizes was said last.
     pub sizes_at: Option<Span>,
-    /// `None`: below the prefix, see [`Settings::temp_path`].
+    /// `None`: in the folder for state, see [`Settings::temp_path`].
     pub temp_path: Option<Arc<TempPath>>,
     /// Bytes per second.
     pub limit_rate: Option<Arc<Template>>,
@@ -180,10 +197,10 @@ impl Settings {
         self.temp_file_write_size.unwrap_or(2 * self.largest_buffer()) as usize
     }
 
-    /// `*_temp_path`, or its default.
-    pub fn temp_path(&self, prefix: &str) -> Arc<TempPath> {
+    /// `*_temp_path`, or its default in the folder `state`.
+    pub fn temp_path(&self, state: &str) -> Arc<TempPath> {
         self.temp_path.clone().unwrap_or_else(|| {
-            Arc::new(TempPath { path: format!("{prefix}{}", self.temp_name), levels: vec![1, 2] })
+            Arc::new(TempPath { path: format!("{state}{}", self.temp_name), levels: vec![1, 2] })
         })
     }
 

@@ -26,8 +26,8 @@ use brisk_server::flow::Flow;
 use brisk_server::log::Witness;
 use brisk_server::request::Request;
 use brisk_server::response::Body;
-use brisk_server::rlog;
 use brisk_server::text::Text;
+use brisk_server::{dlog, rlog};
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -231,6 +231,7 @@ impl<P: Protocol> Journey<P> {
     fn choose(&self, r: &mut Request, mut selection: Selection) -> Result<Box<Turn>, Box<Selection>> {
         let Some(lease) = selection.next(clock::mono_ms()) else { return Err(Box::new(selection)) };
         self.state.choose(&lease.peer);
+        dlog!(r, "get peer {}, try: {}", self.state.peer(), selection.tries());
         self.group.chosen(r, &lease);
         Ok(Box::new(Turn {
             selection: Some(selection),
@@ -282,6 +283,7 @@ impl<P: Protocol> Journey<P> {
     pub fn exchange(&mut self, r: &Request, link: Box<Link>, turn: &Turn) -> Result<Box<Exchange>, Flow> {
         let elapsed = turn.elapsed_ms();
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
+        dlog!(r, "http upstream send request");
         let codec = self.engine.protocol.codec(r, &self.way, &self.ask, self.shape)?;
         if r.vars.have_failed() {
             // A value in it could not be found out.
@@ -322,6 +324,11 @@ impl<P: Protocol> Journey<P> {
                 Attempted::Over(Failed { status: 502, kind: FailKind::Close })
             }
             Ok(head) => {
+                dlog!(r, "http upstream status {}", head.status);
+                for field in head.fields().filter(|_| brisk_server::log::may_debug()) {
+                    let text = String::from_utf8_lossy;
+                    dlog!(r, "http upstream header: \"{}: {}\"", text(field.name), text(field.value));
+                }
                 let elapsed = turn.elapsed_ms();
                 turn.header_ms = Some(elapsed);
                 if let Some(lease) = &mut turn.lease {
@@ -474,7 +481,11 @@ impl<P: Protocol> Journey<P> {
         if miss.reused && miss.bit == next::ERROR {
             selection.add_try();
         }
-        self.may_retry(r, &selection, selection.tries(), miss.bit, miss.sent).then_some(selection)
+        let goes_on = self.may_retry(r, &selection, selection.tries(), miss.bit, miss.sent);
+        if goes_on {
+            dlog!(r, "http next upstream, {}", next::word(miss.bit));
+        }
+        goes_on.then_some(selection)
     }
 
     /// An answer whose status sends the request to the next server.
@@ -500,6 +511,7 @@ impl<P: Protocol> Journey<P> {
                 "upstream server temporarily disabled while reading response header from upstream"
             );
         }
+        dlog!(r, "http next upstream, {}", next::word(bit));
         match turn.selection.take() {
             Some(selection) => Err(Box::new(selection)),
             None => Ok((exchange, turn)),
@@ -569,7 +581,7 @@ impl<P: Protocol> Journey<P> {
                 memory_bytes_max: self.settings().memory_bytes_max(),
                 file_bytes_max: self.settings().file_bytes_max(),
                 write_bytes: self.settings().file_write_bytes(),
-                place: self.settings().temp_path(&r.snap().prefix),
+                place: self.settings().temp_path(&r.snap().state_folder),
             },
             ahead: !unbuffered,
             rate: Rate::new(self.settings().rate(r)),

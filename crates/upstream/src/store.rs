@@ -48,7 +48,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     let path = Path::new(&*r.snap().prefix).join(path);
     let modified = fetched.head.get(HeaderId::LastModified).and_then(date::parse_http_date);
     let place = Place { path, access: settings.store_access, modified };
-    let temp = settings.temp_path(&r.snap().prefix);
+    let temp = settings.temp_path(&r.snap().state_folder);
     let body = std::mem::take(&mut fetched.body);
     let storing = Storing {
         inner: InMemory::new(body),

@@ -103,6 +103,27 @@ pub fn listening_on(port: u16) -> Vec<u32> {
         let text = fs::read_to_string(table).unwrap_or_default();
         inodes.extend(text.lines().skip(1).filter_map(|line| listening_inode(line, port)));
     }
+    holding(&inodes)
+}
+
+/// Processes that listen on a unix socket. Others' are only seen by root.
+pub fn listening_at(path: &Path) -> Vec<u32> {
+    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    holding(&text.lines().skip(1).filter_map(|line| listening_unix_inode(line, path)).collect())
+}
+
+/// The socket's inode in a line of `/proc/net/unix`, if it listens there: `Num RefCount Protocol Flags Type St Inode Path`.
+fn listening_unix_inode(line: &str, path: &Path) -> Option<u64> {
+    // __SO_ACCEPTCON of the kernel's include/linux/net.h.
+    const LISTENS: u32 = 1 << 16;
+    let (numbers, found) = line.split_at(line.find(" /")?);
+    let fields: Vec<&str> = numbers.split_whitespace().collect();
+    let listens = u32::from_str_radix(fields.get(3)?, 16).ok()? & LISTENS != 0;
+    (listens && Path::new(&found[1..]) == path).then(|| fields.get(6)?.parse().ok()).flatten()
+}
+
+/// Processes that have one of these sockets.
+fn holding(inodes: &BTreeSet<u64>) -> Vec<u32> {
     let holds = |pid: &u32| {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let mut sockets = files.filter_map(|file| fs::metadata(file.path()).ok());
@@ -263,6 +284,13 @@ mod tests {
         assert_eq!(listening_inode(line, 8080), Some(4711));
         assert_eq!(listening_inode(line, 8081), None);
         assert_eq!(listening_inode("", 8081), None);
+        let line = "00000000d1a1e2f3: 00000002 00000000 00010000 0001 01  4712 /run/a b.sock";
+        assert_eq!(listening_unix_inode(line, Path::new("/run/a b.sock")), Some(4712));
+        assert_eq!(listening_unix_inode(line, Path::new("/run/a")), None);
+        assert_eq!(
+            listening_unix_inode(&line.replace("00010000", "00000000"), Path::new("/run/a b.sock")),
+            None
+        );
         assert_eq!(account_of("5 6 7\n"), Some((5, 6)));
     }
 

@@ -130,7 +130,7 @@ impl Lookup {
 
     /// Gives a stored answer out.
     pub fn give(&self, r: &mut Request, object: &Arc<Object>, status: Status) -> Flow {
-        self.note.set(status);
+        self.note.decide(r, status);
         if matches!(status, Status::Hit | Status::Updating | Status::Stale) {
             self.cache.hits.fetch_add(1, Ordering::Relaxed);
         }
@@ -162,7 +162,7 @@ impl Lookup {
 
 /// `*_cache_bypass`: nothing is taken from the cache; the answer may be stored.
 pub async fn bypass(mut lookup: Lookup, r: &mut Request) -> Flow {
-    lookup.note.set(Status::Bypass);
+    lookup.note.decide(r, Status::Bypass);
     lookup.note.forwarded.set(Some(Forwarded::Bypass));
     // The entry tells where a variant belongs.
     if let Stored::Object(object) = lookup.stored(r).await {
@@ -179,7 +179,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
     loop {
         let step = match lookup.stored(r).await {
             Stored::Error(status) => {
-                lookup.note.set(Status::Hit);
+                lookup.note.decide(r, Status::Hit);
                 return Flow::Status(status);
             }
             Stored::Nothing { uses, why } => missing(&lookup, r, u64::from(uses), why, may_wait),
@@ -209,7 +209,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
 fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bool) -> Step {
     if uses < lookup.caching.rules.min_uses && !refuses_to_ask(lookup, r) {
         lookup.note.forwarded.set(Some(why));
-        lookup.note.set(Status::Scarce);
+        lookup.note.decide(r, Status::Scarce);
         return Step::Ask(Question::new(false));
     }
     absent(lookup, r, Question::new(true), why, may_wait)
@@ -218,7 +218,7 @@ fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bo
 /// What the request asks for is not stored, or only another part of it.
 fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_wait: bool) -> Step {
     lookup.note.forwarded.set(Some(why));
-    lookup.note.set(Status::Miss);
+    lookup.note.decide(r, Status::Miss);
     if refuses_to_ask(lookup, r) {
         return Step::Done(Flow::Status(504));
     }
@@ -255,7 +255,7 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
         }
     };
     if refuses_to_ask(lookup, r) {
-        lookup.note.set(Status::Miss);
+        lookup.note.decide(r, Status::Miss);
         return Step::Done(Flow::Status(504));
     }
     lookup.note.forwarded.set(Some(if why == Why::Request { Forwarded::Request } else { Forwarded::Stale }));
@@ -287,6 +287,6 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
     } else {
         question.updating = updating;
     }
-    lookup.note.set(Status::Expired);
+    lookup.note.decide(r, Status::Expired);
     Step::Ask(question)
 }

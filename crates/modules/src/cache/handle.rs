@@ -67,6 +67,7 @@ impl Caching {
         let key = key::of(&self.rules, r, &*origin, None);
         let main = Digest::of(&key);
         let note = Note::of(r);
+        brisk_server::dlog!(r, "http cache key: \"{}\"", String::from_utf8_lossy(&key));
         note.key.replace(key);
         let bypassed = key::holds(&self.rules.bypass, r);
         if !bypassed && let Some(flow) = self.at_once(r, &cache, main, &*origin) {
@@ -120,7 +121,7 @@ impl Caching {
         if is_part || self.judge(&object, r, now) != Reuse::Fresh {
             return None;
         }
-        Note::of(r).set(Status::Hit);
+        Note::of(r).decide(r, Status::Hit);
         cache.hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Some(answer::give(&self.rules, r, origin, &object, now))
     }

@@ -1,6 +1,7 @@
 //! What the cache did with a request, for variables and headers.
 
 use brisk_cachepolicy::cache_status::{Forwarded, Status as CacheStatus};
+use brisk_server::dlog;
 use brisk_server::request::Request;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -60,6 +61,12 @@ impl Note {
     /// The request's, made on first use.
     pub fn of(r: &Request) -> Rc<Note> {
         r.finding(Note::default)
+    }
+
+    /// As [`Note::set`], and tells those who debug.
+    pub fn decide(&self, r: &Request, status: Status) {
+        dlog!(r, "http upstream cache: {}", String::from_utf8_lossy(status.text()));
+        self.set(status);
     }
 
     pub fn set(&self, status: Status) {

@@ -112,7 +112,7 @@ fn set_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
-/// Chooses the folder where none is named, since only the prefix tells where it is, and has it created.
+/// Chooses the folder where none is named, and has it created.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf: &Conf = cx.conf_of();
     if !conf.on {
@@ -121,7 +121,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let store = match &conf.store {
         Some(store) => store.clone(),
         None => {
-            let store = Store::new(cx.full_path(FOLDER).into(), FOLDER_BYTES_MAX);
+            let store = Store::new(format!("{}{FOLDER}", cx.places().cache).into(), FOLDER_BYTES_MAX);
             cx.conf_of_mut::<Conf>().store = Some(store.clone());
             store
         }

@@ -141,8 +141,8 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     }
     let conf = cx.conf_of::<Conf<O>>();
     if passes {
-        let prefix = cx.global.env.prefix.clone();
-        let folder = conf.settings.temp_path(&prefix);
+        let state = cx.places().state.clone();
+        let folder = conf.settings.temp_path(&state);
         cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }

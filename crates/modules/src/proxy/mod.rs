@@ -122,8 +122,8 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cx.conf::<Conf>().tls = Some(tls);
     }
     if passes {
-        let prefix = cx.global.env.prefix.clone();
-        let folder = cx.conf_of::<Conf>().settings.temp_path(&prefix);
+        let state = cx.places().state.clone();
+        let folder = cx.conf_of::<Conf>().settings.temp_path(&state);
         cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }

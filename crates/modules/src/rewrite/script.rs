@@ -165,6 +165,12 @@ impl Run<'_> {
             Op::Return(answer) => Step::End(answer.give(r)),
             Op::Set { var, value } => {
                 let value = eval(r, value, self.quote);
+                brisk_server::dlog!(
+                    r,
+                    "http script set ${}: \"{}\"",
+                    &r.snap().vars.get(*var).name,
+                    String::from_utf8_lossy(&value)
+                );
                 assign(r, *var, &value);
                 Step::Next
             }
@@ -173,8 +179,14 @@ impl Run<'_> {
                 Step::End(Flow::Next)
             }
             Op::Unless { test, to } => match self.test(r, test) {
-                Ok(true) => Step::Next,
-                Ok(false) => Step::Jump(*to),
+                Ok(true) => {
+                    brisk_server::dlog!(r, "http script if: true");
+                    Step::Next
+                }
+                Ok(false) => {
+                    brisk_server::dlog!(r, "http script if: false");
+                    Step::Jump(*to)
+                }
                 Err(flow) => Step::End(flow),
             },
             Op::Enter(location) => {
@@ -231,9 +243,7 @@ impl Run<'_> {
             location.push(if has_args { b'&' } else { b'?' });
             location.extend_from_slice(&r.args);
         }
-        if self.script.log {
-            brisk_server::rlog!(r, Notice, "rewritten redirect: \"{}\"", String::from_utf8_lossy(&location));
-        }
+        self.tell(r, format_args!("rewritten redirect: \"{}\"", Shown(&location)));
         r.resp.location = Some(location.into());
     }
 
@@ -252,9 +262,17 @@ impl Run<'_> {
             None => {}
         }
         r.uri = uri;
+        let (uri, args) = (&r.uri, &r.args);
+        let (uri, args) = (Shown(uri), Shown(args));
+        self.tell(r, format_args!("rewritten data: \"{uri}\", args: \"{args}\""));
+    }
+
+    /// For those who follow rewrites (`rewrite_log`), or debug.
+    fn tell(&self, r: &Request, message: std::fmt::Arguments<'_>) {
         if self.script.log {
-            let (uri, args) = (String::from_utf8_lossy(&r.uri), String::from_utf8_lossy(&r.args));
-            brisk_server::rlog!(r, Notice, "rewritten data: \"{uri}\", args: \"{args}\"");
+            brisk_server::rlog!(r, Notice, "{message}");
+        } else {
+            brisk_server::dlog!(r, "{message}");
         }
     }
 
@@ -264,11 +282,8 @@ impl Run<'_> {
         if !matched {
             r.captures.borrow_mut().clear();
         }
-        if self.script.log {
-            let verb = if matched { "matches" } else { "does not match" };
-            let (pattern, subject) = (regex.pattern(), String::from_utf8_lossy(subject));
-            brisk_server::rlog!(r, Notice, "\"{pattern}\" {verb} \"{subject}\"");
-        }
+        let verb = if matched { "matches" } else { "does not match" };
+        self.tell(r, format_args!("\"{}\" {verb} \"{}\"", regex.pattern(), Shown(subject)));
         Ok(matched)
     }
 
@@ -293,6 +308,15 @@ impl Run<'_> {
                 Ok(is_kind(r, bytes, *kind)? != *negate)
             }
         }
+    }
+}
+
+/// Bytes as messages show them, made only for those that are written.
+struct Shown<'b>(&'b [u8]);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.0))
     }
 }
 

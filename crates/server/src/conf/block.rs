@@ -310,14 +310,20 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
-        let folder: std::path::PathBuf = crate::core::TempPath::client_body(&global.env.prefix).path.into();
+        let folder: std::path::PathBuf =
+            crate::core::TempPath::client_body(&global.env.places.state).path.into();
         global.folders.push(folder.clone());
         global.temp_folders.push(folder);
     }
+    let main: Arc<crate::core::MainConf> = confs.shared();
+    let wants_debug = |location: &Option<Location>| {
+        location.as_ref().is_some_and(|location| location.core.logs(crate::core::LogLevel::Debug))
+    };
+    let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
     let read_later: Vec<Template> = global.read_later.into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
     Some(Snapshot {
-        main: confs.shared(),
+        main,
         core: confs.shared(),
         listens,
         servers: global.servers.into_iter().map(Arc::new).collect(),
@@ -335,7 +341,9 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         data: global.data,
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
+        state_folder: global.env.places.state.as_str().into(),
         modules: global.modules,
+        debugs,
         records_requests: global.records_requests,
         measures_lag: global.measures_lag,
         uses_raw_sockets: global.uses_raw_sockets,

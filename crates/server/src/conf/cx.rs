@@ -1,7 +1,7 @@
 //! What a directive's setter may see and do.
 
 use super::block::Confs;
-use super::{Environment, LocationId, LogId, LogTarget, Modules, Server};
+use super::{Environment, LocationId, LogId, LogTarget, Modules, Places, Server};
 use crate::conf::snapshot::Location;
 use crate::core::MainConf;
 use crate::core::listen::ListenSpec;
@@ -182,6 +182,11 @@ impl<'a> Cx<'_, 'a> {
     /// read them, the master does.
     pub fn reads_later(&mut self, name: &Template) {
         self.global.read_later.insert(name.clone());
+    }
+
+    /// Where the server keeps what no directive has a place for.
+    pub fn places(&self) -> &Places {
+        &self.global.env.places
     }
 
     /// A relative path starts at the prefix.

@@ -160,9 +160,13 @@ pub struct Snapshot {
     pub data: Vec<Arc<dyn Any + Send + Sync>>,
     pub hostname: Arc<str>,
     pub prefix: Arc<str>,
+    /// Where the default folders for temporary files are; ends with a slash.
+    pub state_folder: Arc<str>,
     pub modules: Modules,
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
+    /// Some error log wants messages of level debug, or everything about some clients.
+    pub debugs: bool,
     /// Somebody asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
     /// Workers need CAP_NET_RAW, whatever user they are.
@@ -197,7 +201,9 @@ impl Snapshot {
             data: Vec::new(),
             hostname: self.hostname.clone(),
             prefix: self.prefix.clone(),
+            state_folder: self.state_folder.clone(),
             modules: self.modules,
+            debugs: self.debugs,
             records_requests: self.records_requests,
             measures_lag: self.measures_lag,
             uses_raw_sockets: self.uses_raw_sockets,

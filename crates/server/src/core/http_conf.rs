@@ -136,16 +136,21 @@ pub struct TempPath {
 }
 
 impl CoreConf {
-    /// `client_body_temp_path`, or its default below the prefix.
-    pub fn body_temp_path(&self, prefix: &str) -> Arc<TempPath> {
-        self.client_body_temp_path.clone().unwrap_or_else(|| Arc::new(TempPath::client_body(prefix)))
+    /// Whether some error log wants messages of this level.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.error_log.iter().any(|to| to.level >= level)
+    }
+
+    /// `client_body_temp_path`, or its default in the folder `state`.
+    pub fn body_temp_path(&self, state: &str) -> Arc<TempPath> {
+        self.client_body_temp_path.clone().unwrap_or_else(|| Arc::new(TempPath::client_body(state)))
     }
 }
 
 impl TempPath {
     /// The default of `client_body_temp_path`.
-    pub fn client_body(prefix: &str) -> TempPath {
-        TempPath { path: format!("{prefix}client_body_temp"), levels: Vec::new() }
+    pub fn client_body(state: &str) -> TempPath {
+        TempPath { path: format!("{state}client_body_temp"), levels: Vec::new() }
     }
 }
 

@@ -15,7 +15,10 @@ use std::sync::Arc;
 pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::MAIN && cx.conf::<CoreConf>().error_log.is_empty() {
         let target = match cx.global.env.error_log.as_str() {
-            "stderr" => LogTarget::Stderr,
+            "" if cx.conf_of::<MainConf>().daemon && !cx.global.env.test => {
+                LogTarget::File(format!("{}error.log", cx.places().logs))
+            }
+            "" | "stderr" => LogTarget::Stderr,
             path => LogTarget::File(path.to_string()),
         };
         let log = cx.global.log(target);

@@ -1,6 +1,8 @@
 //! The configuration of the process.
 
+use crate::connection::Peer;
 use crate::module::ModuleConf;
+use brisk_conf::cidr::Cidr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ pub struct MainConf {
     /// `env`: a name, or a name and a value.
     pub env: Vec<(String, Option<String>)>,
     pub connections: u64,
+    /// `debug_connection`: clients whose requests are logged at every level.
+    pub debug_clients: Vec<DebugClient>,
     pub multi_accept: bool,
     pub pcre_jit: bool,
     /// `thread_pool`: threads and queue length by name.
@@ -64,6 +68,7 @@ impl Default for MainConf {
             working_directory: None,
             env: Vec::new(),
             connections: 512,
+            debug_clients: Vec::new(),
             multi_accept: false,
             pcre_jit: false,
             thread_pools: Vec::new(),
@@ -76,5 +81,23 @@ impl Default for MainConf {
 impl ModuleConf for MainConf {
     fn duplicate(&self) -> Arc<dyn ModuleConf> {
         Arc::new(self.clone())
+    }
+}
+
+/// One `debug_connection`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugClient {
+    Unix,
+    Net(Cidr),
+}
+
+impl MainConf {
+    /// Whether everything about a client is to be logged.
+    pub fn debugs(&self, peer: &Peer) -> bool {
+        self.debug_clients.iter().any(|client| match (client, peer.ip()) {
+            (DebugClient::Unix, None) => true,
+            (DebugClient::Net(net), Some(ip)) => net.contains(ip) || net.contains(ip.to_canonical()),
+            _ => false,
+        })
     }
 }

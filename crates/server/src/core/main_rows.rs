@@ -1,9 +1,10 @@
 //! Directives of `main` and `events`.
 
-use super::main_conf::{CpuAffinity, MainConf, Processes};
+use super::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 use crate::conf::{Cx, invalid_value};
 use crate::module::{Row, Set};
 use crate::{ignored, row, simple};
+use brisk_conf::cidr::Cidr;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 
 const MAIN: Context = Context::MAIN;
@@ -216,12 +217,15 @@ pub static ROWS: &[Row] = &[
         "off",
         "Takes all waiting connections at a wake-up instead of a few."
     ),
-    ignored!(
-        many "debug_connection",
+    row!(
+        "debug_connection",
         EVENTS,
         Arity::ONE,
-        "Addresses whose connections are logged at debug level.",
-        "error_log with level debug logs those of a location"
+        D::Nothing,
+        Definition,
+        true,
+        "An address, a network, a host name or unix: of clients about which everything is logged, at every level, in every error log that they reach.",
+        Set::Simple(debug_connection)
     ),
     ignored!("use", EVENTS, Arity::ONE, "The connection processing method.", "Brisk always uses epoll"),
     ignored!(
@@ -286,6 +290,30 @@ fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let outer = std::mem::replace(&mut cx.block, EVENTS);
     cx.block_here(d);
     cx.block = outer;
+    Ok(())
+}
+
+fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let text = token.str();
+    let found = match Cidr::parse(text) {
+        _ if text == "unix:" => vec![DebugClient::Unix],
+        Some(parsed) => {
+            if parsed.is_rough {
+                cx.warn(Diag::warn(token.span, format!("low address bits of {text} are meaningless")));
+            }
+            vec![DebugClient::Net(parsed.cidr)]
+        }
+        None => {
+            let found = cx.global.loader.addresses(text).map_err(|_| {
+                Diag::emerg(token.span, format!("host not found in debug_connection \"{text}\""))
+                    .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
+            })?;
+            let nets = found.into_iter().filter_map(|ip| Cidr::parse(&ip.to_string()));
+            nets.map(|parsed| DebugClient::Net(parsed.cidr)).collect()
+        }
+    };
+    cx.conf::<MainConf>().debug_clients.extend(found);
     Ok(())
 }
 

@@ -494,6 +494,7 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
 #[inline]
 pub fn finish(r: &Request) {
     metrics::record(r);
+    crate::dlog!(r, "http log handler");
     let live = &r.live;
     for handler in &live.snap.location(r.loc).plan.log {
         handler.log(r);

@@ -25,6 +25,31 @@ use brisk_net::{clock, sys};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether some request of the live configuration may be logged at level debug. While none may, that costs one branch at
+/// each place that has something to say.
+static DEBUGS: AtomicBool = AtomicBool::new(false);
+
+/// A configuration goes live.
+pub(crate) fn set_debugs(debugs: bool) {
+    DEBUGS.store(debugs, Ordering::Relaxed);
+}
+
+/// For [`dlog!`](crate::dlog) alone; whether this request is logged so is for [`Request::logs`] to say.
+#[inline]
+pub fn may_debug() -> bool {
+    DEBUGS.load(Ordering::Relaxed)
+}
+
+/// Looks whether everything about a new connection is to be logged.
+pub(crate) fn accepted(live: &Live, conn: &Connection) {
+    if !may_debug() {
+        return;
+    }
+    conn.debug.set(live.snap.main.debugs(&conn.peer));
+    connection(live, conn, LogLevel::Debug, format_args!("accept: {}", conn.peer));
+}
 
 thread_local! {
     static STAMP: RefCell<(i64, String)> = const { RefCell::new((0, String::new())) };
@@ -49,9 +74,7 @@ pub fn stamp(secs: i64) -> String {
 
 /// Writes a message to those of the logs that want it.
 pub fn write_all(list: &[LogTo], logs: &[Arc<LogFile>], entry: &Entry<'_>) {
-    for to in list.iter().filter(|to| to.level >= entry.level) {
-        logs[to.log.0 as usize].message(entry, to.format);
-    }
+    write(list, logs, entry, false);
 }
 
 /// A location's error logs, for what happens on another thread when the request may be gone.
@@ -87,23 +110,35 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
         Some(id) => &live.snap.location(live.snap.server(live.snap.listen(id).default_server).root).core,
         None => &live.snap.core,
     };
-    if !core.error_log.iter().any(|to| to.level >= level) {
+    if !conn.debug.get() && !core.logs(level) {
         return;
     }
     let mut entry = Entry::new(level, Some(conn.id), message);
-    entry.about("client", &conn.peer_text, false);
-    entry.about("server", conn.listener.address.to_string().as_bytes(), false);
-    write_all(&core.error_log, &live.logs, &entry);
+    // As nginx: a debug line says no more than itself.
+    if level != LogLevel::Debug {
+        entry.about("client", &conn.peer_text, false);
+        entry.about("server", conn.listener.address.to_string().as_bytes(), false);
+    }
+    write(&core.error_log, &live.logs, &entry, conn.debug.get());
+}
+
+/// Writes a message to those of the logs that want it, or to all of them.
+fn write(list: &[LogTo], logs: &[Arc<LogFile>], entry: &Entry<'_>, to_all: bool) {
+    for to in list.iter().filter(|to| to_all || to.level >= entry.level) {
+        logs[to.log.0 as usize].message(entry, to.format);
+    }
 }
 
 /// Writes a message about a request, with the client and the request line behind it.
 pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
-    if !r.core().error_log.iter().any(|to| to.level >= level) {
+    if !r.logs(level) {
         return;
     }
     let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
-    entry.all_about(about(r));
-    write_all(&r.core().error_log, &r.live.logs, &entry);
+    if level != LogLevel::Debug {
+        entry.all_about(about(r));
+    }
+    write(&r.core().error_log, &r.live.logs, &entry, r.conn.as_ref().is_some_and(|conn| conn.debug.get()));
 }
 
 /// What stands behind a message about a request.
@@ -134,21 +169,31 @@ fn about(r: &Request) -> Vec<About> {
 /// no configuration alive.
 pub struct Witness {
     logs: ErrorLogs,
+    /// `debug_connection`.
+    debug: bool,
     connection: Option<u64>,
     about: Vec<About>,
 }
 
 impl Witness {
     pub fn of(r: &Request) -> Witness {
-        Witness { logs: ErrorLogs::of(r), connection: r.conn.as_ref().map(|conn| conn.id), about: about(r) }
+        let conn = r.conn.as_ref();
+        Witness {
+            logs: ErrorLogs::of(r),
+            debug: conn.is_some_and(|conn| conn.debug.get()),
+            connection: conn.map(|conn| conn.id),
+            about: about(r),
+        }
     }
 
     pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
-        if !self.logs.0.iter().any(|(to, _)| to.level >= level) {
+        if !self.debug && !self.logs.0.iter().any(|(to, _)| to.level >= level) {
             return;
         }
         let mut entry = Entry::new(level, self.connection, message);
         entry.all_about(self.about.clone());
-        self.logs.write_entry(&entry);
+        for (to, log) in self.logs.0.iter().filter(|(to, _)| self.debug || to.level >= level) {
+            log.message(&entry, to.format);
+        }
     }
 }

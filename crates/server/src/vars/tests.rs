@@ -1,7 +1,7 @@
 //! Templates and variables.
 
 use super::*;
-use crate::conf::{Environment, LogTarget, build};
+use crate::conf::{Environment, LogTarget, Places, build};
 use crate::log::LogFile;
 use crate::module::{Module, Set};
 use crate::thread::{Live, Shared, Thread};
@@ -88,6 +88,7 @@ static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &KINDS];
 pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>) {
     let env = Environment {
         prefix: "/p/".into(),
+        places: Places::below("/p/"),
         conf_prefix: "/p/conf/".into(),
         error_log: "/dev/null".into(),
         hostname: "machine".into(),

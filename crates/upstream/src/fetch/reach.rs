@@ -12,7 +12,7 @@ use crate::protocol::Protocol;
 use crate::turn::Turn;
 use brisk_net::clock;
 use brisk_server::request::Request;
-use brisk_server::rlog;
+use brisk_server::{dlog, rlog};
 use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -65,11 +65,14 @@ impl<P: Protocol> Journey<P> {
     pub(super) async fn link(&self, r: &mut Request, turn: &Turn) -> Result<Box<Link>, NoConnection> {
         let key = self.key(r, turn);
         if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
+            dlog!(r, "get keepalive peer: using connection");
             return Ok(link);
         }
         if let Some(link) = lend::take(&key, &turn.group, &turn.keepalive).await {
+            dlog!(r, "get keepalive peer: using another thread's connection");
             return Ok(link);
         }
+        dlog!(r, "connect to {}", self.state.peer());
         let queued = self.queue_up(&key);
         let connecting = connect::connect(self.settings(), key, self.tls.as_ref());
         let watches = self.watches_client();
@@ -91,11 +94,13 @@ impl<P: Protocol> Journey<P> {
     pub fn reach(&self, r: &Request, turn: &Turn) -> Reached {
         let key = self.key(r, turn);
         if let Some(link) = pool::take_if_kept(&key, &turn.keepalive) {
+            dlog!(r, "get keepalive peer: using connection");
             return Reached::Made(link, Queued::default());
         }
         if self.tls.is_some() || lend::may_have(&key, &turn.group, &turn.keepalive) {
             return Reached::More;
         }
+        dlog!(r, "connect to {}", self.state.peer());
         let queued = self.queue_up(&key);
         match connect::dial(self.settings(), key) {
             Ok(Dialed::Made(link)) => Reached::Made(link, queued),
