@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod server;
 pub mod temp;
 pub mod tls;
+pub mod unreported;
 pub mod wait;
 
 pub use application::Application;
