@@ -10,13 +10,14 @@ use brisk_server::conf::Snapshot;
 use brisk_server::tls::Source;
 use rustix::fd::BorrowedFd;
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Waited after a change, so that what belongs to it has been written too.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// Files of which the kernel does not report changes are looked at this often.
+/// Files are looked at this often, because the kernel does not report all changes of them.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificates of the live configuration.
@@ -33,6 +34,29 @@ struct Watched {
     source: Arc<Source>,
     /// `None`: its changes are not reported.
     watches: Option<[Watch; 2]>,
+    /// What was at both paths.
+    seen: [Option<Seen>; 2],
+}
+
+/// By this another file, or another content, is known.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Seen {
+    fn at(path: &str) -> Option<Seen> {
+        let stat = std::fs::metadata(path).ok()?;
+        Some(Seen {
+            file: (stat.dev(), stat.ino()),
+            size: stat.size(),
+            modified: (stat.mtime(), stat.mtime_nsec()),
+            changed: (stat.ctime(), stat.ctime_nsec()),
+        })
+    }
 }
 
 impl Watched {
@@ -41,7 +65,12 @@ impl Watched {
         let watches = [watch(&source.pair.certificate), watch(&source.pair.key)];
         let watches =
             if let [Some(certificate), Some(key)] = watches { Some([certificate, key]) } else { None };
-        Watched { source, watches }
+        let seen = Watched::look(&source);
+        Watched { source, watches, seen }
+    }
+
+    fn look(source: &Source) -> [Option<Seen>; 2] {
+        [Seen::at(&source.pair.certificate), Seen::at(&source.pair.key)]
     }
 
     fn may_have_changed(&self) -> bool {
@@ -63,7 +92,9 @@ impl Certificates {
     /// Watches the certificates of `sources`.
     pub fn new(sources: Vec<Arc<Source>>) -> Certificates {
         let watcher = if sources.is_empty() { None } else { Watcher::new().ok() };
-        let list: Vec<_> = sources.into_iter().map(|source| Watched::new(source, watcher.as_ref())).collect();
+        // They were read before they were watched: what has changed in between is found at the first look.
+        let unseen = |source| Watched { seen: [None, None], ..Watched::new(source, watcher.as_ref()) };
+        let list: Vec<_> = sources.into_iter().map(unseen).collect();
         let mut certificates = Certificates { watcher, list, due: None, deaf_until: None };
         certificates.plan();
         certificates
@@ -99,8 +130,7 @@ impl Certificates {
     }
 
     fn plan(&mut self) {
-        let is_blind = self.list.iter().any(|watched| watched.watches.is_none());
-        self.due = is_blind.then(|| Instant::now() + LOOK_INTERVAL);
+        self.due = (!self.list.is_empty()).then(|| Instant::now() + LOOK_INTERVAL);
     }
 
     /// Reads what may have changed. Gives the files that have, as they are now, and takes them into `bundle`; pairs that
@@ -108,7 +138,7 @@ impl Certificates {
     pub fn changed(&mut self, bundle: &mut Bundle, mut complain: impl FnMut(&str)) -> Bundle {
         let mut fresh = Bundle::default();
         for watched in &mut self.list {
-            if !watched.may_have_changed() {
+            if !watched.may_have_changed() && Watched::look(&watched.source) == watched.seen {
                 continue;
             }
             // Watched anew before it is read: what changes from now on is seen.

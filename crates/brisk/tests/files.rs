@@ -10,6 +10,8 @@ mod concurrent;
 mod refused;
 #[path = "files/sending.rs"]
 mod sending;
+#[path = "files/unreported.rs"]
+mod unreported;
 #[path = "files/unwatched.rs"]
 mod unwatched;
 

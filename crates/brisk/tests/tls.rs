@@ -2,6 +2,7 @@
 
 use brisk_testkit::server::text;
 use brisk_testkit::tls::{issue, returning, stranger};
+use brisk_testkit::unreported::{AIO, Writer};
 use brisk_testkit::{Builder, Server, TlsClient, wait};
 use brisk_tls::issue::Issued;
 use brisk_tls::{Certified, ClientContext, ClientOptions, PrivateKey, Versions};
@@ -393,6 +394,23 @@ fn certificates_are_replaced_under_load_without_a_reload() {
     assert_eq!(shown(&stranger()), last);
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(load.join().unwrap() > 0);
+}
+
+/// In the file's place, with nothing that the kernel would report.
+#[test]
+fn a_certificate_that_is_written_unreported_is_found() {
+    let conf = "server { listen 127.0.0.1:{{PORT}} ssl; ssl_certificate a.pem; ssl_certificate_key a.pem; location / { return 200 ok; } }";
+    let padded = |issued: &Issued| {
+        let mut text = [issued.certificate_pem(), issued.key_pem()].concat().into_bytes();
+        text.resize(8000, b'\n');
+        text
+    };
+    let (old, new) = (issue("old.test", false, None), issue("new.test", false, None));
+    let server = Builder::new(BIN).http(conf).file("a.pem", padded(&old)).start();
+    let shown = || TlsClient::connect(server.port(), &stranger(), "a.test").unwrap().certificate();
+    assert_eq!(shown(), old.certificate);
+    Writer::start(AIO, &server.dir().join("a.pem")).write(&padded(&new));
+    wait::holds("the new certificate", || shown() == new.certificate);
 }
 
 /// The worker is nobody; the key is root's alone — at the start, after a replacement, and after the worker's death.

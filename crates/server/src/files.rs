@@ -1,13 +1,15 @@
 //! The thread's cache of files: open descriptors, small contents, and the knowledge that something is missing.
 //!
-//! An entry is used as long as its [`Watch`] is up; see [`brisk_net::watch`] for why that is never stale. Where a path
-//! cannot be watched nothing is kept and every request looks at the file itself.
+//! An entry is used as long as its [`Watch`] is up; see [`brisk_net::watch`] for what that proves. Because some changes are
+//! not reported by the kernel, an entry that is in use is also compared with the file itself once in each second. Where a
+//! path cannot be watched nothing is kept and every request looks at the file.
 
 use crate::counters::Counters;
 use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
 use crate::thread::Shared;
 use brisk_conf::os_text;
 use brisk_net::blocking;
+use brisk_net::clock;
 use brisk_net::file::{self, Info, Kind, Symlinks};
 use brisk_net::watch::Watch;
 use hashbrown::{HashMap, HashSet};
@@ -17,7 +19,7 @@ use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// An open regular file.
@@ -44,6 +46,17 @@ impl Found {
             Found::File(file) => Some(&file.info),
             Found::Other(info) => Some(info),
             Found::Missing(_) => None,
+        }
+    }
+
+    /// Whether a second look has found the same. The times of a file do not tell of all writes through a memory map, so
+    /// contents that are kept are compared.
+    fn is_as(&self, other: &Found) -> bool {
+        match (self, other) {
+            (Found::File(one), Found::File(other)) => one.info == other.info && one.content == other.content,
+            (Found::Other(one), Found::Other(other)) => one == other,
+            (Found::Missing(one), Found::Missing(other)) => one.raw_os_error() == other.raw_os_error(),
+            _ => false,
         }
     }
 
@@ -80,9 +93,38 @@ pub struct Cold(pub Wanted);
 struct MustWait;
 
 struct Entry {
-    found: Found,
+    known: Rc<Known>,
     watch: Watch,
     bytes: usize,
+}
+
+/// What was found at a path.
+struct Known {
+    wanted: Wanted,
+    found: Found,
+    /// The second (since 1970) in which it was last compared with the file.
+    compared: Cell<i64>,
+}
+
+/// What an answer depends on.
+#[derive(Clone)]
+pub struct Dep {
+    watch: Watch,
+    /// `None`: it is no file.
+    known: Option<Weak<Known>>,
+}
+
+impl From<Watch> for Dep {
+    fn from(watch: Watch) -> Dep {
+        Dep { watch, known: None }
+    }
+}
+
+impl Dep {
+    /// Whether nothing was reported about it.
+    pub fn is_up(&self) -> bool {
+        self.watch.is_up()
+    }
 }
 
 /// See the module's head.
@@ -147,10 +189,11 @@ impl Files {
         self.sync();
         if let Some(entry) = self.entries.borrow().get(&key)
             && entry.watch.is_up()
+            && is_current(&entry.known, &entry.watch)
         {
-            deps.watches.push(entry.watch.clone());
+            deps.list.push(Dep { watch: entry.watch.clone(), known: Some(Rc::downgrade(&entry.known)) });
             self.counters().file_hits.up();
-            return Ok(entry.found.clone());
+            return Ok(entry.known.found.clone());
         }
         self.counters().file_misses.up();
         self.drop_entry(&key);
@@ -169,9 +212,21 @@ impl Files {
         };
         // Looked at again, now that changes are noticed.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
-        deps.watches.push(watch.clone());
-        self.keep(key, found.clone(), watch);
+        let known = Known { wanted: key, found: found.clone(), compared: Cell::new(clock::now().unix_secs) };
+        let known = Rc::new(known);
+        deps.list.push(Dep { watch: watch.clone(), known: Some(Rc::downgrade(&known)) });
+        self.keep(known, watch);
         Ok(found)
+    }
+
+    /// Whether what an answer depends on is as it was. To be asked after [`Files::sync`].
+    #[inline]
+    pub fn holds(&self, dep: &Dep) -> bool {
+        dep.watch.is_up()
+            && dep
+                .known
+                .as_ref()
+                .is_none_or(|known| known.upgrade().is_some_and(|known| is_current(&known, &dep.watch)))
     }
 
     fn worth_watching(&self, key: &Wanted) -> bool {
@@ -187,12 +242,12 @@ impl Files {
         false
     }
 
-    fn keep(&self, key: Wanted, found: Found, watch: Watch) {
-        let bytes = match &found {
+    fn keep(&self, known: Rc<Known>, watch: Watch) {
+        let bytes = match &known.found {
             Found::File(file) => file.content.as_ref().map_or(0, |c| c.len()),
             _ => 0,
         };
-        let descriptors = usize::from(matches!(&found, Found::File(file) if file.fd.is_some()));
+        let descriptors = usize::from(matches!(&known.found, Found::File(file) if file.fd.is_some()));
         let full = self.entries.borrow().len() >= FILE_ENTRIES_MAX
             || self.bytes.get() + bytes > FILE_MEMORY_BYTES_MAX
             || self.descriptors.get() + descriptors > FILE_DESCRIPTORS_MAX;
@@ -201,7 +256,7 @@ impl Files {
         }
         self.bytes.set(self.bytes.get() + bytes);
         self.descriptors.set(self.descriptors.get() + descriptors);
-        self.entries.borrow_mut().insert(key, Entry { found, watch, bytes });
+        self.entries.borrow_mut().insert(known.wanted.clone(), Entry { known, watch, bytes });
         self.publish();
     }
 
@@ -232,7 +287,7 @@ impl Files {
 
     fn forget(&self, entry: &Entry) {
         self.bytes.set(self.bytes.get() - entry.bytes);
-        if matches!(&entry.found, Found::File(file) if file.fd.is_some()) {
+        if matches!(&entry.known.found, Found::File(file) if file.fd.is_some()) {
             self.descriptors.set(self.descriptors.get() - 1);
         }
     }
@@ -248,10 +303,32 @@ impl Files {
 
 /// What looking at files leaves behind in a request.
 pub struct Deps<'a> {
-    pub watches: &'a mut Vec<Watch>,
+    pub list: &'a mut Vec<Dep>,
     pub fetched: &'a [(Wanted, Found)],
     /// Set to false if the answer cannot be kept.
     pub pure: bool,
+}
+
+/// Whether a file is as it was known, by a look at it in each second in which it is asked for: nothing tells of writes
+/// through a shared memory map, by io_submit(2), or of a mount. If it is not, all that depends on the watch is outdated.
+#[inline]
+fn is_current(known: &Known, watch: &Watch) -> bool {
+    let now = clock::now().unix_secs;
+    known.compared.get() == now || compare(known, watch, now)
+}
+
+#[cold]
+fn compare(known: &Known, watch: &Watch, now: i64) -> bool {
+    let Wanted { look, symlinks, path } = &known.wanted;
+    // What is not in the kernel's caches is fetched as if it had never been known.
+    let Ok(found) = look_warm(*look, Path::new(path), *symlinks) else { return false };
+    let is_same = known.found.is_as(&found);
+    if is_same {
+        known.compared.set(now);
+    } else {
+        watch.entry.lower();
+    }
+    is_same
 }
 
 fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, MustWait> {

@@ -5,6 +5,7 @@
 //! unchanged. Which codings a client accepts is looked at only where the answer depends on it.
 
 use crate::conf::{ListenId, LocationId, ServerId};
+use crate::files::Dep;
 use crate::h1;
 use crate::limits::{
     PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
@@ -16,7 +17,6 @@ use crate::thread::{Live, Thread};
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
 use brisk_net::clock;
-use brisk_net::watch::Watch;
 use hashbrown::HashMap;
 use std::any::Any;
 use std::hash::BuildHasher as _;
@@ -87,7 +87,7 @@ pub struct Answer {
     pub uri: Box<[u8]>,
     pub args: Box<[u8]>,
     pub host: Box<[u8]>,
-    pub watches: Box<[Watch]>,
+    pub deps: Box<[Dep]>,
     /// The last second in which it may be given.
     pub until: i64,
     pub has_log: bool,
@@ -109,7 +109,7 @@ impl Answer {
             && (200..400).contains(&r.resp.status)
             && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
-            && r.deps.iter().all(Watch::is_up);
+            && r.deps.iter().all(Dep::is_up);
         is_the_same.then(|| Answer {
             bytes: bytes.into(),
             date_at,
@@ -121,7 +121,7 @@ impl Answer {
             uri: r.uri[..].into(),
             args: r.args[..].into(),
             host: r.host[..].into(),
-            watches: r.deps[..].into(),
+            deps: r.deps[..].into(),
             until: r.same_until,
             has_log,
             findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
@@ -161,8 +161,9 @@ impl Answer {
         }
     }
 
+    /// Whether nothing is known against it.
     fn holds(&self, now: i64) -> bool {
-        now <= self.until && self.watches.iter().all(Watch::is_up)
+        now <= self.until && self.deps.iter().all(Dep::is_up)
     }
 }
 
@@ -225,7 +226,12 @@ impl Prepared {
         }
         let host = r.head.find(HeaderId::Host)?;
         let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
-        let (class, confirm) = (|| r.encoding_class(), || r.thread.files.sync());
+        let files = &r.thread.files;
+        let confirm = |answer: &Answer| {
+            files.sync();
+            answer.deps.iter().all(|dep| files.holds(dep))
+        };
+        let class = || r.encoding_class();
         self.get(listen, host, target, class, confirm, clock::now().unix_secs)
     }
 
@@ -238,7 +244,7 @@ impl Prepared {
     }
 
     /// The answer, if it still holds at `now` (seconds since 1970). `class` is asked only if the answer depends on it.
-    /// `confirm` has the flags of files that have changed lowered.
+    /// `confirm` says whether the files that it depends on are unchanged.
     #[inline]
     fn get(
         &mut self,
@@ -246,7 +252,7 @@ impl Prepared {
         host: &[u8],
         target: &[u8],
         class: impl FnOnce() -> u8,
-        confirm: impl FnOnce(),
+        confirm: impl FnOnce(&Answer) -> bool,
         now: i64,
     ) -> Option<Rc<Answer>> {
         let hash = self.hash(listen, host, target);
@@ -261,8 +267,7 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
-        confirm();
-        if answer.holds(now) {
+        if now <= answer.until && confirm(answer) {
             return Some(answer.clone());
         }
         self.prune(hash, now);

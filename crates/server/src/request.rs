@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
 use crate::counters::Ongoing;
 use crate::extended::ExtendedConnect;
-use crate::files::{Cold, Deps, Files, Found, Wanted};
+use crate::files::{Cold, Dep, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::h2::Exchange;
 use crate::interim::Interim;
@@ -24,7 +24,6 @@ use brisk_http::{HeaderId, Method, RequestHead, Version};
 use brisk_net::Loop;
 use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
-use brisk_net::watch::Watch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -144,7 +143,7 @@ pub struct Request {
     /// The back end that is being asked, as messages name it.
     pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Files and directories that were looked at.
-    pub deps: Vec<Watch>,
+    pub deps: Vec<Dep>,
     /// Files fetched by the pool for this request.
     pub fetched: Vec<(Wanted, Found)>,
     pub started: Now,
@@ -412,7 +411,7 @@ impl Request {
     }
 
     fn look(&mut self, path: &Path, symlinks: Symlinks, look: Look) -> Result<Found, Flow> {
-        let mut deps = Deps { watches: &mut self.deps, fetched: &self.fetched, pure: true };
+        let mut deps = Deps { list: &mut self.deps, fetched: &self.fetched, pure: true };
         let found = look(&self.thread.files, path, symlinks, &mut deps);
         if !deps.pure {
             self.purity = Purity::Impure;

@@ -21,6 +21,7 @@ pub mod server;
 pub mod temp;
 pub mod tls;
 pub mod unit;
+pub mod unreported;
 pub mod wait;
 
 pub use application::Application;

@@ -5,7 +5,7 @@
 //! cached in whatever form: prepared answer, content, descriptor, or the knowledge that it is missing.
 
 use crate::{BIN, set_time};
-use brisk_testkit::{Builder, Client, Response, Server};
+use brisk_testkit::{Builder, Client, Response, Server, wait};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;
@@ -95,6 +95,13 @@ impl Rig {
                     }
                 );
             }
+        }
+    }
+
+    /// Asks until both threads give what is wanted, which must not take much more than a second.
+    pub fn eventually(&mut self, what: &str, target: &str, want: &Want) {
+        for client in &mut self.clients {
+            wait::holds(what, || want.matches(&client.get(target)));
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Starts the server in new namespaces (arguments of `unshare`), after a shell script; `$DIR` there is its folder.
-fn start_in(prepared: Prepared, namespaces: &[&str], script: &str) -> Server {
+pub fn start_in(prepared: Prepared, namespaces: &[&str], script: &str) -> Server {
     let dir = prepared.dir().to_owned();
     let check = Command::new("unshare").args(namespaces).args(["sh", "-c", script]).env("DIR", &dir).output();
     let check = check.expect("unshare, of util-linux, is installed");
@@ -32,7 +32,7 @@ fn start_in(prepared: Prepared, namespaces: &[&str], script: &str) -> Server {
 }
 
 /// The server's files, as it sees them.
-fn seen_by(server: &Server) -> PathBuf {
+pub fn seen_by(server: &Server) -> PathBuf {
     let html = server.dir().join("html");
     PathBuf::from(format!("/proc/{}/root{}", server.child_pid(), html.display()))
 }
@@ -79,7 +79,7 @@ fn changes(rig: &mut Rig) {
     });
 }
 
-fn mounts() -> &'static [&'static str] {
+pub fn mounts() -> &'static [&'static str] {
     if is_root() { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] }
 }
 

@@ -251,7 +251,7 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
     }
     r.same_until = r.same_until.min(now);
     let flag = object.flag.clone();
-    r.deps.push(Watch { directory: flag.clone(), entry: flag });
+    r.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
 }
 
 /// A part of the stored body.

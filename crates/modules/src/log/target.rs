@@ -168,8 +168,8 @@ fn climbs(template: &Template, path: &[u8]) -> bool {
 fn has_root(r: &Request) -> bool {
     let mut root = Vec::new();
     path::document_root(r, &mut root);
-    let mut watches = Vec::new();
-    let mut deps = Deps { watches: &mut watches, fetched: &[], pure: true };
+    let mut list = Vec::new();
+    let mut deps = Deps { list: &mut list, fetched: &[], pure: true };
     match r.thread.files.stat(Path::new(OsStr::from_bytes(&root)), Symlinks::Follow, &mut deps) {
         Ok(Found::Missing(error)) => {
             let root = String::from_utf8_lossy(&root);

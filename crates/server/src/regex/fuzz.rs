@@ -357,7 +357,7 @@ fn pattern(choose: &mut Choices<'_>) -> (String, Option<Node>) {
             (text, Some(node))
         }
         5 | 6 => {
-            for _ in 0..1 + choose.below(5) {
+            for _ in 0..=choose.below(5) {
                 match choose.below(6) {
                     0 => text.push_str(choose.of(TEXTS)),
                     1 => text.push_str(ONES[choose.below(ONES.len())].0),

@@ -8,6 +8,8 @@
 //! backtracking, the other one by simulating it), except for loops over something that can be empty; those are not
 //! accepted. And `$` also matches before a newline that ends the subject in PCRE2 alone: see [`Translated::has_dollar`].
 
+use std::fmt::Write as _;
+
 /// Repetitions above this are left to PCRE2: the linear engine writes them out.
 const REPEAT_MAX: u32 = 1000;
 /// Groups inside each other.
@@ -129,7 +131,7 @@ impl Parser<'_> {
         if self.caseless && byte.is_ascii_alphabetic() {
             Bytes::of(|other| other.eq_ignore_ascii_case(&byte)).write(&mut self.out);
         } else {
-            write(byte, &mut self.out);
+            plain(byte, &mut self.out);
         }
     }
 
@@ -196,9 +198,10 @@ impl Parser<'_> {
 
     /// The quantifier that follows an item, if one does. Gives whether item and quantifier can match nothing.
     fn quantified(&mut self, item: &Item) -> Option<bool> {
-        let Some((min, max)) = self.counter()? else {
+        if !self.is_at_counter() {
             return Some(matches!(item, Item::Assertion | Item::Text { can_be_empty: true }));
-        };
+        }
+        let (min, max) = self.counter()?;
         let Item::Text { can_be_empty } = *item else { return None };
         // When an iteration matches nothing the engines disagree about what becomes of the groups in it.
         if can_be_empty && (min, max) != (0, Some(1)) {
@@ -208,8 +211,8 @@ impl Parser<'_> {
             (0, None) => self.out.push('*'),
             (1, None) => self.out.push('+'),
             (0, Some(1)) => self.out.push('?'),
-            (min, None) => self.out.push_str(&format!("{{{min},}}")),
-            (min, Some(max)) => self.out.push_str(&format!("{{{min},{max}}}")),
+            (min, None) => write!(self.out, "{{{min},}}").expect("a string takes all"),
+            (min, Some(max)) => write!(self.out, "{{{min},{max}}}").expect("a string takes all"),
         }
         if self.take(b"?") {
             self.out.push('?');
@@ -220,34 +223,32 @@ impl Parser<'_> {
         Some(can_be_empty || min == 0)
     }
 
-    /// How often: at least, and at most. The outer `None`: not for us.
-    fn counter(&mut self) -> Option<Option<(u32, Option<u32>)>> {
-        let counter = match self.rest {
-            [b'*', rest @ ..] => ((0, None), rest),
-            [b'+', rest @ ..] => ((1, None), rest),
-            [b'?', rest @ ..] => ((0, Some(1)), rest),
-            [b'{', rest @ ..] if matches!(rest.first(), Some(b'0'..=b'9')) => {
-                let length = rest.iter().position(|b| *b == b'}')?;
-                let text = std::str::from_utf8(&rest[..length]).ok()?;
-                let number = |text: &str| {
-                    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-                    text.parse::<u32>().ok().filter(|n| is_number && *n <= REPEAT_MAX)
-                };
-                let bounds = match text.split_once(',') {
-                    None => (number(text)?, Some(number(text)?)),
-                    Some((min, "")) => (number(min)?, None),
-                    Some((min, max)) => (number(min)?, Some(number(max)?)),
-                };
-                // `{0}` drops its item, but not the groups in it.
-                if bounds.1.is_some_and(|max| max < bounds.0 || max == 0) {
-                    return None;
-                }
-                (bounds, &rest[length + 1..])
-            }
-            _ => return Some(None),
+    fn is_at_counter(&self) -> bool {
+        matches!(self.rest, [b'*' | b'+' | b'?', ..] | [b'{', b'0'..=b'9', ..])
+    }
+
+    /// How often: at least, and at most.
+    fn counter(&mut self) -> Option<(u32, Option<u32>)> {
+        match self.next()? {
+            b'*' => return Some((0, None)),
+            b'+' => return Some((1, None)),
+            b'?' => return Some((0, Some(1))),
+            _ => {}
+        }
+        let length = self.rest.iter().position(|b| *b == b'}')?;
+        let text = std::str::from_utf8(&self.rest[..length]).ok()?;
+        self.rest = &self.rest[length + 1..];
+        let number = |text: &str| {
+            let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse::<u32>().ok().filter(|n| is_number && *n <= REPEAT_MAX)
         };
-        self.rest = counter.1;
-        Some(Some(counter.0))
+        let (min, max) = match text.split_once(',') {
+            None => (number(text)?, Some(number(text)?)),
+            Some((min, "")) => (number(min)?, None),
+            Some((min, max)) => (number(min)?, Some(number(max)?)),
+        };
+        // `{0}` drops its item, but not the groups in it.
+        max.is_none_or(|max| max >= min && max > 0).then_some((min, max))
     }
 }
 
@@ -363,7 +364,7 @@ fn member(rest: &mut &[u8]) -> Option<Member> {
     match byte {
         b'[' if after.first() == Some(&b':') => {
             let length = after[1..].windows(2).position(|two| two == b":]")?;
-            let class = posix(&after[1..1 + length])?;
+            let class = posix(&after[1..=length])?;
             *rest = &after[length + 3..];
             Some(Member::Class(class))
         }
@@ -425,10 +426,10 @@ impl Bytes {
             while let Some(next) = bytes.next_if(|byte| to.checked_add(1) == Some(*byte)) {
                 to = next;
             }
-            write(from, out);
+            plain(from, out);
             if to > from {
                 out.push('-');
-                write(to, out);
+                plain(to, out);
             }
         }
         out.push(']');
@@ -436,10 +437,10 @@ impl Bytes {
 }
 
 /// A byte that means itself.
-fn write(byte: u8, out: &mut String) {
+fn plain(byte: u8, out: &mut String) {
     if byte.is_ascii_alphanumeric() || byte == b'/' {
         out.push(char::from(byte));
     } else {
-        out.push_str(&format!("\\x{byte:02X}"));
+        write!(out, "\\x{byte:02X}").expect("a string takes all");
     }
 }
