@@ -224,9 +224,10 @@ mod tests {
         assert_eq!(with(&[(":path", "/")]), Err(Malformed::Duplicate(Pseudo::Path)));
         assert_eq!(with(&[(":status", "200")]), Err(Malformed::UnknownPseudo));
         assert_eq!(with(&[(":x", "y")]), Err(Malformed::UnknownPseudo));
-        for name in ["A", "a b", "a:", "", ":", "a\u{0}", "\u{7f}"] {
+        for name in ["A", "a b", "a:", "", ":", "a\u{0}", "\u{7f}", "a[", "a/b", "\u{e9}"] {
             assert_eq!(with(&[(name, "x")]), Err(Malformed::Name), "{name:?}");
         }
+        assert_eq!(with(&[("a.b!", "tab\tand \u{e9}")]), Ok(()));
         for value in ["a\rb", "a\nb", "\u{0}"] {
             assert_eq!(with(&[("a", value)]), Err(Malformed::Value), "{value:?}");
         }

@@ -89,7 +89,9 @@ impl Http1 {
         self.state = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => State::Over,
             ResponseFraming::Length(length) => State::Length(length),
-            ResponseFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            ResponseFraming::Chunked => {
+                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::of_answers())))
+            }
             ResponseFraming::UntilClose => State::UntilClose,
             ResponseFraming::Tunnel if self.shape.upgrade => State::Tunnel,
             // Nobody has asked for it: there is nothing to be read.

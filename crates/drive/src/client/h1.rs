@@ -177,7 +177,7 @@ impl Conn {
     }
 
     async fn chunks(&mut self, body: &mut Taken, watcher: Option<&Watcher>) -> Result<Fields, Failure> {
-        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::of_answers());
         let mut before = 0;
         loop {
             let mut at = 0;

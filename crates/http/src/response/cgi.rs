@@ -119,7 +119,8 @@ mod tests {
         fields("\r", Ok((200, "", 0)));
         // As everywhere, a status line between the fields is dropped.
         fields("HTTP/1.1 404 Not Found\nA: b\n", Ok((200, "", 1)));
-        for (bad, shown) in [("", ""), ("20", "20"), ("2x0", "2x0"), ("2000", "2000"), ("\x0220", "\\x0220")]
+        for (bad, shown) in
+            [("", ""), ("20", "20"), ("2x0", "2x0"), ("2000", "2000"), ("\u{e9}20", "\\xc3\\xa920")]
         {
             let message = format!("upstream sent invalid status \"{shown}\"");
             fields(&format!("Status: {bad}\n"), Err(&message));
