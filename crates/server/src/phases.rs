@@ -403,6 +403,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
         );
         return false;
     }
+    r.has_decoded_delimiter |= intake::has_delimiter(&uri);
     r.uri = uri;
     if let Some(args) = args {
         r.args = args;

@@ -153,7 +153,7 @@ impl Pass {
 impl Variable {
     /// The URL for a request. The error is a status.
     pub fn url(&self, r: &Request) -> Result<Url, u16> {
-        let text = self.template.eval(r);
+        let text = self.template.eval_target(r);
         Url::parse(&text).map_err(|why| {
             let text = String::from_utf8_lossy(&text);
             if why == "invalid URL prefix" {

@@ -50,7 +50,7 @@ impl Http {
             return part.into();
         }
         if part.is_empty() && r.unparsed_uri_valid {
-            return r.unparsed_uri().into();
+            return r.unparsed_uri();
         }
         let mut out = Vec::with_capacity(r.uri.len() + part.len() + r.args.len() + 8);
         let mut cut = 0;

@@ -92,9 +92,11 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         (_, Version::Http2 | Version::Http3) => TargetForm::Origin,
         _ => TargetForm::Any,
     };
-    let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+    let asterisk = r.head.method == Method::Options;
+    let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
     if let Err(error) = parse_target(raw, options, &mut r.target) {
         crate::rlog!(r, Info, "{error} while reading client request line");
+        answer_with_head(r);
         return Err(400);
     }
     let host_value = match (r.target.host, r.head.find(HeaderId::Host)) {
@@ -131,14 +133,20 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     r.loc = live.snap.server(r.server).root;
     tls::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
-        let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+        let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
         if parse_target(r.head.target.of(&r.buf), options, &mut r.target).is_err() {
             return Err(400);
         }
     }
     r.uri.extend_from_slice(&r.target.path);
+    r.has_decoded_delimiter = has_delimiter(&r.uri);
     r.args.extend_from_slice(r.target.args.of(r.head.target.of(&r.buf)));
     Ok(())
+}
+
+/// Whether a decoded path has what would end a path that is not.
+pub fn has_delimiter(path: &[u8]) -> bool {
+    memchr::memchr2(b'?', b'#', path).is_some()
 }
 
 /// Logs why a head was refused and gives the status.
