@@ -39,6 +39,11 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     };
     target(r, listen)?;
+    if r.head.version == Version::Http09 && !r.core().allow_http09 {
+        crate::rlog!(r, Info, "client sent HTTP/0.9 request while reading client request line");
+        answer_with_head(r);
+        return Err(400);
+    }
     reread_header(r, listen)?;
     tls::admit(r)?;
     for ignored in &r.head.ignored {
@@ -160,12 +165,21 @@ pub fn refused(r: &mut Request, listen: ListenId, error: &HeadError) -> u16 {
         return status;
     }
     crate::rlog!(r, Info, "{error}");
+    answer_with_head(r);
     // The rest of a head that was too large is still on its way.
     r.conn().sends.set(matches!(
         error,
         HeadError::UriTooLong | HeadError::HeaderTooLarge(_) | HeadError::TooManyHeaders
     ));
     error.status()
+}
+
+/// A request whose line was not understood, or is of a version that is not spoken here, is answered with a status line: what
+/// else the client would make of the bytes cannot be known.
+fn answer_with_head(r: &mut Request) {
+    if r.head.version == Version::Http09 {
+        r.head.version = Version::Http10;
+    }
 }
 
 /// Takes target and host from a head that is not complete: whose logs and error pages are meant is known as soon as
