@@ -92,7 +92,8 @@ impl Protocol for Http {
             }
             Passed::Template(variable) => {
                 evaluated = variable.url(r).map_err(Flow::Status)?;
-                (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
+                let found = variable.peers(r, &evaluated).map_err(Flow::Status)?;
+                (url, peers, is_variable) = (&evaluated, found, true);
             }
         }
         let uri: Rc<[u8]> = match escape_target(self.uri(r, &url.uri, is_variable)) {

@@ -27,6 +27,7 @@ impl Template {
 
     /// As [`Template::parse`], for text that is only part of the token.
     pub fn parse_bytes(vars: &mut Table, text: &[u8], token: &Token) -> Result<Template, Diag> {
+        vars.spelled.note(text);
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
