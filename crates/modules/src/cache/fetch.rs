@@ -171,7 +171,7 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed)
     let bit = match failed.kind {
         FailKind::Error => stale::ERROR,
         FailKind::Timeout => stale::TIMEOUT,
-        FailKind::InvalidHeader => stale::INVALID_HEADER,
+        FailKind::InvalidHeader | FailKind::UnaskedUpgrade => stale::INVALID_HEADER,
         FailKind::Status(status) => stale::of_status(status),
         FailKind::Client | FailKind::Local | FailKind::Close => return failed.flow(),
     };
