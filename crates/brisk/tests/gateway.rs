@@ -51,6 +51,54 @@ fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
 }
 
+/// What an application takes apart at its `?` has none that was part of the path.
+#[test]
+fn a_request_uri_made_of_a_decoded_path_has_its_delimiters_encoded() {
+    for (speaks, prefix) in [(Speaks::FastCgi, "fastcgi"), (Speaks::Scgi, "scgi"), (Speaks::Uwsgi, "uwsgi")] {
+        let app = echo(speaks);
+        let pass = format!(
+            "{prefix}_pass {}; {prefix}_param DOCUMENT_URI $document_uri; {prefix}_param REQUEST_URI",
+            app.address()
+        );
+        let locations =
+            [("/raw", format!("{pass} $request_uri;")), ("/made", format!("{pass} $uri$is_args$args;"))];
+        let server = server("", &locations);
+        let check = |target: &str, uri: &str, document: &str| {
+            let text = server.request(format!("GET {target} HTTP/1.0\r\n\r\n")).text();
+            let lines = lines(&text);
+            assert!(lines.contains(&&*format!("REQUEST_URI={uri}")), "{prefix} {target}: {text}");
+            assert!(lines.contains(&&*format!("DOCUMENT_URI={document}")), "{prefix} {target}: {text}");
+        };
+        check("/raw/a%3fb?c", "/raw/a%3fb?c", "/raw/a?b");
+        check("/made/a%3fb?c", "/made/a%3Fb?c", "/made/a?b");
+        check("http://x/made?c#d", "/made?c", "/made");
+    }
+}
+
+/// RFC 3875 §6.2: an application has one answer. What it says of the connection stays here, with what it names.
+#[test]
+fn interim_statuses_and_fields_of_the_connection_end_here() {
+    for (speaks, prefix) in [(Speaks::FastCgi, "fastcgi"), (Speaks::Scgi, "scgi"), (Speaks::Uwsgi, "uwsgi")] {
+        let app = Application::start(speaks, 4, |exchange| {
+            let status = exchange.asked.params.iter().find(|(name, _)| name == "QUERY_STRING");
+            let status = status.map_or("", |(_, value)| value.as_str()).to_string();
+            exchange.stdout(format!(
+                "Status: {status}\r\nConnection: X-Secret\r\nX-Secret: 1\r\nX-Kept: 1\r\nContent-Type: t/x\r\n\r\nok"
+            ));
+        });
+        let pass = format!("{prefix}_pass {}; {prefix}_param QUERY_STRING $query_string;", app.address());
+        let server = server("", &[("/", pass)]);
+        let answer = server.get("/?200");
+        assert_eq!(
+            (answer.status, answer.header("x-kept"), answer.header("x-secret")),
+            (200, Some("1"), None)
+        );
+        for status in ["100", "101", "103", "199"] {
+            assert_eq!(server.get(&format!("/?{status}")).status, 502, "{prefix} {status}");
+        }
+    }
+}
+
 #[test]
 fn applications_are_told_what_the_params_files_say() {
     for (speaks, prefix, file) in [

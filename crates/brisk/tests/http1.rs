@@ -118,7 +118,7 @@ fn many_requests_at_once() {
 
 #[test]
 fn http_0_9_has_no_head() {
-    let server = plain(include_str!("http1/framing.conf")).start();
+    let server = plain(&format!("allow_http09 on; {}", include_str!("http1/framing.conf"))).start();
     for (request, answer) in
         [("GET /a.txt\r\n", "hello\n"), ("GET /say\n", "said GET /say\n"), ("GET /none\r\n", "")]
     {
@@ -126,10 +126,55 @@ fn http_0_9_has_no_head() {
         client.send(request);
         assert_eq!(String::from_utf8(client.rest().unwrap()).unwrap(), answer, "{request:?}");
     }
-    let mut client = server.client();
-    client.send("POST /a.txt\r\n");
-    let answer = String::from_utf8(client.rest().unwrap()).unwrap();
-    assert!(answer.starts_with("<html>\r\n<head><title>400 Bad Request"), "{answer:?}");
+}
+
+/// What a client takes the bytes for cannot be known before its version is.
+#[test]
+fn what_was_not_understood_is_answered_with_a_status_line() {
+    for (http09, requests) in [
+        ("off", &["GET /a.txt\r\n", "GET /\n", "POST /a.txt\r\n", "GET /%\r\n"][..]),
+        ("on", &["POST /a.txt\r\n", "get /\r\n", "\x16\x03\x01", "GET / HTTP/1.x\r\n", "G\r\n"][..]),
+    ] {
+        let server = plain(&format!("allow_http09 {http09}; {}", include_str!("http1/framing.conf"))).start();
+        for request in requests {
+            let mut client = server.client();
+            client.send(request);
+            let answer = String::from_utf8(client.rest().unwrap()).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request:?}: {answer:?}");
+            assert!(answer.contains("\r\nConnection: close\r\n"), "{answer:?}");
+        }
+    }
+}
+
+/// RFC 9110 §9.3.7. The server's own rules hold for it; no location has such a path.
+#[test]
+fn options_of_the_server_as_a_whole() {
+    let text = "server { listen 127.0.0.1:{{PORT}}; listen 127.0.0.1:{{PORT2}}; http2 on;
+            location ~ . { return 500; } location / { return 500; } }
+        server { listen 127.0.0.1:{{PORT}}; server_name deny; deny all; }
+        server { listen 127.0.0.1:{{PORT}}; server_name return; return 418 tea; }
+        server { listen 127.0.0.1:{{PORT}}; server_name try; try_files $uri /x; location /x { return 500; } }";
+    let server = Builder::new(&bin()).http(text).start();
+    let ask = |host: &str| {
+        server
+            .request(format!(
+                "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"
+            ))
+            .status
+    };
+    assert_eq!((ask("a"), ask("deny"), ask("return"), ask("try")), (200, 403, 418, 200));
+    let mut client = brisk_testkit::H2Client::connect(server.port_of(2));
+    let mut fields = brisk_testkit::H2Client::get_fields("*");
+    assert_eq!(client.request(&fields, b"").status, 400);
+    fields[0].1 = "OPTIONS";
+    let answer = client.request(&fields, b"");
+    assert_eq!((answer.status, answer.body.len()), (200, 0));
+    assert!(answer.field("allow").is_some_and(|allow| allow.contains("OPTIONS")));
+    for (name, value) in [("a[b", "x"), ("a/b", "x"), ("x\u{e9}", "x"), ("x", "a\nb")] {
+        let mut fields = brisk_testkit::H2Client::get_fields("/");
+        fields.push((name, value));
+        assert_eq!(client.request(&fields, b"").status, 400, "{name} {value:?}");
+    }
 }
 
 #[test]
@@ -269,7 +314,7 @@ fn headers() {
     let response = server.get("/trailer?x=1");
     assert_eq!(response.trailers, [("X-End".to_string(), "end-1".to_string())]);
     let mut strict = Client::connect(server.port_of(2));
-    let response = strict.request("GET /odd HTTP/1.1\r\nHost: localhost\r\nX-Odd: a\r\nX{}: b\r\n\r\n");
+    let response = strict.request("GET /odd HTTP/1.1\r\nHost: localhost\r\nX-Odd: a\r\nX.!: b\r\n\r\n");
     assert_eq!(response.text(), "a||");
 }
 

@@ -18,11 +18,7 @@ fn mirror() -> Backend {
                 request.fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
             let fields = fields.concat();
             let text = format!("connection {number}\n{fields}body {}\n", String::from_utf8_lossy(&body));
-            peer.fields(
-                request.stream,
-                &[(":status", "200"), ("x-empty", ""), ("connection", "close")],
-                false,
-            );
+            peer.fields(request.stream, &[(":status", "200"), ("x-empty", "")], false);
             peer.data(request.stream, text.as_bytes(), true);
         }
     })
@@ -189,6 +185,75 @@ fn a_grpc_error_without_a_body_stays_one_and_a_broken_answer_is_a_502() {
     let answer = ask(&mut client, "/none");
     assert_eq!((answer.status, answer.field("grpc-status")), (204, Some("14")));
     server.wait_for_log("upstream sent no :status header while reading response header from upstream");
+}
+
+/// RFC 9113 §8.1.1, §8.2.2, §8.6: such answers are malformed, and no client gets any of them.
+#[test]
+fn a_malformed_answer_is_a_502() {
+    const CASES: &[&[(&str, &str)]] = &[
+        &[(":status", "200"), ("content-length", "+2")],
+        &[(":status", "200"), ("content-length", " 2")],
+        &[(":status", "200"), ("content-length", "2, 2")],
+        &[(":status", "200"), ("content-length", "")],
+        &[(":status", "200"), ("content-length", "2"), ("content-length", "2")],
+        &[(":status", "200"), ("content-length", "2"), ("content-length", "3")],
+        &[(":status", "200"), ("transfer-encoding", "chunked")],
+        &[(":status", "200"), ("connection", "close")],
+        &[(":status", "200"), ("keep-alive", "timeout=5")],
+        &[(":status", "200"), ("proxy-connection", "close")],
+        &[(":status", "200"), ("upgrade", "h2c")],
+        &[(":status", "200"), ("X-Upper", "1")],
+        &[(":status", "200"), ("x[y", "1")],
+        &[(":status", "200"), ("x", "a\u{1}")],
+        &[("x", "1"), (":status", "200")],
+        &[(":status", "200"), (":status", "200")],
+        &[(":status", "200"), (":path", "/")],
+        &[(":status", "101")],
+        &[(":status", "+20")],
+    ];
+    let backend = Backend::start(|peer| {
+        let mut peer = H2Peer::new(peer, Settings::default());
+        while let Some(request) = peer.request() {
+            let number: usize = request.field(":path").unwrap_or_default()[1..].parse().unwrap();
+            peer.fields(request.stream, CASES[number], false);
+            peer.data(request.stream, b"ok", true);
+        }
+    });
+    let server = Builder::new(BIN)
+        .http(
+            &"server { listen 127.0.0.1:{{PORT}}; proxy_next_upstream off;
+                location / { proxy_pass http://127.0.0.1:BACK; proxy_http_version 2; } }
+            server { listen 127.0.0.1:{{PORT2}}; http2 on; location / { grpc_pass 127.0.0.1:BACK; } }"
+                .replace("BACK", &backend.port().to_string()),
+        )
+        .start();
+    for (number, case) in CASES.iter().enumerate() {
+        assert_eq!(server.get(&format!("/{number}")).status, 502, "{case:?}");
+        assert_eq!(H2Client::connect(server.port_of(2)).get(&format!("/{number}")).status, 502, "{case:?}");
+    }
+}
+
+#[test]
+fn interim_responses_have_a_limit() {
+    let backend = Backend::start(|peer| {
+        let mut peer = H2Peer::new(peer, Settings::default());
+        while let Some(request) = peer.request() {
+            let count: usize = request.field(":path").unwrap_or_default()[1..].parse().unwrap();
+            for _ in 0..count {
+                peer.fields(request.stream, &[(":status", "103"), ("link", "</a>")], false);
+            }
+            peer.fields(request.stream, &[(":status", "200")], true);
+        }
+    });
+    let server = Builder::new(BIN)
+        .http(
+            &"server { listen 127.0.0.1:{{PORT}}; error_log {{DIR}}/error.log info;
+                location / { proxy_pass http://127.0.0.1:BACK; proxy_http_version 2; } }"
+                .replace("BACK", &backend.port().to_string()),
+        )
+        .start();
+    assert_eq!((server.get("/32").status, server.get("/33").status), (200, 502));
+    server.wait_for_log("upstream sent too many interim responses");
 }
 
 #[test]

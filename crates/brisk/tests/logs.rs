@@ -203,7 +203,7 @@ fn broken_and_aborted_requests() {
 fn sizes_are_exact() {
     let server = site(
         r#"log_format sizes '$request_length $bytes_sent $body_bytes_sent';
-           server { listen 127.0.0.1:{{PORT}}; access_log {{DIR}}/sizes.log sizes;
+           server { listen 127.0.0.1:{{PORT}}; allow_http09 on; access_log {{DIR}}/sizes.log sizes;
                location / { }
                location /chunked { add_trailer X-End end; return 200 "some text"; }
                location /chunked-file { add_trailer X-End end; alias {{DIR}}/html/big.txt; }

@@ -1,7 +1,11 @@
 //! Requests that are passed on to HTTP back ends, and back ends that misbehave.
 
+#[path = "proxy/hostile.rs"]
+mod hostile;
 #[path = "proxy/pace.rs"]
 mod pace;
+#[path = "proxy/targets.rs"]
+mod targets;
 #[path = "proxy/tunnel.rs"]
 mod tunnel;
 

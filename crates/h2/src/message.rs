@@ -89,6 +89,24 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
+/// Whether a field is of a connection's business, which no message of HTTP/2 may speak of (§8.2.2). The name is in lower case.
+pub fn is_connection_specific(name: &[u8]) -> bool {
+    connection_specific(name).is_some()
+}
+
+/// The usual spelling of such a name.
+#[inline]
+fn connection_specific(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"connection" => "Connection",
+        b"keep-alive" => "Keep-Alive",
+        b"proxy-connection" => "Proxy-Connection",
+        b"transfer-encoding" => "Transfer-Encoding",
+        b"upgrade" => "Upgrade",
+        _ => return None,
+    })
+}
+
 /// Follows the fields of one head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadRules {
@@ -157,20 +175,12 @@ impl HeadRules {
     /// §8.2.2.
     #[inline]
     fn connection_specific(&mut self, field: &Field<'_>) -> Result<(), Malformed> {
-        let name = match field.name {
-            b"connection" => "Connection",
-            b"keep-alive" => "Keep-Alive",
-            b"proxy-connection" => "Proxy-Connection",
-            b"transfer-encoding" => "Transfer-Encoding",
-            b"upgrade" => "Upgrade",
-            b"te" => {
-                let again = std::mem::replace(&mut self.te, true);
-                let valid = !again && field.value.eq_ignore_ascii_case(b"trailers");
-                return if valid { Ok(()) } else { Err(Malformed::Te) };
-            }
-            _ => return Ok(()),
-        };
-        Err(Malformed::ConnectionSpecific(name))
+        if field.name == b"te" {
+            let again = std::mem::replace(&mut self.te, true);
+            let valid = !again && field.value.eq_ignore_ascii_case(b"trailers");
+            return if valid { Ok(()) } else { Err(Malformed::Te) };
+        }
+        connection_specific(field.name).map_or(Ok(()), |name| Err(Malformed::ConnectionSpecific(name)))
     }
 
     /// Whether the pseudo header has come.
@@ -224,9 +234,10 @@ mod tests {
         assert_eq!(with(&[(":path", "/")]), Err(Malformed::Duplicate(Pseudo::Path)));
         assert_eq!(with(&[(":status", "200")]), Err(Malformed::UnknownPseudo));
         assert_eq!(with(&[(":x", "y")]), Err(Malformed::UnknownPseudo));
-        for name in ["A", "a b", "a:", "", ":", "a\u{0}", "\u{7f}"] {
+        for name in ["A", "a b", "a:", "", ":", "a\u{0}", "\u{7f}", "a[", "a/b", "\u{e9}"] {
             assert_eq!(with(&[(name, "x")]), Err(Malformed::Name), "{name:?}");
         }
+        assert_eq!(with(&[("a.b!", "tab\tand \u{e9}")]), Ok(()));
         for value in ["a\rb", "a\nb", "\u{0}"] {
             assert_eq!(with(&[("a", value)]), Err(Malformed::Value), "{value:?}");
         }

@@ -7,7 +7,7 @@ mod tests;
 
 pub use encode::{CHUNK_END, LAST_CHUNK, write_chunk_head, write_last_chunk};
 
-use crate::head::line::{Name, parse_field};
+use crate::head::line::{Name, is_token_byte, parse_field, stray_control};
 use crate::head::{Header, Span};
 use std::fmt;
 use std::ops::Range;
@@ -21,11 +21,25 @@ pub struct ChunkLimits {
     pub trailer_bytes_max: usize,
     /// Fields in the trailer section.
     pub trailers_max: usize,
+    /// White space may follow a size. RFC 9112 §7.1 has none there, but old servers pad their sizes with spaces.
+    pub padded_sizes: bool,
 }
 
 impl Default for ChunkLimits {
     fn default() -> Self {
-        ChunkLimits { extension_bytes_max: 4096, trailer_bytes_max: 8192, trailers_max: 100 }
+        ChunkLimits {
+            extension_bytes_max: 4096,
+            trailer_bytes_max: 8192,
+            trailers_max: 100,
+            padded_sizes: false,
+        }
+    }
+}
+
+impl ChunkLimits {
+    /// For answers, where sizes may be padded: what is passed on is framed anew.
+    pub fn of_answers() -> Self {
+        ChunkLimits { padded_sizes: true, ..ChunkLimits::default() }
     }
 }
 
@@ -45,7 +59,7 @@ pub enum ChunkEvent {
 pub enum ChunkError {
     /// The size is no hexadecimal number or above 2^63-1.
     BadSize,
-    /// An extension does not begin with `;`, or has a control byte.
+    /// An extension that is not as RFC 9112 §7.1.1 has it.
     BadExtension,
     /// Too many bytes of extensions.
     ExtensionTooLong,
@@ -80,7 +94,7 @@ enum State {
     Size,
     /// White space after the size (RFC 9112 §7.1.1: "bad" white space).
     SizeSpace,
-    Extension,
+    Extension(Extension),
     /// LF after a size line.
     SizeLf,
     Data,
@@ -93,6 +107,59 @@ enum State {
     /// LF of the blank line.
     EndLf,
     Done,
+}
+
+/// Where in a chunk extension (RFC 9112 §7.1.1):
+/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    /// Behind `;`.
+    BeforeName,
+    Name,
+    /// White space has followed the name.
+    AfterName,
+    /// Behind `=`.
+    BeforeValue,
+    /// A token.
+    Value,
+    /// Within a quoted string.
+    Quoted,
+    /// Behind the `\` of a quoted pair.
+    QuotedPair,
+    /// Behind a quoted string.
+    Closed,
+    /// White space has followed the value.
+    AfterValue,
+}
+
+impl Extension {
+    /// What follows a byte other than CR.
+    fn after(self, b: u8) -> Option<Extension> {
+        use Extension::{
+            AfterName, AfterValue, BeforeName, BeforeValue, Closed, Name, Quoted, QuotedPair, Value,
+        };
+        let is_space = matches!(b, b' ' | b'\t');
+        let is_text = is_space || b > b' ' && b != 0x7f;
+        Some(match (self, b) {
+            (BeforeName | BeforeValue | AfterName | AfterValue, _) if is_space => self,
+            (BeforeName | Name, _) if is_token_byte(b) => Name,
+            (BeforeValue | Value, _) if is_token_byte(b) => Value,
+            (Name, _) if is_space => AfterName,
+            (Value | Closed, _) if is_space => AfterValue,
+            (Name | AfterName, b'=') => BeforeValue,
+            (Name | AfterName | Value | Closed | AfterValue, b';') => BeforeName,
+            (BeforeValue, b'"') => Quoted,
+            (Quoted, b'"') => Closed,
+            (Quoted, b'\\') => QuotedPair,
+            (Quoted | QuotedPair, _) if is_text => Quoted,
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Extension::Name | Extension::Value | Extension::Closed)
+    }
 }
 
 /// A push parser for one chunked body.
@@ -144,9 +211,9 @@ impl ChunkedDecoder {
         const LAST: u64 = 5; // "0" CRLF CRLF
         match self.state {
             State::Start => LAST,
-            State::Size | State::SizeSpace | State::Extension if self.left == 0 => 4,
+            State::Size | State::SizeSpace | State::Extension(_) if self.left == 0 => 4,
             State::SizeLf if self.left == 0 => 3,
-            State::Size | State::SizeSpace | State::Extension => self.left.saturating_add(4 + LAST),
+            State::Size | State::SizeSpace | State::Extension(_) => self.left.saturating_add(4 + LAST),
             State::SizeLf => self.left.saturating_add(3 + LAST),
             State::Data => self.left.saturating_add(2 + LAST),
             State::DataCr => 2 + LAST,
@@ -211,15 +278,11 @@ impl ChunkedDecoder {
                 None => self.after_size(b)?,
             },
             State::SizeSpace => self.after_size(b)?,
-            State::Extension => match b {
-                b'\r' => State::SizeLf,
-                // A lone LF is where parsers begin to disagree; NUL has no business here either.
-                b'\n' | 0 => return Err(ChunkError::BadExtension),
-                _ => {
-                    self.pay_overhead()?;
-                    State::Extension
-                }
-            },
+            State::Extension(at) if b == b'\r' && at.may_end() => State::SizeLf,
+            State::Extension(at) => {
+                self.pay_overhead()?;
+                State::Extension(at.after(b).ok_or(ChunkError::BadExtension)?)
+            }
             State::SizeLf => {
                 expect(b, b'\n')?;
                 if self.left == 0 { State::TrailerStart } else { State::Data }
@@ -258,8 +321,8 @@ impl ChunkedDecoder {
     /// What may follow the size, with or without white space between.
     fn after_size(&mut self, b: u8) -> Result<State, ChunkError> {
         match b {
-            b'\r' => Ok(State::SizeLf),
-            b';' => Ok(State::Extension),
+            b'\r' if self.state == State::Size || self.limits.padded_sizes => Ok(State::SizeLf),
+            b';' => Ok(State::Extension(Extension::BeforeName)),
             b' ' | b'\t' => {
                 self.pay_overhead()?;
                 Ok(State::SizeSpace)
@@ -311,6 +374,9 @@ impl ChunkedDecoder {
     fn end_trailer(&mut self) -> Result<(), ChunkError> {
         if self.trailers.len() >= self.limits.trailers_max {
             return Err(ChunkError::TrailersTooLong);
+        }
+        if stray_control(&self.trailer_bytes[self.line_start..]).is_some() {
+            return Err(ChunkError::BadTrailer);
         }
         match parse_field(&self.trailer_bytes, self.line_start, self.trailer_bytes.len()) {
             Ok((_, Name::NoColon)) | Err(_) => Err(ChunkError::BadTrailer),

@@ -13,6 +13,7 @@ pub use escape::{Escape, Unescape, escape, escape_html, escape_json, escape_log,
 pub use unsafe_uri::{SafeUri, unsafe_uri};
 
 use crate::head::Span;
+use std::borrow::Cow;
 use std::fmt;
 
 /// How to read a target.
@@ -22,15 +23,17 @@ pub struct UriOptions {
     pub merge_slashes: bool,
     /// Which forms are allowed.
     pub form: TargetForm,
+    /// `*` is allowed too: the method is OPTIONS (RFC 9112 §3.2.4).
+    pub asterisk: bool,
 }
 
 impl Default for UriOptions {
     fn default() -> Self {
-        UriOptions { merge_slashes: true, form: TargetForm::Any }
+        UriOptions { merge_slashes: true, form: TargetForm::Any, asterisk: false }
     }
 }
 
-/// The forms of a target (RFC 9112 §3.2). `*` is refused in all of them, as nginx does.
+/// The forms of a target (RFC 9112 §3.2) besides `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetForm {
     /// origin-form or absolute-form: HTTP/1.x.
@@ -62,6 +65,8 @@ pub struct Target {
     pub quoted: bool,
     /// The path has `+`.
     pub plus: bool,
+    /// The target is `*`, and so is the path: the server as a whole is meant.
+    pub asterisk: bool,
     /// What follows scheme and host.
     rest: Span,
 }
@@ -81,13 +86,15 @@ impl Target {
     }
 
     /// Path and arguments as they were sent: `$request_uri`. `target` is what was parsed.
-    pub fn unparsed<'a>(&self, target: &'a [u8]) -> &'a [u8] {
-        if self.rest.is_empty() { b"/" } else { self.rest.of(target) }
-    }
-
-    /// Whether [`Target::unparsed`] may be sent to an upstream as it is; not so for `http://host?args`.
-    pub fn unparsed_is_valid(&self, target: &[u8]) -> bool {
-        self.unparsed(target).starts_with(b"/")
+    ///
+    /// It can stand in a request line: an empty path is "/" (RFC 9110 §4.2.3), also before arguments (`http://host?a`), and a
+    /// fragment is cut off, which no target has (RFC 9112 §3.2). nginx leaves both as they came.
+    pub fn unparsed<'a>(&self, target: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.rest.of(target) {
+            b"" => Cow::Borrowed(b"/"),
+            rest if rest[0] == b'?' => [b"/", rest].concat().into(),
+            rest => rest.into(),
+        }
     }
 }
 
@@ -109,6 +116,12 @@ pub fn parse_target(target: &[u8], opts: UriOptions, out: &mut Target) -> Result
     // Counting instead of `any` has no early exit and becomes SIMD.
     if target.iter().filter(|&&b| b <= b' ' || b == 0x7f).count() != 0 {
         return Err(UriError("control byte"));
+    }
+    if opts.asterisk && target == b"*" {
+        out.asterisk = true;
+        out.rest = Span::new(0, 1);
+        out.path.push(b'*');
+        return Ok(());
     }
     if opts.form == TargetForm::Authority {
         out.host = Some(authority_form(target)?);
@@ -140,7 +153,10 @@ pub fn parse_target(target: &[u8], opts: UriOptions, out: &mut Target) -> Result
 /// What follows the path: `target[stop]` is `?` or `#`. Fragments should not be sent; nginx cuts them off.
 fn set_args(target: &[u8], stop: usize, out: &mut Target) {
     let hash = memchr::memchr(b'#', &target[stop..]).map(|n| stop + n);
-    out.complex |= hash.is_some();
+    if let Some(hash) = hash {
+        out.complex = true;
+        out.rest.end = hash as u32;
+    }
     if target[stop] == b'?' {
         out.has_args = true;
         out.args = Span::new(stop + 1, hash.unwrap_or(target.len()));

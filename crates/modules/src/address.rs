@@ -133,6 +133,7 @@ fn peers(r: &Request, address: &str) -> Result<Peers, Flow> {
     if let Some(path) = address.strip_prefix("unix:") {
         return match path {
             "" => refuse("no path in the unix domain socket"),
+            _ if !upstream::may_reach_socket(r, path) => Err(Flow::Status(500)),
             _ => Ok(Peers::Host { host: address.to_string(), port: 0 }),
         };
     }

@@ -154,7 +154,8 @@ fn secure_link(r: &Request, out: &mut Vec<u8>) -> bool {
             verdict.is_some()
         }
         Some(Check::Old { secret }) => {
-            let path = path_of(r.unparsed_uri(), secret);
+            let target = r.unparsed_uri();
+            let path = path_of(&target, secret);
             out.extend_from_slice(path.unwrap_or_default());
             path.is_some()
         }

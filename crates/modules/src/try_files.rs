@@ -138,26 +138,27 @@ impl Handler for TryFiles {
         }
         match &self.fallback {
             Fallback::Status(code) => Flow::Status(*code),
-            Fallback::Uri(uri) => redirect(name(r, uri)),
+            Fallback::Uri(uri) => redirect(r, uri),
         }
     }
 }
 
 /// A redirect to the last parameter.
-fn redirect(uri: Vec<u8>) -> Flow {
-    if uri.starts_with(b"@") {
-        return Flow::Named(uri);
+fn redirect(r: &Request, template: &Template) -> Flow {
+    let (path, args) = template.split_target(r);
+    if path.starts_with(b"@") {
+        return Flow::Named(template.eval(r));
     }
-    match memchr::memchr(b'?', &uri) {
-        Some(at) => Flow::Redirect { args: Some(uri[at + 1..].to_vec()), uri: uri[..at].to_vec() },
-        None => Flow::Redirect { uri, args: Some(Vec::new()) },
-    }
+    Flow::Redirect { uri: without_alias(r, template, path), args: Some(args.unwrap_or_default()) }
 }
 
 /// A parameter's value. With `alias`, the part of the URI that the alias stands for is cut from values with variables,
 /// so that `$uri` means the same as with `root`. nginx does so for the last parameter too, and configurations rely on it.
 fn name(r: &Request, template: &Template) -> Vec<u8> {
-    let mut name = template.eval(r);
+    without_alias(r, template, template.eval(r))
+}
+
+fn without_alias(r: &Request, template: &Template, mut name: Vec<u8>) -> Vec<u8> {
     if let (Some(AliasOf::Prefix(len)), false) = (&r.core().root.alias, template.is_literal())
         && r.uri.get(..*len).is_some_and(|prefix| name.starts_with(prefix))
     {
@@ -228,20 +229,6 @@ mod tests {
             messages_in_location(&format!("try_files $uri {code};"), &[&format!("invalid code \"{code}\"")]);
         }
         messages_in_location("try_files $nosuch =404;", &["unknown \"nosuch\" variable"]);
-    }
-
-    #[test]
-    fn the_last_parameter_is_cut_at_the_question_mark() {
-        let check = |uri: &str, want: (&str, &str)| match redirect(uri.as_bytes().to_vec()) {
-            Flow::Redirect { uri, args } => {
-                assert_eq!((&*uri, &*args.unwrap()), (want.0.as_bytes(), want.1.as_bytes()));
-            }
-            _ => panic!("{uri} is no redirect"),
-        };
-        check("/index.php?a=b?c", ("/index.php", "a=b?c"));
-        check("/index.html", ("/index.html", ""));
-        check("/index.php?", ("/index.php", ""));
-        assert!(matches!(redirect(b"@php".to_vec()), Flow::Named(name) if name == b"@php"));
     }
 
     #[test]

@@ -159,6 +159,10 @@ impl Exchange {
         for kind in &answer.strange {
             self.complain(server, format_args!("unexpected RR type {kind} in DNS response"));
         }
+        for owner in &answer.foreign {
+            let owner = owner.escape_debug();
+            self.complain(server, format_args!("unexpected record of {owner} in DNS response for {name}"));
+        }
         last.code = if answer.code == 0 { last.code } else { answer.code };
         last.alias = answer.cname.as_deref().map(Into::into);
         last.is_empty = !answer.has_records;

@@ -52,16 +52,20 @@ pub struct Answer {
     /// The question as repeated, lower case.
     pub name: String,
     pub kind: Option<Kind>,
+    /// The addresses of the name, and of the names that it is an alias of within this answer.
     pub addresses: Vec<IpAddr>,
+    /// Likewise.
     pub services: Vec<Srv>,
-    /// The last alias.
+    /// Where the aliases of the name lead in the end.
     pub cname: Option<String>,
-    /// The shortest of all records, in seconds.
+    /// The shortest of the records that count, in seconds.
     pub ttl: u32,
     /// Whether there are records at all.
     pub has_records: bool,
     /// Records of kinds that were not asked for.
     pub strange: Vec<u16>,
+    /// Owners of records that are about other names than the one that was asked for: they do not count.
+    pub foreign: Vec<String>,
 }
 
 /// Why an answer is not believed. Displays as nginx says it.
@@ -217,8 +221,10 @@ fn records(
     answer: &mut Answer,
 ) -> Result<(), Malformed> {
     let mut at = start;
+    let mut found = Vec::new();
     answer.has_records = count > 0;
     for _ in 0..count {
+        let owner = name(bytes, at)?;
         at = past_name(bytes, at)?;
         let Some(&[k1, k2, c1, c2, t1, t2, t3, t4, l1, l2]) = bytes.get(at..).and_then(|b| b.first_chunk())
         else {
@@ -228,16 +234,64 @@ fn records(
         if class != CLASS_IN {
             return Err(Malformed::Class(class));
         }
-        let ttl = i32::from_be_bytes([t1, t2, t3, t4]).max(0);
-        answer.ttl = answer.ttl.min(ttl as u32);
+        let ttl = i32::from_be_bytes([t1, t2, t3, t4]).max(0) as u32;
         at += 10;
         let length = usize::from(u16::from_be_bytes([l1, l2]));
-        record(bytes, at, length, u16::from_be_bytes([k1, k2]), asked, answer)?;
+        let kind = u16::from_be_bytes([k1, k2]);
+        if let Some(data) = record(bytes, at, length, kind, asked, answer)? {
+            found.push(Record { owner, ttl, data });
+        }
         at += length;
     }
+    believe(found, answer);
     Ok(())
 }
 
+/// A record that may bear on the question.
+struct Record {
+    owner: String,
+    ttl: u32,
+    data: Data,
+}
+
+enum Data {
+    Address(IpAddr),
+    Service(Srv),
+    Alias(String),
+}
+
+/// Aliases that are followed within an answer: more are a loop, or an attempt to keep us busy.
+const ALIASES_MAX: usize = 32;
+
+/// Takes what is about the name that was asked for, or about a name that it is an alias of. RFC 5452 §6: whatever else a server
+/// adds is not its business. Aliases may stand in any order.
+fn believe(found: Vec<Record>, answer: &mut Answer) {
+    let mut names = vec![answer.name.clone()];
+    while names.len() <= ALIASES_MAX {
+        let last = names.last().cloned().unwrap_or_default();
+        let alias = found.iter().rev().find_map(|record| match &record.data {
+            Data::Alias(to) if record.owner == last && !names.contains(to) => Some(to.clone()),
+            _ => None,
+        });
+        let Some(alias) = alias else { break };
+        names.push(alias);
+    }
+    answer.cname = names.get(1..).and_then(<[String]>::last).cloned();
+    for Record { owner, ttl, data } in found {
+        if !names.contains(&owner) {
+            answer.foreign.push(owner);
+            continue;
+        }
+        answer.ttl = answer.ttl.min(ttl);
+        match data {
+            Data::Address(address) => answer.addresses.push(address),
+            Data::Service(service) => answer.services.push(service),
+            Data::Alias(_) => {}
+        }
+    }
+}
+
+/// Reads a record; `None` if it is of a kind that does not matter.
 fn record(
     bytes: &[u8],
     at: usize,
@@ -245,9 +299,9 @@ fn record(
     kind: u16,
     asked: Kind,
     answer: &mut Answer,
-) -> Result<(), Malformed> {
+) -> Result<Option<Data>, Malformed> {
     let data = bytes.get(at..at + length);
-    match kind {
+    Ok(match kind {
         1 | 28 => {
             let (word, wanted, size) = if kind == 1 { ("A", Kind::A, 4) } else { ("AAAA", Kind::Aaaa, 16) };
             if asked != wanted {
@@ -257,27 +311,29 @@ fn record(
                 return Err(Malformed::Address(word));
             }
             let data = data.ok_or(Malformed::Short)?;
-            answer.addresses.push(match <[u8; 4]>::try_from(data) {
+            Some(Data::Address(match <[u8; 4]>::try_from(data) {
                 Ok(four) => Ipv4Addr::from(four).into(),
                 Err(_) => Ipv6Addr::from(<[u8; 16]>::try_from(data).map_err(|_| Malformed::Short)?).into(),
-            });
+            }))
         }
         33 if asked == Kind::Srv => {
             let Some(&[p1, p2, w1, w2, o1, o2]) = bytes.get(at..).and_then(|b| b.first_chunk()) else {
                 return Err(Malformed::Short);
             };
-            answer.services.push(Srv {
+            Some(Data::Service(Srv {
                 priority: u16::from_be_bytes([p1, p2]),
                 weight: u16::from_be_bytes([w1, w2]).max(1),
                 port: u16::from_be_bytes([o1, o2]),
                 target: name(bytes, at + 6)?,
-            });
+            }))
         }
-        CNAME => answer.cname = Some(name(bytes, at)?),
-        DNAME => {}
-        other => answer.strange.push(other),
-    }
-    Ok(())
+        CNAME => Some(Data::Alias(name(bytes, at)?)),
+        DNAME => None,
+        other => {
+            answer.strange.push(other);
+            None
+        }
+    })
 }
 
 /// Where a record's name ends.
@@ -383,6 +439,50 @@ pub(crate) mod tests {
         assert_eq!((answer.id, answer.ttl, answer.name.as_str()), (7, 20, "a.example"));
         assert_eq!(answer.addresses, ["10.0.0.1", "10.0.0.2"].map(|a| a.parse::<IpAddr>().unwrap()));
         assert_eq!(answer.cname.as_deref(), Some("b.example"));
+    }
+
+    /// The same with an owner for each record, as it stands in the message.
+    fn owned(name: &str, kind: Kind, records: &[(&str, u16, u32, Vec<u8>)]) -> Vec<u8> {
+        let plain: Vec<_> = records.iter().map(|(_, kind, ttl, data)| (*kind, *ttl, data.clone())).collect();
+        let whole = answer(7, 0x8180, name, kind, &plain);
+        let mut at = query(7, name, kind).unwrap().len();
+        let mut out = whole[..at].to_vec();
+        for (owner, _, _, data) in records {
+            out.extend(wire(owner));
+            out.extend_from_slice(&whole[at + 2..at + 12 + data.len()]);
+            at += 12 + data.len();
+        }
+        out
+    }
+
+    fn wire(name: &str) -> Vec<u8> {
+        let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+        labels.chain([0]).collect()
+    }
+
+    /// RFC 5452 §6: a server's word about names that nobody asked it for is worth nothing.
+    #[test]
+    fn records_of_other_names_are_not_believed() {
+        let a = |last: u8| vec![10, 0, 0, last];
+        let check =
+            |records: &[(&str, u16, u32, Vec<u8>)], addresses: &[u8], cname: Option<&str>, ttl: u32| {
+                let answer = parse(&owned("x.y", Kind::A, records), false).unwrap();
+                let want: Vec<IpAddr> = addresses.iter().map(|last| [10, 0, 0, *last].into()).collect();
+                assert_eq!((answer.addresses, answer.cname.as_deref(), answer.ttl), (want, cname, ttl));
+            };
+        check(&[("evil.z", 1, 1, a(9)), ("X.Y", 1, 30, a(1))], &[1], None, 30);
+        check(&[("evil.z", 1, 1, a(9))], &[], None, u32::MAX);
+        // Aliases are followed from the name that was asked for, in whatever order they stand.
+        let chain = [("b.z", 1, 9, a(2)), ("a.z", CNAME, 8, wire("b.z")), ("x.y", CNAME, 7, wire("a.z"))];
+        check(&chain, &[2], Some("b.z"), 7);
+        check(&[("a.z", CNAME, 1, wire("b.z")), ("b.z", 1, 1, a(3))], &[], None, u32::MAX);
+        check(&[("x.y", CNAME, 7, wire("a.z")), ("b.z", 1, 1, a(3))], &[], Some("a.z"), 7);
+        // A loop ends, and so does a chain without an end.
+        let ring = [("x.y", CNAME, 7, wire("a.z")), ("a.z", CNAME, 7, wire("x.y")), ("a.z", 1, 5, a(4))];
+        check(&ring, &[4], Some("a.z"), 5);
+        let srv = owned("x.y", Kind::Srv, &[("evil.z", 33, 5, b"\0\x01\0\x01\0\x50\x01a\0".to_vec())]);
+        let answer = parse(&srv, false).unwrap();
+        assert_eq!((answer.services.len(), answer.foreign), (0, vec!["evil.z".to_string()]));
     }
 
     #[test]

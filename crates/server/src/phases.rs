@@ -7,6 +7,7 @@ use crate::dlog;
 use crate::extended;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
+use crate::h1::intake;
 use crate::location::{self, Found};
 use crate::plan::{Handler, Purity};
 use crate::request::Request;
@@ -144,7 +145,7 @@ fn step(r: &mut Request) -> Flow {
         Phase::Rewrite => rewrite(r),
         Phase::PreAccess => listed(r, |p| &p.preaccess),
         Phase::Access => access(r),
-        Phase::PreContent => listed(r, |p| &p.precontent),
+        Phase::PreContent => precontent(r),
         Phase::Content => content(r),
         // A filter that waited goes on in `act`.
         Phase::Filters => Flow::Next,
@@ -307,7 +308,12 @@ fn find_config(r: &mut Request) -> Flow {
     let live = r.live.clone();
     let snap = &live.snap;
     let root = snap.server(r.server).root;
-    match location::find(snap, r, snap.location(root)) {
+    let found = if is_about_server(r) {
+        Ok(Found::Nothing)
+    } else {
+        location::find(snap, r, snap.location(root))
+    };
+    match found {
         Err(error) => return error.into(),
         Ok(Found::Nothing) => set_location(snap, r, root),
         Ok(Found::Location(id)) => set_location(snap, r, id),
@@ -391,7 +397,7 @@ fn access(r: &mut Request) -> Flow {
     if r.depth > 0 {
         // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
         enter(r, Phase::PreContent);
-        return listed(r, |p| &p.precontent);
+        return precontent(r);
     }
     let live = r.live.clone();
     dlog!(r, "access phase: {}", r.cursor.handler);
@@ -409,7 +415,24 @@ fn access(r: &mut Request) -> Flow {
         return Flow::Status(denied);
     }
     enter(r, Phase::PreContent);
-    listed(r, |p| &p.precontent)
+    precontent(r)
+}
+
+fn precontent(r: &mut Request) -> Flow {
+    if is_about_server(r) { server_options(r) } else { listed(r, |p| &p.precontent) }
+}
+
+/// Whether the request is `OPTIONS *` and has not been led elsewhere: no location has such a path, nor has any file.
+fn is_about_server(r: &Request) -> bool {
+    r.target.asterisk && r.uri == b"*"
+}
+
+/// Answers `OPTIONS *` (RFC 9110 §9.3.7), which is about the server and none of its resources.
+fn server_options(r: &mut Request) -> Flow {
+    r.resp.status = 200;
+    r.resp.content_length = Some(0);
+    r.resp.add("Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_vec());
+    Flow::Done
 }
 
 fn content(r: &mut Request) -> Flow {
@@ -448,6 +471,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
         );
         return false;
     }
+    r.has_decoded_delimiter |= intake::has_delimiter(&uri);
     r.uri = uri;
     if let Some(args) = args {
         r.args = args;

@@ -25,6 +25,7 @@ use brisk_net::Loop;
 use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -112,6 +113,9 @@ pub struct Request {
     pub location_valid: bool,
     /// The URI is still what the client sent.
     pub unparsed_uri_valid: bool,
+    /// `uri` came from text in which `?` or `#` was encoded: decoded, it is part of a path and must not end one.
+    /// See [`Template::append_target`](crate::vars::Template::append_target).
+    pub has_decoded_delimiter: bool,
     /// An error page is being served; others only if `recursive_error_pages`.
     pub error_page: bool,
     /// The status the response will have whatever its handler says; 0: none.
@@ -186,6 +190,7 @@ impl Request {
             uri_changed: false,
             location_valid: true,
             unparsed_uri_valid: true,
+            has_decoded_delimiter: false,
             error_page: false,
             err_status: 0,
             persistence: Persistence::Close,
@@ -234,6 +239,7 @@ impl Request {
         self.uri_changed = false;
         self.location_valid = true;
         self.unparsed_uri_valid = true;
+        self.has_decoded_delimiter = false;
         self.error_page = false;
         self.err_status = 0;
         self.persistence = Persistence::Close;
@@ -307,8 +313,8 @@ impl Request {
         self.purity = self.purity.max(purity);
     }
 
-    /// The target as sent, without scheme and host: `$request_uri`.
-    pub fn unparsed_uri(&self) -> &[u8] {
+    /// The target as sent, without scheme, host and fragment: `$request_uri`. It begins with `/`, or is `*`.
+    pub fn unparsed_uri(&self) -> Cow<'_, [u8]> {
         self.target.unparsed(self.head.target.of(&self.buf))
     }
 

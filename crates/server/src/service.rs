@@ -1,6 +1,7 @@
 //! Work that belongs to a configuration and to no request: looking names up again, asking back ends how they are.
 
 use crate::connection::{Connection, Peer};
+use crate::h1::intake;
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::uri::{UriOptions, parse_target};
@@ -66,6 +67,7 @@ impl Work {
         parse_target(sent, UriOptions::default(), target).map_err(|_| io::ErrorKind::InvalidInput)?;
         let args = target.args.of(sent).to_vec();
         (r.args, r.uri) = (args, r.target.path.clone());
+        r.has_decoded_delimiter = intake::has_delimiter(&r.uri);
         r.host.extend_from_slice(host);
         r.loc = r.snap().server(r.server).root;
         Ok(r)

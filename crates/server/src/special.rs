@@ -87,24 +87,23 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     if let Some(code) = page.overwrite {
         r.err_status = code.unwrap_or(0);
     }
-    let uri = match &page.target {
+    let template = match &page.target {
         PageTarget::Named(name) => {
             clear(r);
             return Some(Flow::Named(name.to_vec()));
         }
-        PageTarget::Uri(template) => template.eval(r),
+        PageTarget::Uri(template) => template,
     };
-    clear(r);
-    if uri.starts_with(b"/") {
+    let (path, args) = template.split_target(r);
+    if path.starts_with(b"/") {
+        clear(r);
         if r.method != Method::Head {
             r.method = Method::Get;
         }
-        let (path, args) = match uri.iter().position(|&b| b == b'?') {
-            Some(at) => (uri[..at].to_vec(), uri[at + 1..].to_vec()),
-            None => (uri, Vec::new()),
-        };
-        return Some(Flow::Redirect { uri: path, args: Some(args) });
+        return Some(Flow::Redirect { uri: path, args: Some(args.unwrap_or_default()) });
     }
+    let uri = template.eval_target(r);
+    clear(r);
     let code = match page.overwrite {
         Some(Some(code @ (301 | 302 | 303 | 307 | 308))) => code,
         _ => 302,

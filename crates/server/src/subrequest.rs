@@ -8,7 +8,7 @@ use crate::body::{Content, RequestBody};
 use crate::common::Common;
 use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
-use crate::h1;
+use crate::h1::{self, intake};
 use crate::h2::Exchange;
 use crate::limits::{ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
 use crate::phases::{self, Cursor, Phase, Run};
@@ -46,6 +46,7 @@ pub struct Parent {
     common: Rc<Common>,
     /// The body, if the request has read it. A subrequest never reads: what comes is the request's.
     body: Rc<Content>,
+    has_decoded_delimiter: bool,
     depth: u8,
     started: Now,
 }
@@ -76,6 +77,7 @@ impl Parent {
             vars: r.vars.clone(),
             common: r.common.clone(),
             body,
+            has_decoded_delimiter: r.has_decoded_delimiter,
             depth: r.depth,
             started: r.started,
         }
@@ -147,6 +149,7 @@ impl Parent {
         r.common = self.common.clone();
         r.body = RequestBody::Whole { content: self.body.clone(), given: 0 };
         r.uri.extend_from_slice(uri);
+        r.has_decoded_delimiter = self.has_decoded_delimiter || intake::has_delimiter(uri);
         r.args.extend_from_slice(args);
         r.method = method;
         r.cursor = Cursor::at(Phase::ServerRewrite);

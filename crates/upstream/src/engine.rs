@@ -76,7 +76,7 @@ impl<P: Protocol> Engine<P> {
                 r.resp.is_judged = true;
                 respond::respond(&self.protocol, r, &stored.head, stored.length, stored.body)
             }
-            Err(failed) => failed.flow(),
+            Err(failed) => failed.respond(r),
         }
     }
 
@@ -208,7 +208,7 @@ fn conclude<P: Protocol>(journey: Box<Journey<P>>, r: &mut Request, attempted: A
             journey.engine.conclude(r, Ok(fetched))
         }
         Judged::Again(selection) => go_on(journey, Next::Choose(selection)),
-        Judged::Failed(failed) => failed.flow(),
+        Judged::Failed(failed) => failed.respond(r),
     }
 }
 
@@ -230,6 +230,18 @@ impl Failed {
             FailKind::Close => Flow::Close,
             _ => Flow::Status(self.status),
         }
+    }
+
+    /// The same for a location without a cache.
+    fn respond(self, r: &mut Request) -> Flow {
+        let is_intercepted = r.core().error_pages.iter().any(|page| page.codes.contains(&self.status));
+        if self.kind != FailKind::UnaskedUpgrade || is_intercepted {
+            return self.flow();
+        }
+        // nginx closes the connection, and its tests (proxy_upgrade.t) count the bytes of a body: there are none.
+        r.resp.status = self.status;
+        r.resp.content_length = Some(0);
+        Flow::Done
     }
 }
 

@@ -6,6 +6,7 @@ use crate::head::BackendHead;
 use crate::link::Link;
 use crate::source::Source;
 use crate::state::State;
+use brisk_http::response::INTERIM_RESPONSES_MAX;
 use brisk_server::body::BodyError;
 use brisk_server::core::LogLevel;
 use std::cell::{Cell, RefCell};
@@ -117,6 +118,8 @@ pub struct Exchange {
     queue: Queue,
     fault: Option<Fault>,
     has_head: bool,
+    /// Interim responses that have come.
+    interim_responses: usize,
     is_over: bool,
     is_eof: bool,
     /// The most that is to be read at once.
@@ -148,6 +151,7 @@ impl Exchange {
             queue: Queue::default(),
             fault: None,
             has_head: false,
+            interim_responses: 0,
             is_over: false,
             is_eof: false,
             read_max: limits.read_bytes_max,
@@ -392,7 +396,15 @@ impl Exchange {
             at += step.used;
             match step.event {
                 Event::NeedMore => break,
-                Event::Interim(head) => self.queue.push(Got::Interim(head)),
+                Event::Interim(head) => {
+                    self.interim_responses += 1;
+                    if self.interim_responses > INTERIM_RESPONSES_MAX {
+                        let error = CodecError::new("upstream sent too many interim responses");
+                        self.fault = Some(Fault::Invalid(error));
+                        break;
+                    }
+                    self.queue.push(Got::Interim(head));
+                }
                 Event::Head(head) => {
                     self.has_head = true;
                     self.queue.push(Got::Head(head));

@@ -320,8 +320,11 @@ impl<P: Protocol> Journey<P> {
             Ok(head) if head.status == 101 && (!exchange.codec.is_tunnel() || r.depth > 0) => {
                 rlog!(r, Error, "upstream sent unexpected 101 while reading response header from upstream");
                 self.state.note(|attempt| attempt.status = head.status);
-                r.resp.status = 502;
-                Attempted::Over(Failed { status: 502, kind: FailKind::Close })
+                let kind = FailKind::UnaskedUpgrade;
+                Attempted::Missed(
+                    turn,
+                    Miss { bit: next::INVALID_HEADER, status: 502, kind, sent: true, reused },
+                )
             }
             Ok(head) => {
                 dlog!(r, "http upstream status {}", head.status);
@@ -462,7 +465,11 @@ impl<P: Protocol> Journey<P> {
             rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }
-        let passes = |name: &[u8]| !self.settings().hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
+        let passes = |name: &[u8]| {
+            !self.settings().hides(name)
+                && !is_hop_by_hop(HeaderId::from_name(name))
+                && !head.is_for_next_hop(name)
+        };
         let fields: Vec<(Text, Text)> = head
             .fields()
             .filter(|field| passes(field.name))

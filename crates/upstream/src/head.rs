@@ -1,5 +1,6 @@
 //! A back end's response head, as it was sent.
 
+use brisk_http::framing::connection_tokens;
 use brisk_http::head::{Header, HeaderId, Span, Version};
 use brisk_http::response::ResponseHead;
 use brisk_server::text::{Part, Text};
@@ -123,6 +124,15 @@ impl BackendHead {
     /// The values of all fields with this name, in any case.
     pub fn named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.fields().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    /// Whether `Connection` says that the field is for the next hop alone, which is us (RFC 9110 §7.6.1).
+    pub fn is_for_next_hop(&self, name: &[u8]) -> bool {
+        self.has(HeaderId::Connection)
+            && self
+                .all(HeaderId::Connection)
+                .flat_map(connection_tokens)
+                .any(|token| token.eq_ignore_ascii_case(name))
     }
 
     /// Bytes it takes.

@@ -3,6 +3,7 @@
 use crate::codec::{Codec, CodecError, Event, Step};
 use crate::head::BackendHead;
 use brisk_http::chunked::{CHUNK_END, ChunkEvent, ChunkLimits, ChunkedDecoder, LAST_CHUNK, write_chunk_head};
+use brisk_http::framing::parse_length;
 use brisk_http::response::{
     RequestKind, ResponseFraming, ResponseHead, parse_response, response_framing, response_persists,
 };
@@ -83,13 +84,15 @@ impl Http1 {
             ResponseFraming::None => self
                 .parsed
                 .find(HeaderId::ContentLength)
-                .and_then(|field| std::str::from_utf8(field.value.of(input)).ok()?.trim().parse().ok()),
+                .and_then(|field| parse_length(field.value.of(input))),
             _ => None,
         };
         self.state = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => State::Over,
             ResponseFraming::Length(length) => State::Length(length),
-            ResponseFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            ResponseFraming::Chunked => {
+                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::of_answers())))
+            }
             ResponseFraming::UntilClose => State::UntilClose,
             ResponseFraming::Tunnel if self.shape.upgrade => State::Tunnel,
             // Nobody has asked for it: there is nothing to be read.

@@ -11,6 +11,7 @@ pub use session::Session;
 use crate::codec::{Codec, CodecError, Event, Step};
 use brisk_h2::ErrorCode;
 use brisk_h2::frame::{FrameHead, HEAD_BYTES, flag, kind};
+use brisk_http::framing::parse_length;
 use brisk_http::{HeaderId, status};
 use head::Heads;
 use session::Told;
@@ -118,7 +119,7 @@ impl Http2 {
             return Err(CodecError::new("upstream sent no :status header"));
         }
         let announced = head.get(HeaderId::ContentLength);
-        self.announced = announced.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        self.announced = announced.and_then(parse_length);
         if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)
         {
             return Err(CodecError::new("upstream sent invalid \"Content-Length\" header"));

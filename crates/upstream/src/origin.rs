@@ -95,6 +95,8 @@ pub enum FailKind {
     Error,
     Timeout,
     InvalidHeader,
+    /// A 101 that the back end was not asked for.
+    UnaskedUpgrade,
     /// The back end answered with a status that sends the request to the next server, and there is none.
     Status(u16),
     /// The client has gone.

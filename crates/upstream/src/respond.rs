@@ -182,6 +182,8 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
     let settings = protocol.settings();
     let value = || field.value_text(head);
     match field.id {
+        // What an upgrade is to is for whoever asked for it.
+        id if id != HeaderId::Upgrade && head.is_for_next_hop(field.name) => {}
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
@@ -247,7 +249,12 @@ impl Trailers for Passed {
     fn append(&self, r: &Request) {
         let Some(state) = r.finding_ref::<State>() else { return };
         let mut sent = r.resp.sent_trailers.borrow_mut();
-        let passes = |name: &[u8]| !self.hidden.hides(name) && !is_hop_by_hop(HeaderId::from_name(name));
+        let head = state.head();
+        let passes = |name: &[u8]| {
+            !self.hidden.hides(name)
+                && !is_hop_by_hop(HeaderId::from_name(name))
+                && !head.as_ref().is_some_and(|head| head.is_for_next_hop(name))
+        };
         for (name, value) in state.trailers.borrow().iter().filter(|(name, _)| passes(name)) {
             sent.push((name.clone().into(), value.clone().into()));
         }

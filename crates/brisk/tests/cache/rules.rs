@@ -169,6 +169,71 @@ fn heads_are_asked_for_as_gets_unless_told_otherwise() {
     assert_eq!(status(&ask(&plain, "GET", "/", "")), "MISS");
 }
 
+/// The answer to a HEAD has no body: it is none to a GET, whatever the key says.
+#[test]
+fn a_head_that_is_not_converted_shares_nothing_with_a_get() {
+    let (backend, _) = scripted(|head, n| {
+        let answer = number("Cache-Control: max-age=600\r\n", n);
+        if head.starts_with("HEAD") { answer[..answer.len() - 1].into() } else { answer }
+    });
+    for key in ["proxy_cache_key $request_uri;", ""] {
+        let server = server(
+            backend.port(),
+            &format!("proxy_cache_convert_head off; proxy_cache_purge PURGE from all; {key}"),
+        );
+        let head = ask(&server, "HEAD", "/", "");
+        assert_eq!((head.status, status(&head)), (200, "MISS"));
+        let page = ask(&server, "GET", "/", "");
+        assert_eq!((status(&page), page.body.len()), ("MISS", 1));
+        assert_eq!(status(&ask(&server, "HEAD", "/", "")), "HIT");
+        assert_eq!(ask(&server, "GET", "/", "").text(), page.text());
+        // A purge is for both.
+        assert_eq!(ask(&server, "PURGE", "/", "").status, 200);
+        assert_eq!(status(&ask(&server, "HEAD", "/", "")), "MISS");
+        assert_eq!(status(&ask(&server, "GET", "/", "")), "MISS");
+        assert_eq!(ask(&server, "PURGE", "/*", "").status, 200);
+        assert_eq!(status(&ask(&server, "GET", "/", "")), "MISS");
+        assert_eq!(status(&ask(&server, "HEAD", "/", "")), "MISS");
+    }
+}
+
+/// RFC 9110 §9.3.1: a back end may answer by the body of a GET; one client's answer is not another's then.
+#[test]
+fn a_get_with_a_body_is_left_alone_unless_the_key_has_the_body() {
+    let backend = Backend::start(|mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let body = peer.body(length.map_or(0, |text| text.trim().parse().expect("a number")));
+            let text = format!("<{}>", String::from_utf8_lossy(&body));
+            let length = text.len();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}\r\n\r\n{text}"
+            ));
+        }
+    });
+    let with = |body: &str| format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let get = |server: &Server, method: &str, body: &str| {
+        let more = if body.is_empty() { "\r\n".to_string() } else { with(body) };
+        let answer = server.request(format!("{method} / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{more}"));
+        (status(&answer).to_string(), answer.text())
+    };
+    let is = |status: &str, text: &str| (status.to_string(), text.to_string());
+    for directives in ["", "proxy_request_buffering off;", "proxy_cache_mode rfc9111;"] {
+        let plain = server(backend.port(), directives);
+        assert_eq!(get(&plain, "GET", "poison"), is("", "<poison>"), "{directives}");
+        assert_eq!(get(&plain, "GET", ""), is("MISS", "<>"));
+        assert_eq!(get(&plain, "GET", ""), is("HIT", "<>"));
+        assert_eq!(get(&plain, "GET", "other"), is("", "<other>"));
+        assert_eq!(get(&plain, "HEAD", "head").0, "");
+        assert_eq!(get(&plain, "GET", ""), is("HIT", "<>"));
+    }
+    let keyed = server(backend.port(), "proxy_cache_key $uri|$request_body;");
+    assert_eq!(get(&keyed, "GET", "a"), is("MISS", "<a>"));
+    assert_eq!(get(&keyed, "GET", "a"), is("HIT", "<a>"));
+    assert_eq!(get(&keyed, "GET", "b"), is("MISS", "<b>"));
+    assert_eq!(get(&keyed, "GET", ""), is("MISS", "<>"));
+}
+
 #[test]
 fn an_expired_answer_is_confirmed() {
     let (backend, heads) = scripted(|head, n| {

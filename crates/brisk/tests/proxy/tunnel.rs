@@ -1,6 +1,6 @@
 //! Upgraded connections: both sides send as they like, and each may end first.
 
-use crate::{BIN, is_cut, proxy};
+use crate::{BIN, proxy};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::tls::{issue, stranger};
 use brisk_testkit::{Backend, Builder, Client, Server, TlsClient};
@@ -97,14 +97,6 @@ fn a_silent_tunnel_ends() {
     server.wait_for_log(
         "upstream timed out \\(110: Connection timed out\\) while proxying upgraded connection",
     );
-}
-
-#[test]
-fn an_upgrade_that_nobody_asked_for_is_none() {
-    let backend = echo();
-    let server = proxy(backend.port(), "", PASS_UPGRADE);
-    assert!(is_cut(server.client().try_get("/")));
-    server.wait_for_log("upstream sent unexpected 101");
 }
 
 const SWITCHED: &str =

@@ -5,6 +5,7 @@ use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
 use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
 use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
+use brisk_http::response::INTERIM_RESPONSES_MAX;
 use brisk_load::response::{Body, HEAD_BYTES_MAX, Head, parse_head};
 use brisk_net::Stream;
 use memchr::memmem;
@@ -77,6 +78,9 @@ impl Conn {
             let (fields, reason) = fields_of(&text);
             if head.status / 100 == 1 && head.status != 101 {
                 interim.push((head.status, fields));
+                if interim.len() > INTERIM_RESPONSES_MAX {
+                    return Err(Failure::new(Fault::Malformed, "too many interim responses"));
+                }
                 phases.first_byte = None;
                 continue;
             }
@@ -177,7 +181,7 @@ impl Conn {
     }
 
     async fn chunks(&mut self, body: &mut Taken, watcher: Option<&Watcher>) -> Result<Fields, Failure> {
-        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::of_answers());
         let mut before = 0;
         loop {
             let mut at = 0;

@@ -11,6 +11,8 @@ use brisk_h2::frame::{FrameHead, HEAD_BYTES};
 use brisk_h2::hpack::{Field, FieldSink, write_literal};
 use brisk_h2::message::{HeadRules, Malformed};
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
+use brisk_http::framing::parse_length;
+use brisk_http::response::INTERIM_RESPONSES_MAX;
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -159,6 +161,10 @@ impl Conn {
                 let plain = Fields(fields.0.into_iter().filter(|(name, _)| !name.starts_with(':')).collect());
                 if status / 100 == 1 {
                     interim.push((status, plain));
+                    if interim.len() > INTERIM_RESPONSES_MAX {
+                        let text = "too many interim responses";
+                        return Poll::Ready(Err(Failure::new(Fault::Malformed, text)));
+                    }
                 } else {
                     head = Some((status, plain, bytes));
                 }
@@ -364,7 +370,7 @@ impl State {
             self.end(stream, Failure::new(Fault::Malformed, why));
             return;
         }
-        let length = fields.get("content-length").and_then(|length| length.parse().ok());
+        let length = fields.get("content-length").and_then(|length| parse_length(length.as_bytes()));
         let Some(incoming) = self.streams.get_mut(&stream) else { return };
         incoming.first_byte = true;
         incoming.heads.push_back((fields, bytes as u64));

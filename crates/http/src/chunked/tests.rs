@@ -44,10 +44,49 @@ fn bodies() {
     check("5\r\nhello\r\n0\r\n\r\n", "hello||0");
     check("5\r\nhello\r\n00A\r\n0123456789\r\n000\r\n\r\nGET /", "hello0123456789||5");
     check("5;a=b;c=\"d\"\r\nhello\r\n0;x\r\n\r\n", "hello||0");
-    check("5 \t\r\nhello\r\n0 ;x\r\n\r\n", "hello||0");
+    check("5 \t;a\r\nhello\r\n0 ;x\r\n\r\n", "hello||0");
     check("1\r\na\r\n0\r\nX: y\r\nZ:\r\n\r\n", "a|X=y,Z=|0");
     check("5\r\nhel", "hel||more");
     check("0\r\n", "||more");
+}
+
+/// RFC 9112 §7.1.1. Where two parsers see different ends of an extension, they see different bodies.
+#[test]
+fn extensions_are_as_the_rfc_has_them() {
+    let body = |line: &str| format!("5{line}\r\nhello\r\n0\r\n\r\n");
+    let good =
+        ["", ";a", " ; a", ";a=b", ";a = b", "\t;a=\"b;\\\"\\r\u{e9}\" ; c", ";a=\"\"", ";!#=~", ";a;b;c=d"];
+    good.iter().for_each(|line| check(&body(line), "hello||0"));
+    let bad = [
+        " ",
+        "\t",
+        ";",
+        ";;",
+        "; ",
+        ";a=",
+        ";a= ",
+        ";a ",
+        ";a=b ",
+        ";bad[",
+        ";bad[=x",
+        ";a=[",
+        ";=b",
+        ";a b",
+        ";a=b c",
+        ";a=\"b\"c",
+        ";a=\"b",
+        ";a=\"b\u{1}\"",
+        ";\u{e9}=1",
+        ";a=b=c",
+        ";a=\"b\" ",
+        ";a\u{7f}",
+    ];
+    bad.iter().for_each(|line| check(&body(line), "invalid chunk extension"));
+    // Old servers pad the sizes of their answers.
+    let answers = ChunkLimits::of_answers();
+    assert_eq!(decode(&body("  "), 3, answers), "hello||0");
+    assert_eq!(decode(&body(" x"), 3, answers), "invalid chunk extension");
+    assert_eq!(decode(&body(";"), 3, answers), "invalid chunk extension");
 }
 
 #[test]
@@ -82,6 +121,9 @@ fn framing_is_strict() {
     check("0\r\nA: b\n\r\n", trailer);
     check("0\r\nA: b\0\r\n\r\n", trailer);
     check("0\r\nA b: c\r\n\r\n", trailer);
+    check("0\r\nA[: c\r\n\r\n", trailer);
+    check("0\r\n\u{e9}: c\r\n\r\n", trailer);
+    check("0\r\nA: b\u{8}\r\n\r\n", trailer);
     check("0\r\n: c\r\n\r\n", trailer);
     check("0\r\n A: c\r\n\r\n", trailer);
     check("0\r\nA\r\n\r\n", trailer);
@@ -97,7 +139,12 @@ fn the_largest_size_is_63_bits() {
 
 #[test]
 fn extensions_and_trailers_are_limited() {
-    let limits = ChunkLimits { extension_bytes_max: 8, trailer_bytes_max: 10, trailers_max: 2 };
+    let limits = ChunkLimits {
+        extension_bytes_max: 8,
+        trailer_bytes_max: 10,
+        trailers_max: 2,
+        ..ChunkLimits::default()
+    };
     let check = |text: &str, want: &str| {
         for step in [1, 3, 1000] {
             assert_eq!(decode(text, step, limits), want, "{text:?} by {step}");

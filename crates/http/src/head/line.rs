@@ -50,23 +50,23 @@ pub(crate) fn scan(buf: &[u8], from: usize) -> Scan {
 const VALID: u8 = 0;
 /// `_`, valid if `underscores_in_headers` is on.
 const UNDERSCORE: u8 = 1;
-/// Any other visible or non-ASCII byte: "invalid", but the line can be told apart.
+/// Any other byte of a token: nginx calls such a name invalid, RFC 9110 does not.
 const ODD: u8 = 2;
 /// The end of the name.
 const COLON: u8 = 3;
-/// Controls and white space, never part of a name.
+/// What no token has (RFC 9110 §5.6.2): controls, white space, delimiters such as brackets, bytes outside ASCII.
 const FATAL: u8 = 4;
 
 /// Classes of the bytes of a field name.
 static NAME_CLASS: [u8; 256] = {
-    let mut table = [ODD; 256];
+    let mut table = [FATAL; 256];
     let mut b = 0;
     while b < 256 {
         let c = b as u8;
         if c.is_ascii_alphanumeric() || c == b'-' {
             table[b] = VALID;
-        } else if c <= 0x20 || c == 0x7f {
-            table[b] = FATAL;
+        } else if is_token_byte(c) {
+            table[b] = ODD;
         }
         b += 1;
     }
@@ -75,6 +75,40 @@ static NAME_CLASS: [u8; 256] = {
     table
 };
 
+/// `tchar` of RFC 9110 §5.6.2.
+pub(crate) const fn is_token_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+        || matches!(
+            b,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+/// Where the first control byte is that no field value may have (RFC 9110 §5.5). Line ends and tabs are none of them.
+/// Bytes from 0x80 on are `obs-text`, which a value may have.
+#[inline]
+pub(crate) fn stray_control(text: &[u8]) -> Option<usize> {
+    let is_stray = |b: u8| (b < b' ' && !matches!(b, b'\t' | b'\r' | b'\n')) || b == 0x7f;
+    // Counting instead of `any` has no early exit and becomes SIMD.
+    if text.iter().filter(|&&b| is_stray(b)).count() == 0 {
+        return None;
+    }
+    text.iter().position(|&b| is_stray(b))
+}
+
 /// What kind of name a header line has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
@@ -82,7 +116,7 @@ pub(crate) enum Name {
     Valid,
     /// Also underscores.
     Underscore,
-    /// Also other bytes.
+    /// Also other bytes of a token.
     Odd,
     /// There is no colon: nginx takes the line for a name with an empty value.
     NoColon,

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::limits::Room;
-use super::line::{Name, Scan, may_begin, parse_field, scan};
+use super::line::{Name, Scan, may_begin, parse_field, scan, stray_control};
 use super::{HeadError, HeadOptions, Method, Parsed, RequestHead, Span, Version};
 
 /// Where a head that arrives in pieces is continued, so that no byte is searched twice.
@@ -102,7 +102,9 @@ fn next_request_line(
         Scan::More { from } => {
             check_method_prefix(&window[start..])?;
             if window.len() - start >= limit {
-                return Err(HeadError::UriTooLong);
+                // Without a space there is no URI yet that could be too long.
+                let has_method = memchr(b' ', &window[start..]).is_some();
+                return Err(if has_method { HeadError::UriTooLong } else { HeadError::BadMethod });
             }
             progress.from = from;
             Ok(None)
@@ -149,7 +151,9 @@ fn parse_request_line(buf: &[u8], start: usize, end: usize, head: &mut RequestHe
     let Some(&first) = line.get(target) else {
         return Err(HeadError::BadRequest("no request target"));
     };
-    if first != b'/' && !first.is_ascii_alphabetic() && head.method != Method::Connect {
+    // RFC 9112 §3.2.4: the asterisk-form is for OPTIONS alone.
+    let is_asterisk = head.method == Method::Options && &line[target..target_end] == b"*";
+    if first != b'/' && !first.is_ascii_alphabetic() && head.method != Method::Connect && !is_asterisk {
         return Err(HeadError::BadRequest("unknown form of the request target"));
     }
     head.target = Span::new(start + target, start + target_end);
@@ -211,7 +215,7 @@ fn parse_fields(buf: &[u8], opts: &HeadOptions, head: &mut RequestHead) -> Resul
             // The usual end is told without a search.
             Some(b'\r') if window.get(start + 1) == Some(&b'\n') => {
                 head.progress.line = start + 2;
-                return Ok(complete(head));
+                return end_fields(buf, head);
             }
             Some(b'\r' | b'\n') | None => {}
             Some(&first) if may_begin(first) => {}
@@ -223,7 +227,7 @@ fn parse_fields(buf: &[u8], opts: &HeadOptions, head: &mut RequestHead) -> Resul
                 head.progress.line = next;
                 head.progress.from = next;
                 if end == start {
-                    return Ok(complete(head));
+                    return end_fields(buf, head);
                 }
                 take_field(buf, start, end, opts, head)?;
             }
@@ -237,6 +241,23 @@ fn parse_fields(buf: &[u8], opts: &HeadOptions, head: &mut RequestHead) -> Resul
             Scan::Bad { at } => return Err(HeadError::invalid_header(&window[start..], at - start)),
         }
     }
+}
+
+/// The blank line has come. One look at all of the head is cheaper than one at each value.
+#[inline]
+fn end_fields(buf: &[u8], head: &mut RequestHead) -> Result<Parsed, HeadError> {
+    let fields = head.request_line.end as usize;
+    if let Some(at) = stray_control(&buf[fields..head.progress.line]) {
+        return Err(control_byte(buf, fields + at));
+    }
+    Ok(complete(head))
+}
+
+/// The error for a control byte in a value: the line that has it.
+#[cold]
+fn control_byte(buf: &[u8], at: usize) -> HeadError {
+    let start = memchr::memrchr(b'\n', &buf[..at]).map_or(0, |end| end + 1);
+    HeadError::invalid_header(&buf[start..], at - start)
 }
 
 /// Parses one header line and files it.

@@ -43,6 +43,9 @@ fn requests() {
     check("GET / HTTP/1.0\nHost: a\n\n", "GET|/|Http10|Host=a|0");
     check("\r\n\n\r\nGET / HTTP/1.0\r\n\r\n", "GET|/|Http10||0");
     check("POST /a?b=c HTTP/1.1\r\nA:b\r\nC: \t d e \t\r\nE:\r\n\r\n", "POST|/a?b=c|Http11|A=b,C=d e,E=|0");
+    check("OPTIONS * HTTP/1.1\r\n\r\n", "OPTIONS|*|Http11||0");
+    // RFC 9110 §5.5: a tab may stand before and within a value, and so may bytes outside ASCII.
+    check("GET / HTTP/1.1\r\nA:\tb\tc\u{e9}\r\n\r\n", "GET|/|Http11|A=b\tc\u{e9}|0");
     check("MY-METHOD_X http://a/ HTTP/1.1\r\n\r\n", "MY-METHOD_X|http://a/|Http11||0");
     check("CONNECT [::1]:80 HTTP/1.1\r\n\r\n", "CONNECT|[::1]:80|Http11||0");
     // Like nginx: any number of spaces between the parts.
@@ -67,6 +70,7 @@ fn bad_request_lines() {
     check("POST /\r\n", "400: client sent invalid method in HTTP/0.9 request");
     check("GET \r\n", bad);
     check("GET * HTTP/1.1\r\n\r\n", bad);
+    check("OPTIONS ** HTTP/1.1\r\n\r\n", bad);
     check("PRI * HTTP/2.0\r\n\r\n", bad);
     check("GET / / HTTP/1.1\r\n\r\n", bad);
     check("GET / HTTP/1.1 x\r\n\r\n", bad);
@@ -98,6 +102,16 @@ fn bad_fields() {
     check("A b: x", "A\\x20");
     check("Content-Length : 5", "Content-Length\\x20");
     check("A\u{2}: x", "A\\x02");
+    check("Bad[Name: x", "Bad\\x5b");
+    check("[: x", "\\x5b");
+    for delimiter in ["\"", "(", ")", ",", "/", ";", "<", "=", ">", "?", "@", "\\", "]", "{", "}"] {
+        check(&format!("A{delimiter}: x"), &format!("A\\x{:02x}", delimiter.as_bytes()[0]));
+    }
+    check("X-T\u{eb}st: x", "X-T\\xc3");
+    check("A: b\u{7}c", "A: b\\x07");
+    check("A: \u{b}", "A: \\x0b");
+    check("A: b\u{c}", "A: b\\x0c");
+    check("A: b\u{7f}", "A: b\\x7f");
     check("A: x\0y", "A: x\\x00");
     check("A: x\ry", "A: x\\x0d");
     check("A: x\r", "A: x\\x0d");
@@ -176,6 +190,7 @@ fn limits_are_those_of_the_buffers() {
     assert_eq!(error(request_line(257)), "414: client sent too long URI");
     assert_eq!(error(request_line(257)[..256].into()), "414: client sent too long URI");
     assert_eq!(error(request_line(256)[..255].into()), "partial");
+    assert_eq!(error("A".repeat(300)), "400: client sent invalid method");
 
     // One field per large buffer after the request line filled the first.
     let long = "494: client sent too long header lin";

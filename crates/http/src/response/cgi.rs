@@ -27,6 +27,10 @@ pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead, start: CgiStart) -> Result
     }
     if head.progress.stage == Stage::StatusLine {
         match status_line(buf, head) {
+            Ok(Parsed::Complete) if !is_final(head.status) => {
+                let status = head.status_text.of(buf);
+                return Err(ResponseError::InvalidStatus(printable(status).into_boxed_str()));
+            }
             Ok(Parsed::Complete) => {}
             Ok(Parsed::Partial) => return Ok(Parsed::Partial),
             // No status line: the fields begin at once.
@@ -60,9 +64,15 @@ fn take_status(buf: &[u8], head: &mut ResponseHead) -> Result<(), ResponseError>
 /// `200` or `200 OK`.
 fn status(value: &[u8]) -> Option<u16> {
     let (code, rest) = value.split_at_checked(3)?;
-    let is_code = code.iter().all(u8::is_ascii_digit) && code[0] != b'0';
+    let is_code = code.iter().all(u8::is_ascii_digit);
     let ends = matches!(rest.first(), None | Some(b' ' | b'.' | b'\t'));
-    (is_code && ends).then(|| code.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0')))
+    let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit.wrapping_sub(b'0')));
+    (is_code && ends && is_final(code)).then_some(code)
+}
+
+/// An application has one answer (RFC 3875 §6.2), so none that is interim. SCGI and uwsgi can switch protocols.
+fn is_final(status: u16) -> bool {
+    status >= 200 || status == 101
 }
 
 /// How many bytes a gateway's body has: `Content-Length` is a promise, `Transfer-Encoding` means nothing here because
@@ -119,12 +129,20 @@ mod tests {
         fields("\r", Ok((200, "", 0)));
         // As everywhere, a status line between the fields is dropped.
         fields("HTTP/1.1 404 Not Found\nA: b\n", Ok((200, "", 1)));
-        for (bad, shown) in [("", ""), ("20", "20"), ("2x0", "2x0"), ("2000", "2000"), ("\x0220", "\\x0220")]
+        for (bad, shown) in
+            [("", ""), ("20", "20"), ("2x0", "2x0"), ("2000", "2000"), ("\u{e9}20", "\\xc3\\xa920")]
         {
             let message = format!("upstream sent invalid status \"{shown}\"");
             fields(&format!("Status: {bad}\n"), Err(&message));
         }
         fields("Status: 099\n", Err("upstream sent invalid status \"099\""));
+        // There is no interim answer.
+        for status in ["100", "102", "103", "199"] {
+            let message = format!("upstream sent invalid status \"{status}\"");
+            fields(&format!("Status: {status}\n"), Err(&message));
+            let line = format!("HTTP/1.1 {status}\r\n\r\nHTTP/1.1 200 OK\r\n");
+            check(&line, CgiStart::StatusLine, Err(&message));
+        }
     }
 
     #[test]

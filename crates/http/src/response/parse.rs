@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ResponseHead;
-use crate::head::line::{Scan, may_begin, parse_field, scan};
+use crate::head::line::{Scan, may_begin, parse_field, scan, stray_control};
 use crate::head::{Parsed, Span, Version, fault_text};
 
 /// Where a head that arrives in pieces is continued.
@@ -67,7 +67,7 @@ impl std::error::Error for ResponseError {}
 /// Parses the response head at the beginning of `buf` into `head`. After `Partial` call again with the same bytes and
 /// more; the caller limits how many. A head that is complete is cleared by the next call.
 ///
-/// Odd names are ordinary fields here, as in nginx.
+/// Odd names are ordinary fields here, as in nginx, as long as they are tokens.
 pub fn parse_response(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
     if matches!(head.progress.stage, Stage::New | Stage::Done) {
         head.clear();
@@ -160,6 +160,12 @@ pub(super) fn fields(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, Resp
                 head.progress.line = next;
                 head.progress.from = next;
                 if end == start {
+                    // A reason phrase is text for people; what it holds means nothing to a parser.
+                    let fields = head.status_text.end as usize;
+                    if let Some(at) = stray_control(&buf[fields..next]) {
+                        let line = memchr::memrchr(b'\n', &buf[..fields + at]).map_or(0, |end| end + 1);
+                        return Err(invalid_header(&buf[line..], fields + at - line));
+                    }
                     head.progress.stage = Stage::Done;
                     head.len = next;
                     return Ok(Parsed::Complete);

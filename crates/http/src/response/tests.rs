@@ -48,6 +48,9 @@ fn pieces_and_errors() {
     check("HTTP/1.1 200 OK\r\nA: b", Ok(Parsed::Partial));
     check("hello", Err(ResponseError::NoStatusLine));
     check("HTTP/1.1 200 O\0K\r\n\r\n", Err(ResponseError::NoStatusLine));
+    check("HTTP/1.1 200 O\u{1b}K\r\nA:\tb\tc\u{e9}\r\n\r\n", Ok(Parsed::Complete));
+    check("HTTP/1.1 200 OK\r\nA[: b\r\n\r\n", invalid("A\\x5b..."));
+    check("HTTP/1.1 200 OK\r\nA: b\r\nC: d\u{1}\r\n\r\n", invalid("C: d\\x01..."));
     check("HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", invalid("A\\x20..."));
     check("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", invalid("\\x20..."));
     check("HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", invalid("A: b\\x00..."));

@@ -121,17 +121,17 @@ fn absolute_form_gives_the_host() {
         let out = parse(target, UriOptions::default()).unwrap();
         assert_eq!(text(out.host.unwrap().of(target.as_bytes())), host, "{target}");
         assert_eq!(text(&out.path), path, "{target}");
-        assert_eq!(text(out.unparsed(target.as_bytes())), unparsed, "{target}");
+        assert_eq!(text(&out.unparsed(target.as_bytes())), unparsed, "{target}");
     };
     check("http://localhost", "localhost", "/", "/");
     check("http://localhost/", "localhost", "/", "/");
-    check("HTTP://localhost:8080?args#frag", "localhost:8080", "/", "?args#frag");
+    check("HTTP://localhost:8080?args#frag", "localhost:8080", "/", "/?args");
     check("http://localhost:8080/a//b", "localhost:8080", "/a/b", "/a//b");
     check("http://localhost:", "localhost:", "/", "/");
     check("git+x-y.z://[::1]:5/a", "[::1]:5", "/a", "/a");
     check("http:///a", "", "/a", "/a");
-    let query = parse("http://a?b", UriOptions::default()).unwrap();
-    assert!(!query.unparsed_is_valid(b"http://a?b"));
+    check("http://a?b", "a", "/", "/?b");
+    check("http://a/b#c", "a", "/b", "/b");
     for bad in
         ["http:/a", "http:a", "http://a#b", "http://a:b/", "http://[::1/", "http://a_b/", "http://u@a/"]
     {
@@ -146,11 +146,24 @@ fn authority_form_needs_a_port() {
     let opts = UriOptions { form: TargetForm::Authority, ..UriOptions::default() };
     let out = parse("localhost:8080", opts).unwrap();
     assert_eq!((out.host, text(&out.path)), (Some(Span::new(0, 14)), "/".into()));
-    assert_eq!(out.unparsed(b"localhost:8080"), b"/");
+    assert_eq!(&*out.unparsed(b"localhost:8080"), b"/");
     assert!(parse("[::1]:80", opts).is_ok());
     for bad in ["/", "localhost", "localhost:", "localhost:80/", "localhost:8a", "http://a:80"] {
         assert!(parse(bad, opts).is_err(), "{bad}");
     }
+}
+
+/// RFC 9112 §3.2.4.
+#[test]
+fn the_asterisk_is_a_target_of_its_own() {
+    for form in [TargetForm::Any, TargetForm::Origin] {
+        let opts = UriOptions { form, asterisk: true, ..UriOptions::default() };
+        let out = parse("*", opts).unwrap();
+        assert_eq!((out.asterisk, text(&out.path), &*out.unparsed(b"*")), (true, "*".into(), &b"*"[..]));
+        assert!(parse("*a", opts).is_err());
+        assert!(!parse("/*", opts).unwrap().asterisk);
+    }
+    assert!(parse("*", UriOptions::default()).is_err());
 }
 
 #[test]

@@ -141,7 +141,9 @@ pub struct Rules {
     /// The key tells ranges apart: a 206 under it is the answer to just the range that was asked for.
     pub key_has_range: bool,
     /// The key tells methods apart.
-    key_has_method: bool,
+    pub key_has_method: bool,
+    /// The key tells bodies of requests apart.
+    pub key_has_body: bool,
     /// Written in this very block.
     is_own: bool,
     /// Where it is written.
@@ -171,6 +173,7 @@ impl Default for Rules {
             key_has_credentials: false,
             key_has_range: false,
             key_has_method: false,
+            key_has_body: false,
             is_own: false,
             span: None,
         }
@@ -207,6 +210,8 @@ const CREDENTIALS: &[&str] = &["http_authorization", "remote_user"];
 const RANGES: &[&str] = &["slice_range", "http_range"];
 /// Variables by which a key tells methods apart.
 const METHODS: &[&str] = &["request_method", "request"];
+/// Variables by which a key tells bodies of requests apart.
+const BODIES: &[&str] = &["request_body"];
 
 /// `*_cache_key`.
 pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
@@ -219,7 +224,9 @@ pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         template.parts().iter().any(is_one)
     };
     let (has_credentials, has_range, has_method) = (has(CREDENTIALS), has(RANGES), has(METHODS));
+    let has_body = has(BODIES);
     let rules = rules::<P>(cx);
+    rules.key_has_body = has_body;
     rules.key_has_credentials = has_credentials;
     rules.key_has_range = has_range;
     rules.key_has_method = has_method;
@@ -410,12 +417,12 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
             "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"
         )));
     }
-    if P == PROXY && !rules.convert_head && !rules.key_has_method {
+    if rules.methods & POST != 0 && !rules.key_has_body {
         let text = format!(
-            "\"{prefix}_cache_convert_head off\" without $request_method in \"{prefix}_cache_key\": the answer to a HEAD, which has no body, is given to a GET"
+            "\"{prefix}_cache_methods POST\" without $request_body in \"{prefix}_cache_key\": the answer to one POST is given to all"
         );
         cx.warn(Diag::warn(span, text).help(format!(
-            "write for example: {prefix}_cache_key \"$scheme$request_method$proxy_host$request_uri\";"
+            "write for example: {prefix}_cache_key \"$request_method$request_uri|$request_body\";"
         )));
     }
     if rules.bypass.iter().any(|bypass| !rules.no_cache.contains(bypass)) {

@@ -174,7 +174,7 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed)
     let bit = match failed.kind {
         FailKind::Error => stale::ERROR,
         FailKind::Timeout => stale::TIMEOUT,
-        FailKind::InvalidHeader => stale::INVALID_HEADER,
+        FailKind::InvalidHeader | FailKind::UnaskedUpgrade => stale::INVALID_HEADER,
         FailKind::Status(status) => stale::of_status(status),
         FailKind::Client | FailKind::Local | FailKind::Close => return failed.flow(),
     };
@@ -424,10 +424,9 @@ fn storing(
     if key::holds(&rules.no_cache, r) || r.vars.have_failed() {
         return Err("no-cache-rule");
     }
-    // The answer to a HEAD has no body, and must not be given to a GET. By nginx's rules it is, if convert_head is off: -t
-    // warns of that.
+    // The answer to a HEAD has no body, and must not be given to a GET. Those of HTTP back ends have keys of their own.
     let is_strict = !lookup.caching.converts_head || rules.mode == Mode::Rfc9111;
-    if is_strict && !has_body(lookup, r) && !key::tells_methods(rules, r) {
+    if is_strict && !has_body(lookup, r) && !rules.key_has_method {
         return Err(Refusal::Method.word());
     }
     let part = part_of(lookup, r, head, fetched.length)?;

@@ -64,6 +64,13 @@ impl Caching {
             let invalidates = self.rules.mode == Mode::Rfc9111;
             return pass(self.clone(), origin, invalidates.then_some(cache));
         }
+        // RFC 9110 §9.3.1: what a body of a GET means is for the back end to say. The answer may follow from it.
+        if !r.has_no_body() && r.method != Method::Post && !self.rules.key_has_body {
+            let note = Note::of(r);
+            note.forwarded.set(Some(Forwarded::Bypass));
+            note.detail.set(Some("request-body"));
+            return pass(self.clone(), origin, None);
+        }
         let key = key::of(&self.rules, r, &*origin, None);
         let main = Digest::of(&key);
         let note = Note::of(r);

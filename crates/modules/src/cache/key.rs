@@ -1,14 +1,27 @@
 //! Keys of requests.
 
 use super::conf::Rules;
+use brisk_cachepolicy::reuse::Mode;
+use brisk_http::Method;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
 use brisk_upstream::origin::Origin;
 use std::sync::Arc;
 
+/// What the key of a HEAD begins with if it is like that of a GET and is not to be answered with what a GET has stored: its
+/// answer has no body, and none of them may be given for the other. What begins a key (text, a scheme, a host, a path) has no
+/// such byte.
+pub const OF_HEAD: &[u8] = b"\x01HEAD ";
+
 /// The key of a request. `method` takes the place of the request's own: a PURGE removes what a GET has stored.
 pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
+    let is_head = method.map_or(r.method == Method::Head, |method| method == "HEAD");
+    // By RFC 9111's rules a HEAD may be answered with what a GET has stored, and its own answer is not stored.
+    let is_apart = rules.mode == Mode::Nginx && !rules.convert_head && !rules.key_has_method;
+    if is_head && is_apart {
+        out.extend_from_slice(OF_HEAD);
+    }
     match &rules.key {
         Some(template) => append(template, r, method, &mut out),
         None => origin.default_key(r, &mut out),
@@ -18,20 +31,14 @@ pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>)
 
 fn append(template: &Template, r: &Request, method: Option<&str>, out: &mut Vec<u8>) {
     let Some(method) = method.filter(|_| has_method(r, template)) else {
-        template.append(r, out);
+        template.append_target(r, out);
         return;
     };
     for part in template.parts() {
-        match part {
-            Part::Text(text) => out.extend_from_slice(text),
-            Part::Var(id) if is_method(r, part) => {
-                let _ = id;
-                out.extend_from_slice(method.as_bytes());
-            }
-            Part::Var(id) => {
-                r.var(*id, out);
-            }
-            Part::Capture(group) => r.captures.borrow().append(*group, out),
+        if is_method(r, part) {
+            out.extend_from_slice(method.as_bytes());
+        } else {
+            part.append_target(r, out);
         }
     }
 }
@@ -42,11 +49,6 @@ fn is_method(r: &Request, part: &Part) -> bool {
 
 fn has_method(r: &Request, template: &Template) -> bool {
     template.parts().iter().any(|part| is_method(r, part))
-}
-
-/// Whether the key tells methods apart.
-pub fn tells_methods(rules: &Rules, r: &Request) -> bool {
-    rules.key.as_ref().is_some_and(|template| has_method(r, template))
 }
 
 /// Whether one of the conditions holds: a string that is neither empty nor "0".

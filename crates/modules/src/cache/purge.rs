@@ -99,7 +99,7 @@ pub fn invalidate(rules: &Rules, cache: &Arc<Cache>, r: &Request, origin: &dyn O
     }
     let host = r.header(HeaderId::Host).unwrap_or(&r.host);
     let own = [r.scheme().as_bytes(), b"://", host].concat();
-    let target = r.unparsed_uri().to_vec();
+    let target = r.unparsed_uri().into_owned();
     let paths = answer::with_head(head, |fields| invalidate::targets(head.status, &target, &own, fields));
     for method in STORED {
         let key = key::of(rules, r, origin, Some(method));

@@ -113,8 +113,9 @@ impl Key {
         let key = self.key.clone();
         plan.note(Purity::Impure);
         plan.content = Some(Arc::new(move |r: &mut Request| {
-            let key = key.eval(r);
-            purge::remove(zone.cache(), vec![key], r, Asked::Page)
+            let key = key.eval_target(r);
+            let of_head = [key::OF_HEAD, &key].concat();
+            purge::remove(zone.cache(), vec![key, of_head], r, Asked::Page)
         }));
     }
 }

@@ -105,18 +105,18 @@ fn a_bypass_that_is_stored_is_warned_about() {
 }
 
 #[test]
-fn answers_to_head_under_the_keys_of_get_are_warned_about() {
+fn answers_to_post_that_are_told_apart_by_nothing_are_warned_about() {
     let check = |rules: &str, want: &[&str]| {
         let text = format!(
             "{ZONE} server {{ location / {{ proxy_pass http://127.0.0.1:1; proxy_cache a; {rules} }} }}"
         );
         messages(&text, want);
     };
-    let warning = "\"proxy_cache_convert_head off\" without $request_method in \"proxy_cache_key\": the answer to a HEAD, which has no body, is given to a GET";
-    check("proxy_cache_convert_head off;", &[warning]);
-    check("proxy_cache_convert_head off; proxy_cache_key $uri;", &[warning]);
-    check("proxy_cache_convert_head off; proxy_cache_key $uri$request_method;", &[]);
-    check("proxy_cache_key $uri;", &[]);
+    let warning = "\"proxy_cache_methods POST\" without $request_body in \"proxy_cache_key\": the answer to one POST is given to all";
+    check("proxy_cache_methods POST;", &[warning]);
+    check("proxy_cache_methods POST; proxy_cache_key $uri;", &[warning]);
+    check("proxy_cache_methods POST; proxy_cache_key $uri|$request_body;", &[]);
+    check("proxy_cache_methods GET; proxy_cache_key $uri; proxy_cache_convert_head off;", &[]);
 }
 
 #[test]

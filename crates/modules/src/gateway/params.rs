@@ -86,7 +86,12 @@ impl List {
                 continue;
             }
             value.clear();
-            param.value.append(r, &mut value);
+            // RFC 3875 has decoded paths everywhere but here: applications take it apart at its `?`.
+            if *param.name == *b"REQUEST_URI" {
+                param.value.append_target(r, &mut value);
+            } else {
+                param.value.append(r, &mut value);
+            }
             if !(value.is_empty() && param.if_not_empty) {
                 out.pair(&param.name, &[&value]);
             }

@@ -204,7 +204,7 @@ fn takes_trailers(r: &Request) -> bool {
 /// What is asked for: the client's own words, unless they were changed.
 fn uri(r: &Request) -> Vec<u8> {
     if r.unparsed_uri_valid {
-        return r.unparsed_uri().to_vec();
+        return r.unparsed_uri().into_owned();
     }
     let mut out = Vec::with_capacity(r.uri.len() + r.args.len() + 8);
     escape(Escape::Uri, &r.uri, &mut out);

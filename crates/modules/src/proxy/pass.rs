@@ -153,7 +153,7 @@ impl Pass {
 impl Variable {
     /// The URL for a request. The error is a status.
     pub fn url(&self, r: &Request) -> Result<Url, u16> {
-        let text = self.template.eval(r);
+        let text = self.template.eval_target(r);
         Url::parse(&text).map_err(|why| {
             let text = String::from_utf8_lossy(&text);
             if why == "invalid URL prefix" {
@@ -165,19 +165,22 @@ impl Variable {
         })
     }
 
-    /// The servers of a URL: a group of this name, else what the name resolves to.
-    pub fn peers(&self, r: &Request, url: &Url) -> Peers {
-        if url.address.starts_with("unix:") {
-            return Peers::Host { host: url.address.clone(), port: 0 };
+    /// The servers of a URL: a group of this name, else what the name resolves to. The error is a status.
+    pub fn peers(&self, r: &Request, url: &Url) -> Result<Peers, u16> {
+        if let Some(path) = url.address.strip_prefix("unix:") {
+            if !upstream::may_reach_socket(r, path) {
+                return Err(500);
+            }
+            return Ok(Peers::Host { host: url.address.clone(), port: 0 });
         }
         let (host, given) = match url.address.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()),
             _ => (&*url.address, None),
         };
         let port = given.unwrap_or(url.default_port());
-        match upstream::at_run_time(r, host, given, port) {
+        Ok(match upstream::at_run_time(r, host, given, port) {
             Some(group) => Peers::Group(group),
             None => Peers::Host { host: host.to_string(), port },
-        }
+        })
     }
 }

@@ -50,7 +50,7 @@ impl Http {
             return part.into();
         }
         if part.is_empty() && r.unparsed_uri_valid {
-            return r.unparsed_uri().into();
+            return r.unparsed_uri();
         }
         let mut out = Vec::with_capacity(r.uri.len() + part.len() + r.args.len() + 8);
         let mut cut = 0;
@@ -92,7 +92,8 @@ impl Protocol for Http {
             }
             Passed::Template(variable) => {
                 evaluated = variable.url(r).map_err(Flow::Status)?;
-                (url, peers, is_variable) = (&evaluated, variable.peers(r, &evaluated), true);
+                let found = variable.peers(r, &evaluated).map_err(Flow::Status)?;
+                (url, peers, is_variable) = (&evaluated, found, true);
             }
         }
         let uri: Rc<[u8]> = match escape_target(self.uri(r, &url.uri, is_variable)) {
@@ -144,7 +145,7 @@ impl Protocol for Http {
         head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         headers.write(r, &to, ask, body, &mut head);
         let kind = if is_head { RequestKind::Head } else { RequestKind::Other };
-        let upgrade = !http10 && wants_upgrade(r);
+        let upgrade = !http10 && wants_upgrade(r) && asks_upgrade(&head);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
     }
@@ -194,6 +195,13 @@ impl Protocol for Http {
     fn rewrite_cookie(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
         cookie::rewrite(&self.conf, r, value)
     }
+}
+
+/// Whether a request's head asks for an upgrade: the client's own field is not passed on, `proxy_set_header` does that.
+fn asks_upgrade(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"upgrade:";
+    head.split(|&b| b == b'\n')
+        .any(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
 }
 
 /// A subrequest has a method of its own.

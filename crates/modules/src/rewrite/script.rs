@@ -1,6 +1,6 @@
 //! Running a script.
 
-use brisk_http::uri::{Escape, Unescape, escape, unescape};
+use brisk_http::uri::{Escape, Unescape, escape, escape_target, unescape};
 use brisk_net::file::Kind;
 use brisk_server::conf::LocationId;
 use brisk_server::files::{Found, reason};
@@ -235,10 +235,8 @@ impl Run<'_> {
     }
 
     fn redirect(&self, r: &mut Request, keeps_args: bool, url: &Template, has_args: bool) {
-        let raw = eval(r, url, true);
-        let mut location = Vec::with_capacity(raw.len() + r.args.len() + 1);
-        let read = unescape(Unescape::Redirect, &raw, &mut location);
-        location.extend_from_slice(&raw[read..]);
+        let mut location =
+            if r.has_decoded_delimiter { decoded_redirect(r, url) } else { redirect_to(r, url) };
         if keeps_args && !r.args.is_empty() {
             location.push(if has_args { b'&' } else { b'?' });
             location.extend_from_slice(&r.args);
@@ -354,6 +352,31 @@ fn eval(r: &Request, template: &Template, quote: bool) -> Vec<u8> {
     out
 }
 
+/// The URL of a redirect, escaped and unescaped as nginx does it.
+fn redirect_to(r: &Request, url: &Template) -> Vec<u8> {
+    let raw = eval(r, url, true);
+    let mut location = Vec::with_capacity(raw.len() + r.args.len() + 1);
+    let read = unescape(Unescape::Redirect, &raw, &mut location);
+    location.extend_from_slice(&raw[read..]);
+    location
+}
+
+/// The same for a request whose path has a decoded `?` or `#`. nginx's way would make delimiters of them.
+fn decoded_redirect(r: &Request, url: &Template) -> Vec<u8> {
+    let mut location = Vec::new();
+    for part in url.parts() {
+        let mut value = Vec::new();
+        part.append_target(r, &mut value);
+        if matches!(part, Part::Text(_)) {
+            let read = unescape(Unescape::Redirect, &value, &mut location);
+            location.extend_from_slice(&value[read..]);
+        } else {
+            location.extend_from_slice(&escape_target(value.into()));
+        }
+    }
+    location
+}
+
 fn is_kind(r: &mut Request, bytes: Vec<u8>, kind: FileKind) -> Result<bool, Flow> {
     if bytes.is_empty() || bytes.contains(&0) {
         return Ok(false);
@@ -382,13 +405,19 @@ impl Answer {
         Answer { status, text, constant }
     }
 
+    /// Where a redirect leads. What variables bring along is made fit for a URI: they may hold decoded text.
+    fn location(&self, r: &Request) -> Vec<u8> {
+        let text = self.text.eval_target(r);
+        if self.constant.is_some() { text } else { escape_target(text.into()).into_owned() }
+    }
+
     fn give(&self, r: &mut Request) -> Flow {
         let is_redirect = matches!(self.status, 301 | 302 | 303 | 307 | 308);
         if self.status >= 400 && self.text.is_empty() {
             return Flow::Status(self.status);
         }
         if is_redirect {
-            r.resp.location = Some(self.text.eval(r).into());
+            r.resp.location = Some(self.location(r).into());
             return Flow::Status(self.status);
         }
         // The text may name it: `return 200 $status;`.

@@ -72,6 +72,20 @@ pub fn at_run_time(r: &Request, host: &str, given: Option<u16>, port: u16) -> Op
     block.or_else(|| registry.find(host, Some(port))).map(|upstream| upstream as Arc<dyn Backend>)
 }
 
+/// Whether an address that variables have made may be this unix socket: only if the configuration spells it out. A refusal is
+/// logged.
+pub fn may_reach_socket(r: &Request, path: &str) -> bool {
+    let is_spelled = r.snap().vars.spelled.has_socket(path.as_bytes());
+    if !is_spelled {
+        brisk_server::rlog!(
+            r,
+            Error,
+            "variables lead to the unix domain socket \"{path}\", which the configuration does not name"
+        );
+    }
+    is_spelled
+}
+
 /// The `upstream` block of this name.
 pub fn find(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<dyn Backend>> {
     block(cx, name).map(|upstream| upstream as Arc<dyn Backend>)

@@ -20,7 +20,7 @@ mod tests;
 pub mod vars;
 
 pub use group::Upstream;
-pub use implicit::{Registry, at_run_time, find, implicit};
+pub use implicit::{Registry, at_run_time, find, implicit, may_reach_socket};
 pub use state::place;
 
 use brisk_conf::{Context, Diag, Directive};

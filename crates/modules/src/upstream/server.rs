@@ -165,6 +165,7 @@ pub(super) fn locate(
     if spec.service.is_some() && !resolve {
         return fail(format!("service upstream \"{text}\" requires \"resolve\" parameter"));
     }
+    cx.global.vars.spelled.note(token.bytes());
     let place = match place(token.str()) {
         Ok(place) => place,
         Err(why) => return fail(format!("{why} in upstream \"{text}\"")),

@@ -40,6 +40,11 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     };
     target(r, listen)?;
+    if r.head.version == Version::Http09 && !r.core().allow_http09 {
+        crate::rlog!(r, Info, "client sent HTTP/0.9 request while reading client request line");
+        answer_with_head(r);
+        return Err(400);
+    }
     reread_header(r, listen)?;
     tls::admit(r)?;
     for ignored in &r.head.ignored {
@@ -93,9 +98,11 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         (_, Version::Http2 | Version::Http3) => TargetForm::Origin,
         _ => TargetForm::Any,
     };
-    let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+    let asterisk = r.head.method == Method::Options;
+    let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
     if let Err(error) = parse_target(raw, options, &mut r.target) {
         crate::rlog!(r, Info, "{error} while reading client request line");
+        answer_with_head(r);
         return Err(400);
     }
     let host_value = match (r.target.host, r.head.find(HeaderId::Host)) {
@@ -132,14 +139,20 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     r.loc = live.snap.server(r.server).root;
     tls::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
-        let options = UriOptions { merge_slashes: r.core().merge_slashes, form };
+        let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
         if parse_target(r.head.target.of(&r.buf), options, &mut r.target).is_err() {
             return Err(400);
         }
     }
     r.uri.extend_from_slice(&r.target.path);
+    r.has_decoded_delimiter = has_delimiter(&r.uri);
     r.args.extend_from_slice(r.target.args.of(r.head.target.of(&r.buf)));
     Ok(())
+}
+
+/// Whether a decoded path has what would end a path that is not.
+pub fn has_delimiter(path: &[u8]) -> bool {
+    memchr::memchr2(b'?', b'#', path).is_some()
 }
 
 /// Logs why a head was refused and gives the status.
@@ -153,12 +166,21 @@ pub fn refused(r: &mut Request, listen: ListenId, error: &HeadError) -> u16 {
         return status;
     }
     crate::rlog!(r, Info, "{error}");
+    answer_with_head(r);
     // The rest of a head that was too large is still on its way.
     r.conn().sends.set(matches!(
         error,
         HeadError::UriTooLong | HeadError::HeaderTooLarge(_) | HeadError::TooManyHeaders
     ));
     error.status()
+}
+
+/// A request whose line was not understood, or is of a version that is not spoken here, is answered with a status line: what
+/// else the client would make of the bytes cannot be known.
+fn answer_with_head(r: &mut Request) {
+    if r.head.version == Version::Http09 {
+        r.head.version = Version::Http10;
+    }
 }
 
 /// Takes target and host from a head that is not complete: whose logs and error pages are meant is known as soon as

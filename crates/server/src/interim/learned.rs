@@ -19,7 +19,7 @@ pub struct Learned {
 }
 
 fn key(r: &Request) -> Box<[u8]> {
-    [r.host.as_slice(), b" ", r.unparsed_uri()].concat().into()
+    [r.host.as_slice(), b" ", &r.unparsed_uri()].concat().into()
 }
 
 impl Learned {

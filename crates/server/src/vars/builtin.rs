@@ -165,7 +165,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
     fixed(
         "request_uri",
-        |r, out| r.head.has_request_line() && put(out, r.unparsed_uri()),
+        |r, out| r.head.has_request_line() && put(out, &r.unparsed_uri()),
         "The URI with arguments as sent.",
     ),
     fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),

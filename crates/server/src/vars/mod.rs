@@ -1,10 +1,12 @@
 //! Variables and templates: names are resolved when the configuration is built, values when they are asked for.
 
 pub mod builtin;
+mod spelled;
 mod table;
 mod template;
 mod transport;
 
+pub use spelled::Spelled;
 use table::Found;
 pub use table::{Depends, Get, Kind, Source, Table, VarId, Variable, VariableGet};
 pub use template::{Part, Template, is_set};

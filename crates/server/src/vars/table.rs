@@ -1,6 +1,6 @@
 //! The variables of one configuration, by name and by number.
 
-use super::Eval;
+use super::{Eval, Spelled};
 use crate::request::Request;
 use brisk_conf::Span;
 use std::collections::HashMap;
@@ -107,6 +107,8 @@ pub struct Table {
     names: HashMap<Box<str>, VarId>,
     builtin: HashMap<&'static str, Variable>,
     families: Vec<(&'static str, Variable)>,
+    /// The unix sockets of which the configuration speaks.
+    pub spelled: Spelled,
 }
 
 impl Table {
@@ -208,6 +210,9 @@ impl Table {
         let var = &mut self.vars[id.0 as usize];
         if matches!(var.kind, Kind::Source(Source::Fixed(_))) && var.assign.is_none() {
             return None;
+        }
+        for value in eval.values().into_iter().flatten() {
+            self.spelled.note(value.as_literal().unwrap_or_default());
         }
         var.kind = Kind::Eval { eval, volatile };
         Some(id)

@@ -27,6 +27,7 @@ impl Template {
 
     /// As [`Template::parse`], for text that is only part of the token.
     pub fn parse_bytes(vars: &mut Table, text: &[u8], token: &Token) -> Result<Template, Diag> {
+        vars.spelled.note(text);
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
@@ -98,13 +99,7 @@ impl Template {
     /// Appends the text with all values filled in.
     pub fn append(&self, r: &Request, out: &mut Vec<u8>) {
         for part in &*self.parts {
-            match part {
-                Part::Text(text) => out.extend_from_slice(text),
-                Part::Var(id) => {
-                    r.var(*id, out);
-                }
-                Part::Capture(group) => r.captures.borrow().append(*group, out),
-            }
+            part.append(r, out);
         }
     }
 
@@ -112,6 +107,86 @@ impl Template {
         let mut out = Vec::new();
         self.append(r, &mut out);
         out
+    }
+
+    /// As [`Template::append`], for text that becomes a target (a path with arguments) or a URL. A `?` or `#` that was encoded
+    /// in the request's path, and is decoded in `$uri`, captures and what is made of them, is encoded again: it must not
+    /// begin the arguments of another request. nginx sends it as it is.
+    pub fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
+        if !r.has_decoded_delimiter {
+            return self.append(r, out);
+        }
+        self.parts.iter().for_each(|part| part.append_target(r, out));
+    }
+
+    /// See [`Template::append_target`].
+    pub fn eval_target(&self, r: &Request) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.append_target(r, &mut out);
+        out
+    }
+
+    /// The text as a decoded path and the arguments behind its first `?`. A `?` of [`Template::append_target`] is part of the path.
+    pub fn split_target(&self, r: &Request) -> (Vec<u8>, Option<Vec<u8>>) {
+        let mut out = Vec::new();
+        let mut at = None;
+        for part in &*self.parts {
+            let start = out.len();
+            part.append(r, &mut out);
+            if at.is_none() && !(r.has_decoded_delimiter && part.may_have_decoded(r)) {
+                at = memchr::memchr(b'?', &out[start..]).map(|found| start + found);
+            }
+        }
+        let Some(at) = at else { return (out, None) };
+        let args = out[at + 1..].to_vec();
+        out.truncate(at);
+        (out, Some(args))
+    }
+}
+
+impl Part {
+    fn append(&self, r: &Request, out: &mut Vec<u8>) {
+        match self {
+            Part::Text(text) => out.extend_from_slice(text),
+            Part::Var(id) => {
+                r.var(*id, out);
+            }
+            Part::Capture(group) => r.captures.borrow().append(*group, out),
+        }
+    }
+
+    /// See [`Template::append_target`].
+    pub fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.append(r, out);
+        if r.has_decoded_delimiter && self.may_have_decoded(r) {
+            let value = out.split_off(start);
+            escape_delimiters(&value, out);
+        }
+    }
+
+    /// Whether the value may have been decoded. Only what is part of the target as it was sent surely has not.
+    pub fn may_have_decoded(&self, r: &Request) -> bool {
+        match self {
+            Part::Text(_) => false,
+            Part::Capture(_) => true,
+            Part::Var(id) => {
+                let name = &*r.snap().vars.get(*id).name;
+                !matches!(name, "args" | "query_string" | "is_args" | "request_uri")
+                    && !name.starts_with("arg_")
+            }
+        }
+    }
+}
+
+/// Appends `value` with `?` and `#` as `%HH`.
+fn escape_delimiters(value: &[u8], out: &mut Vec<u8>) {
+    for &b in value {
+        match b {
+            b'?' => out.extend_from_slice(b"%3F"),
+            b'#' => out.extend_from_slice(b"%23"),
+            _ => out.push(b),
+        }
     }
 }
 

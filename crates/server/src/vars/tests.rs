@@ -121,6 +121,28 @@ pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>
     (r, parsed)
 }
 
+/// What a client has encoded in its path begins no arguments; what the configuration writes, and sent arguments, do.
+#[test]
+fn targets_are_cut_at_the_question_marks_that_are_meant() {
+    let check = |path: &str, text: &str, target: &str, split: (&str, Option<&str>)| {
+        let (mut r, templates) = request(&format!("GET {path} HTTP/1.0\n\n"), &[text]);
+        r.has_decoded_delimiter = r.uri.iter().any(|b| b"?#".contains(b));
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (cut, args) = templates[0].split_target(&r);
+        assert_eq!(text_of(&templates[0].eval_target(&r)), target, "{path} {text}");
+        assert_eq!((text_of(&cut).as_str(), args.as_deref().map(text_of).as_deref()), split, "{path} {text}");
+    };
+    check("/", "/index.php?a=b?c", "/index.php?a=b?c", ("/index.php", Some("a=b?c")));
+    check("/", "/index.html", "/index.html", ("/index.html", None));
+    check("/", "/index.php?", "/index.php?", ("/index.php", Some("")));
+    check("/a?b", "/i$uri?$args", "/i/a?b", ("/i/a", Some("b")));
+    check("/a%20b%25?c", "$uri?$args", "/a b%?c", ("/a b%", Some("c")));
+    check("/a%3fb%23?c", "$uri?$args", "/a%3Fb%23?c", ("/a?b#", Some("c")));
+    check("/a%3fb?c%3f", "$uri$is_args$args", "/a%3Fb?c%3f", ("/a?b", Some("c%3f")));
+    check("/a%3fb?c", "$request_uri", "/a%3fb?c", ("/a%3fb", Some("c")));
+    check("/a%3fb?x=y?z", "/p$document_uri$arg_x", "/p/a%3Fby?z", ("/p/a?by", Some("z")));
+}
+
 /// The value of one variable; `None` is "not found".
 fn value(head: &str, name: &str) -> Option<String> {
     let (r, templates) = request(head, &[name]);

@@ -3,6 +3,7 @@
 use crate::head::BackendHead;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::{Checks, Field, FieldSink, write_clean, write_foreign};
+use brisk_h2::message::is_connection_specific;
 
 /// A request's head as a block that hangs on no connection's tables.
 #[derive(Clone, Debug, Default)]
@@ -119,10 +120,18 @@ impl FieldSink for Heads {
             return;
         }
         let is_trailer = self.kind == Some(HeadKind::Trailers);
-        if field.checks.has(Checks::BAD_NAME) || field.checks.has(Checks::BAD_VALUE) {
+        // As of a back end that speaks HTTP/1.1 (RFC 9110 §5.5).
+        let has_control = field.value.iter().any(|&b| b.is_ascii_control() && b != b'\t');
+        if field.checks.has(Checks::BAD_NAME) || has_control {
             let text =
                 if is_trailer { "upstream sent invalid trailer" } else { "upstream sent invalid header" };
             return self.refuse(text);
+        }
+        // RFC 9113 §8.2.2: a message with a field of a connection's business is malformed.
+        if is_connection_specific(field.name) {
+            let (kind, name) = (if is_trailer { "trailer" } else { "header" }, field.name);
+            let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(field.value));
+            return self.refuse(format!("upstream sent invalid {kind} \"{name}: {value}\""));
         }
         if !is_trailer {
             return self.response(field);

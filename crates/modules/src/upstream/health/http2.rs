@@ -2,6 +2,7 @@
 
 use super::Grpc;
 use super::probe::{ANSWER_BYTES_MAX, Ask};
+use brisk_http::response::INTERIM_RESPONSES_MAX;
 use brisk_net::Stream;
 use brisk_upstream::codec::{Codec as _, Event};
 use brisk_upstream::head::BackendHead;
@@ -88,6 +89,7 @@ async fn exchange(io: &Stream, head: RequestHead, body: &[u8]) -> Result<Answer,
     codec.body(body, &mut out);
     codec.end(&mut out);
     let (mut answer, mut rest) = (Answer::default(), Vec::new());
+    let mut interim_responses = 0;
     let mut piece = vec![0; 16 * 1024];
     loop {
         io.write_all(&out).await.map_err(|error| format!("send() failed ({error})"))?;
@@ -110,7 +112,13 @@ async fn exchange(io: &Stream, head: RequestHead, body: &[u8]) -> Result<Answer,
                 Event::Data(range) => answer.body.extend_from_slice(&input[range]),
                 Event::Trailers(fields) => answer.trailers = fields,
                 Event::End => return Ok(answer),
-                Event::Interim(_) | Event::Log(..) => {}
+                Event::Interim(_) => {
+                    interim_responses += 1;
+                    if interim_responses > INTERIM_RESPONSES_MAX {
+                        return Err("there are too many interim responses".into());
+                    }
+                }
+                Event::Log(..) => {}
             }
             at += step.used;
             if answer.body.len() > ANSWER_BYTES_MAX {

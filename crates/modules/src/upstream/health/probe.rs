@@ -3,7 +3,7 @@
 use super::{Check, http2};
 use brisk_balance::{Endpoint, PeerInfo};
 use brisk_http::head::Parsed;
-use brisk_http::response::{ResponseHead, parse_response};
+use brisk_http::response::{INTERIM_RESPONSES_MAX, ResponseHead, parse_response};
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Stream, timeout};
 use brisk_server::request::Request;
@@ -126,11 +126,16 @@ fn request(ask: &Ask<'_>) -> Vec<u8> {
 async fn answer(io: &Stream, ask: &Ask<'_>) -> Result<(), String> {
     let (mut bytes, mut head) = (Vec::new(), ResponseHead::default());
     let mut is_over = false;
+    let mut interim_responses = 0;
     loop {
         let parsed =
             parse_response(&bytes, &mut head).map_err(|error| format!("the answer is broken ({error})"))?;
         let is_head = matches!(parsed, Parsed::Complete);
         if is_head && (100..200).contains(&head.status) {
+            interim_responses += 1;
+            if interim_responses > INTERIM_RESPONSES_MAX {
+                return Err("there are too many interim responses".into());
+            }
             bytes.drain(..head.len);
             head = ResponseHead::default();
             continue;

@@ -59,11 +59,20 @@ pub const ROWS: &[Row] = &[
     simple!(
         CoreConf,
         flag,
+        "allow_http09",
+        allow_http09,
+        HS,
+        "off",
+        "Whether requests without a version (GET /path), which are HTTP/0.9, are served; off answers them with 400. They have no Host: the default server of a socket decides."
+    ),
+    simple!(
+        CoreConf,
+        flag,
         "ignore_invalid_headers",
         ignore_invalid_headers,
         HS,
         "on",
-        "Whether header fields with invalid names are dropped; off answers them with 400."
+        "Whether header fields are dropped whose names have more than letters, digits and hyphens (see underscores_in_headers). What is no token (brackets, bytes outside ASCII) gets 400 either way."
     ),
     simple!(
         CoreConf,
