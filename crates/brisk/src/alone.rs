@@ -5,7 +5,7 @@ use crate::config::{self, Loaded, Paths};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
-use crate::{control, host, systemd};
+use crate::{control, host, notice, systemd};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -39,7 +39,9 @@ pub fn run(
         Ok((signals, worker)) => {
             systemd::ready(1);
             caller.serving();
-            Ok(Alone { paths: paths.clone(), worker, sockets, pid_path }.obey(&signals))
+            let alone = Alone { paths: paths.clone(), worker, sockets, pid_path };
+            alone.log(LogLevel::Notice, &notice::serves(paths, 1));
+            Ok(alone.obey(&signals))
         }
         Err(message) => {
             report(&snap, &logs, LogLevel::Emerg, &message);
@@ -85,7 +87,11 @@ impl Alone {
             if poll(&mut waits, timeout.as_ref()).is_err() {
                 continue;
             }
-            match sys::read_signal(signals.as_fd()) {
+            let signal = sys::read_signal(signals.as_fd());
+            if let Some(text) = signal.as_ref().and_then(notice::signal) {
+                self.log(LogLevel::Notice, &text);
+            }
+            match signal.map(|signal| signal.number) {
                 Some(libc::SIGTERM | libc::SIGINT) => {
                     self.worker.flush_logs();
                     break;
@@ -108,6 +114,7 @@ impl Alone {
                 _ => {}
             }
         }
+        self.log(LogLevel::Notice, "exit");
         let _ = std::fs::remove_file(&self.pid_path);
         let _ = std::fs::remove_file(control::socket_path(&self.pid_path));
         self.sockets.close(true);

@@ -1,6 +1,7 @@
 //! nginx's command line.
 
 use crate::{config, control, launch, version};
+use std::time::Duration;
 
 /// The options of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Options {
     pub dump: bool,
     pub quiet: bool,
     pub signal: Option<String>,
+    /// For `-s reload` and `-s reopen`.
+    pub timeout: Option<Duration>,
     pub version: bool,
     pub configuration: bool,
     pub help: bool,
@@ -36,7 +39,7 @@ pub fn main(args: &[String]) -> i32 {
     }
     let paths = config::Paths::new(&options);
     if let Some(signal) = &options.signal {
-        return control::send(&paths, signal);
+        return control::send(&paths, signal, options.timeout);
     }
     if options.test {
         return config::test(&paths, options.dump, options.quiet);
@@ -78,6 +81,7 @@ Options:
   -T            : test configuration, dump it and exit
   -q            : suppress non-error messages during configuration testing
   -s signal     : send signal to a master process: stop, quit, reopen, reload
+  --timeout N   : how many seconds -s reload and -s reopen wait for the server (default: 30)
   -p prefix     : set prefix path (default: /etc/brisk/)
   -e filename   : set error log file (default: stderr before the configuration names one)
   -c filename   : set configuration file (default: brisk.conf, else nginx.conf, in the prefix)
@@ -97,6 +101,15 @@ fn parse(args: &[String]) -> Result<Options, String> {
             }
             "--version" => {
                 options.version = true;
+                continue;
+            }
+            "--timeout" => {
+                let value = args.next().ok_or("option \"--timeout\" requires seconds")?;
+                options.timeout = Some(seconds(value)?);
+                continue;
+            }
+            text if let Some(value) = text.strip_prefix("--timeout=") => {
+                options.timeout = Some(seconds(value)?);
                 continue;
             }
             _ => {}
@@ -123,7 +136,15 @@ fn parse(args: &[String]) -> Result<Options, String> {
             }
         }
     }
+    if options.timeout.is_some() && !matches!(options.signal.as_deref(), Some("reload" | "reopen")) {
+        return Err("\"--timeout\" belongs to \"-s reload\" and \"-s reopen\"".into());
+    }
     Ok(options)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let count = text.parse().ok().filter(|&count: &u64| count > 0);
+    count.map(Duration::from_secs).ok_or_else(|| format!("invalid option: \"--timeout {text}\""))
 }
 
 fn set(options: &mut Options, letter: char, value: Option<String>) -> Result<(), String> {

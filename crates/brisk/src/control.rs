@@ -7,10 +7,10 @@ use brisk_cache::Purge;
 use brisk_cache::purge::hex;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What may be asked over the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub enum Order {
 
 /// A stranger at the socket (root, or our user) must not hold the master up.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// `--timeout` where none is given.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// What is done sooner is not worth a line about waiting for it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Before the answer come lines that begin so.
+const WAITS: &str = "wait ";
 /// The longest order, in bytes: one with the longest key that can be stored.
 const ORDER_BYTES_MAX: u64 = 1 << 20;
 
@@ -83,6 +89,20 @@ impl Call {
         }
     }
 
+    /// The process that calls, and its user; zeros where the kernel does not say.
+    pub fn sender(&self) -> (i32, u32) {
+        match rustix::net::sockopt::socket_peercred(&self.stream) {
+            Ok(cred) => (cred.pid.as_raw_nonzero().get(), cred.uid.as_raw()),
+            Err(_) => (0, 0),
+        }
+    }
+
+    /// Tells what the answer waits for.
+    pub fn waits_for(&self, what: &str) {
+        // A caller that is gone is found out with the answer.
+        let _ = (&self.stream).write_all(format!("{WAITS}{what}\n").as_bytes());
+    }
+
     /// Answers and hangs up.
     pub fn answer(mut self, answer: &Result<String, String>) {
         let text = match answer {
@@ -93,13 +113,13 @@ impl Call {
     }
 }
 
-/// `-s SIGNAL`; gives the exit code.
-pub fn send(paths: &Paths, signal: &str) -> i32 {
+/// `-s SIGNAL`; gives the exit code. What is waited for may take `timeout`.
+pub fn send(paths: &Paths, signal: &str, timeout: Option<Duration>) -> i32 {
     let pid_path = pid_path(paths);
     if matches!(signal, "reload" | "reopen")
         && let Ok(stream) = UnixStream::connect(socket_path(&pid_path))
     {
-        return ask(stream, signal);
+        return ask(stream, signal, timeout.unwrap_or(ANSWER_TIMEOUT), &pid_path);
     }
     by_signal(&pid_path, signal)
 }
@@ -141,14 +161,24 @@ fn broken_pid_file(paths: &Paths) -> Option<String> {
     Some(paths.env.full(pid.args.first()?.str()))
 }
 
-fn ask(mut stream: UnixStream, order: &str) -> i32 {
-    let mut answer = String::new();
-    let done =
-        stream.write_all(format!("{order}\n").as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-    if let Err(error) = done {
-        eprintln!("brisk: [error] no answer from the master ({error})");
-        return 1;
-    }
+fn ask(mut stream: UnixStream, order: &str, timeout: Duration, pid_path: &str) -> i32 {
+    let answer = stream
+        .write_all(format!("{order}\n").as_bytes())
+        .and_then(|()| answer(&mut stream, timeout, master_of(pid_path)));
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let seconds = timeout.as_secs();
+            eprintln!(
+                "brisk: [error] {order} has not ended within {seconds} s; it goes on, the error log tells how it ends (--timeout SECONDS waits longer)"
+            );
+            return 1;
+        }
+        Err(error) => {
+            eprintln!("brisk: [error] no answer from the master ({error})");
+            return 1;
+        }
+    };
     match answer.trim_end().split_once(' ') {
         Some(("ok", text)) => {
             eprintln!("brisk: {order} done ({text})");
@@ -166,6 +196,47 @@ fn ask(mut stream: UnixStream, order: &str) -> i32 {
             1
         }
     }
+}
+
+fn master_of(pid_path: &str) -> String {
+    let pid = std::fs::read_to_string(pid_path).unwrap_or_default();
+    format!("the master process {} to take the order", pid.trim())
+}
+
+/// The master's answer. What it waits for is shown if that takes a while.
+fn answer(stream: &mut UnixStream, timeout: Duration, mut waits_for: String) -> io::Result<String> {
+    let begin = Instant::now();
+    let patience = PATIENCE.min(timeout);
+    let mut shown = String::new();
+    let mut bytes = Vec::new();
+    let mut buf = [0; 4096];
+    loop {
+        let passed = begin.elapsed();
+        if passed >= patience && waits_for != shown {
+            eprintln!("brisk: waiting for {waits_for}");
+            shown.clone_from(&waits_for);
+        }
+        if passed >= timeout {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let next = if passed < patience { patience } else { timeout };
+        stream.set_read_timeout(Some((next - passed).max(Duration::from_millis(1))))?;
+        match stream.read(&mut buf) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Ok(count) => bytes.extend_from_slice(&buf[..count]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        while let Some(end) = bytes.strip_prefix(WAITS.as_bytes()).and_then(|_| line_end(&bytes)) {
+            let line: Vec<u8> = bytes.drain(..=end).collect();
+            waits_for = String::from_utf8_lossy(&line[WAITS.len()..end]).into_owned();
+        }
+    }
+}
+
+/// The end of the first line.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == b'\n')
 }
 
 fn by_signal(pid_path: &str, name: &str) -> i32 {

@@ -3,7 +3,7 @@
 use crate::background::{self, Caller, Detached};
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
-use crate::{alone, host, master, systemd};
+use crate::{alone, host, master, systemd, title};
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::MainConf;
@@ -104,6 +104,9 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     open.inherit(systemd::sockets());
     let fresh = open.prepare(&snap)?;
     let detached = snap.main.daemon && paths.inline.is_none();
+    if paths.inline.is_none() {
+        title::take();
+    }
     let mut caller = Caller::default();
     if detached && upgraded.is_none() {
         match background::detach()? {
@@ -121,6 +124,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
         background::lead_errors(&snap.core, &logs);
     }
     let paths = Paths { detached, ..paths.clone() };
+    title::master(&paths.conf);
     let ran = if snap.main.master_process {
         master::run(&paths, snap, bundle, logs, open, caller.clone())
     } else {

@@ -11,7 +11,7 @@ use crate::keeper::{self, Keeper};
 use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::{self, Sockets};
-use crate::{host, systemd, upgrade};
+use crate::{host, notice, systemd, upgrade};
 use brisk_net::listen::Address;
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
@@ -192,6 +192,7 @@ impl Master {
         }
         upgrade::announce();
         self.certificates = Certificates::new(sources);
+        self.log(LogLevel::Notice, &notice::serves(&self.paths, self.generation));
         systemd::ready(self.generation);
         self.caller.serving();
         Ok(())
@@ -227,6 +228,7 @@ impl Master {
                 let pid = Pid::from_raw(pid).ok_or("fork() gave no pid")?;
                 let started = Instant::now();
                 let (channel, keeper) = (mine, Some(keeper));
+                self.log(LogLevel::Notice, &format!("start worker process {}", pid.as_raw_nonzero()));
                 self.workers.push(WorkerProcess { pid, channel, keeper, started, draining: false, logs });
                 Ok(())
             }
@@ -279,13 +281,17 @@ impl Master {
     fn supervise(&mut self) -> i32 {
         loop {
             if self.ending && self.workers.is_empty() {
+                self.log(LogLevel::Notice, "exit");
                 self.leave();
                 return 0;
             }
             let (signal, control) = self.wait();
             if signal {
                 while let Some(signal) = sys::read_signal(self.signals.as_fd()) {
-                    self.signal(signal);
+                    if let Some(text) = notice::signal(&signal) {
+                        self.log(LogLevel::Notice, &text);
+                    }
+                    self.signal(signal.number);
                 }
             }
             if control {
@@ -450,14 +456,15 @@ impl Master {
             // As PID 1 of a container, children of others end here too.
             let Some(at) = self.workers.iter().position(|w| w.pid == pid) else { continue };
             let worker = self.workers.remove(at);
-            if worker.draining {
-                continue;
-            }
             let how = match (status.terminating_signal(), status.exit_status()) {
                 (Some(signal), _) => format!("exited on signal {signal}"),
                 (None, code) => format!("exited with code {}", code.unwrap_or(0)),
             };
-            self.log(LogLevel::Alert, &format!("worker process {} {how}", pid.as_raw_nonzero()));
+            let level = if worker.draining { LogLevel::Notice } else { LogLevel::Alert };
+            self.log(level, &format!("worker process {} {how}", pid.as_raw_nonzero()));
+            if worker.draining {
+                continue;
+            }
             if self.ending || self.idle || self.workers.iter().any(|worker| !worker.draining) {
                 continue;
             }
@@ -482,6 +489,9 @@ impl Master {
         let Some(control) = &self.control else { return };
         let Some(call) = control.accept() else { return };
         let order = call.order();
+        if let Some(text) = order.as_ref().and_then(|order| notice::order(order, call.sender())) {
+            self.log(LogLevel::Notice, &text);
+        }
         self.call = Some(call);
         let answer = match order {
             Some(Order::Reload) if self.ending => Err("the server is ending".into()),
@@ -493,6 +503,13 @@ impl Master {
         };
         if let Some(call) = self.call.take() {
             call.answer(&answer);
+        }
+    }
+
+    /// Tells the caller, if there is one, what it waits for now.
+    fn waits_for(&self, what: &str) {
+        if let Some(call) = &self.call {
+            call.waits_for(what);
         }
     }
 
@@ -515,7 +532,9 @@ impl Master {
     }
 
     fn try_reload(&mut self) -> Result<(), String> {
+        self.waits_for("the configuration to be read");
         let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
+        self.waits_for("folders, logs and sockets to be opened");
         host::make_folders(&snap)?.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
         let logs = logs_of(&self.paths, &snap)?;
         let fresh = self.sockets.prepare(&snap)?;
@@ -549,6 +568,8 @@ impl Master {
             fds.push(copy(log.fd())?);
         }
         let (generation, payload) = (self.generation + 1, next.bundle.encode());
+        let pid = self.workers.iter().find(|w| !w.draining).map_or(0, |w| w.pid.as_raw_nonzero().get());
+        self.waits_for(&format!("worker process {pid} to serve the configuration"));
         let worker = self.workers.iter_mut().find(|w| !w.draining).ok_or("no worker")?;
         worker
             .channel
@@ -574,6 +595,7 @@ impl Master {
             self.sockets.copies(&next.addresses, fresh).map_err(|e| format!("dup() failed ({e})"))?;
         let old: Vec<Pid> = self.workers.iter().map(|w| w.pid).collect();
         let fresh = Fresh { snap, logs: next.logs.clone(), sockets, generation: self.generation + 1 };
+        self.waits_for("another worker process to start");
         self.start_worker(Some(fresh))?;
         self.await_worker()?;
         for worker in self.workers.iter_mut().filter(|w| old.contains(&w.pid)) {
@@ -639,6 +661,7 @@ impl Master {
                     fds.push(copy(fd)?);
                 }
             }
+            self.waits_for(&format!("worker process {} to reopen its logs", worker.pid.as_raw_nonzero()));
             if worker.channel.send(&Message::Reopen { which, fds }).is_ok() {
                 wait_reply(&worker.channel);
             }

@@ -5,7 +5,7 @@ use crate::bundle::Bundle;
 use crate::certificates;
 use crate::channel::{Channel, Message};
 use crate::config::{self, Paths};
-use crate::host;
+use crate::{host, title};
 use brisk_cache::Purge;
 use brisk_cache::purge::unhex;
 use brisk_net::{listen::Address, sys};
@@ -50,6 +50,7 @@ pub fn start(start: Start) -> Result<Worker, String> {
 
 /// The body of a worker process; gives its exit code.
 pub fn main(initial: Start, channel: &Channel) -> i32 {
+    title::worker();
     let snap = initial.snap.clone();
     let paths = initial.paths.clone();
     sys::ignore_signal(libc::SIGPIPE);
@@ -107,6 +108,7 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 
 impl Drain {
     pub fn begin(worker: &Worker) -> Drain {
+        title::ending();
         worker.drain();
         let limit = worker.snapshot().main.shutdown_timeout;
         Drain { deadline: (!limit.is_zero()).then(|| Instant::now() + limit), is_cut: false }
@@ -224,7 +226,7 @@ fn wait(
     if poll(&mut waits, timeout.as_ref()).is_err() {
         return (None, None);
     }
-    let signal = sys::read_signal(signals.as_fd());
+    let signal = sys::read_signal(signals.as_fd()).map(|signal| signal.number);
     let has_message = waits.get(2).is_some_and(|wait| !wait.revents().is_empty());
     (signal, channel.filter(|_| has_message).map(Channel::receive))
 }

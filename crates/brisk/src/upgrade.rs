@@ -26,7 +26,7 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
         let _ = write!(numbers, "{};", fd.as_raw_fd());
         opened.push(fd);
     }
-    let mut args = std::env::args_os();
+    let mut args = crate::title::arguments().into_iter();
     let program = args.next().ok_or_else(|| io::Error::other("no program name"))?;
     let mut command = Command::new(program);
     command.args(args).env("NGINX", numbers);

@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities};
 use std::ffi::{CStr, CString};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -142,12 +143,26 @@ pub fn ignore_signal(signal: i32) {
     }
 }
 
-/// Takes one signal number from a signalfd.
-pub fn read_signal(fd: BorrowedFd<'_>) -> Option<i32> {
+/// A signal and the process that has sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signalled {
+    pub number: i32,
+    /// 0: the kernel, or a process that is not seen from here.
+    pub pid: u32,
+    pub uid: u32,
+}
+
+/// Takes one signal from a signalfd.
+pub fn read_signal(fd: BorrowedFd<'_>) -> Option<Signalled> {
     let mut buf = [0u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(fd, &mut buf).ok()?;
-    // `ssi_signo` is the first field.
-    (count == buf.len()).then(|| i32::from_ne_bytes([buf[0], buf[1], buf[2], buf[3]]))
+    let field = |at: usize| u32::from_ne_bytes([buf[at], buf[at + 1], buf[at + 2], buf[at + 3]]);
+    let (number, pid, uid) = (
+        field(offset_of!(libc::signalfd_siginfo, ssi_signo)) as i32,
+        field(offset_of!(libc::signalfd_siginfo, ssi_pid)),
+        field(offset_of!(libc::signalfd_siginfo, ssi_uid)),
+    );
+    (count == buf.len()).then_some(Signalled { number, pid, uid })
 }
 
 fn signal_set(signals: &[i32]) -> libc::sigset_t {
@@ -348,6 +363,50 @@ pub fn set_environment(wanted: &[(String, String)]) {
     unsafe {
         old.iter().for_each(|name| std::env::remove_var(name));
         wanted.iter().for_each(|(name, value)| std::env::set_var(name, value));
+    }
+}
+
+/// Where `ps` reads a process's command line: the memory of its first arguments and environment.
+pub struct ProcessTitle {
+    start: usize,
+    len: usize,
+}
+
+impl ProcessTitle {
+    /// Frees that memory for titles: the environment moves elsewhere. The arguments are lost, so they must have been read.
+    /// `None` where `/proc` does not say where it is. Only for a process with a single thread.
+    pub fn take() -> Option<ProcessTitle> {
+        if std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count) != 1 {
+            return None;
+        }
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // proc(5): arg_start, arg_end, env_start and env_end are fields 48 to 51; what follows the name begins with field 3.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<usize>().ok();
+        let (start, arg_end, env_start, env_end) = (field(48)?, field(49)?, field(50)?, field(51)?);
+        // The kernel lays them out so; a process that was restored from a checkpoint may differ.
+        let end = if env_start == arg_end { env_end } else { arg_end };
+        if start == 0 || end <= start {
+            return None;
+        }
+        for (name, value) in std::env::vars_os() {
+            // SAFETY: no other thread can be reading the environment, as just checked.
+            unsafe { std::env::set_var(name, value) };
+        }
+        Some(ProcessTitle { start, len: end - start })
+    }
+
+    /// From now on `ps` shows `text`, as far as there is room.
+    pub fn set(&self, text: &str) {
+        let text = &text.as_bytes()[..text.len().min(self.len - 1)];
+        // SAFETY: these bytes are this process's own stack, where the kernel has put arguments and environment. They stay
+        // mapped and writable as long as it lives. `take` has moved the environment, the arguments are not read any more,
+        // and whoever owns the title owns the only way to write here.
+        unsafe {
+            let at = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
+            std::ptr::copy_nonoverlapping(text.as_ptr(), at, text.len());
+            std::ptr::write_bytes(at.add(text.len()), 0, self.len - text.len());
+        }
     }
 }
 
