@@ -17,7 +17,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test tests lint bench experiments conformance corpus docs fuzz fuzz-guided install uninstall
+.PHONY: help build run test tests lint bench experiments conformance corpus docs soak fuzz fuzz-guided install uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,12 @@ docs: ## the pages of docs/ that are generated from the code
 	$(TARGET)/debug/brisk directives --markdown > docs/directives.md
 	$(TARGET)/debug/brisk variables --markdown > docs/variables.md
 	$(TARGET)/debug/brisk coverage > docs/nginx-coverage.tsv
+
+soak: ## good and hostile clients, reloads and shortages at once, MINUTES=30 of them
+	scripts/setup.sh test
+	cargo build --release --locked -p brisk
+	BRISK_TEST_BIN=$(abspath $(BRISK)) BRISK_SOAK_SECONDS=$$(( $(if $(filter file,$(origin MINUTES)),30,$(MINUTES)) * 60 )) \
+	    $(AS_ROOT) cargo test --locked -p brisk --test soak -- --nocapture
 
 fuzz: ## random inputs for the parsers, MINUTES=1 for each
 	cargo run --profile fuzz --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
