@@ -308,11 +308,8 @@ fn find_config(r: &mut Request) -> Flow {
     let live = r.live.clone();
     let snap = &live.snap;
     let root = snap.server(r.server).root;
-    let found = if is_about_server(r) {
-        Ok(Found::Nothing)
-    } else {
-        location::find(snap, r, snap.location(root))
-    };
+    let found =
+        if is_about_server(r) { Ok(Found::Nothing) } else { location::find(snap, r, snap.location(root)) };
     match found {
         Err(error) => return error.into(),
         Ok(Found::Nothing) => set_location(snap, r, root),
