@@ -1,5 +1,6 @@
 //! Diagnostics: what is wrong, where, and what to do about it.
 
+use crate::excerpt::{Excerpt, escape_controls};
 use crate::source::{SourceMap, Span};
 use std::fmt::Write as _;
 
@@ -33,6 +34,8 @@ pub struct Diag {
     pub level: Level,
     pub message: String,
     pub span: Option<Span>,
+    /// What the excerpt shows, where that is another place than the one that nginx's first line names.
+    place: Option<Span>,
     /// What the user can do about it, in a sentence.
     pub help: Option<String>,
     /// nginx ends some messages with `:LINE`, others with nothing; true leaves the place out of the first line.
@@ -48,6 +51,7 @@ impl Diag {
             level: Level::Emerg,
             message: message.into(),
             span: Some(span),
+            place: None,
             help: None,
             bare: false,
             reason: false,
@@ -75,6 +79,7 @@ impl Diag {
             level: Level::Emerg,
             message: message.into(),
             span: None,
+            place: None,
             help: None,
             bare: true,
             reason: false,
@@ -98,6 +103,13 @@ impl Diag {
         self
     }
 
+    /// Points the excerpt at another place than the first line names: where a `;` is missing.
+    #[must_use]
+    pub fn at(mut self, place: Span) -> Diag {
+        self.place = Some(place);
+        self
+    }
+
     /// nginx prints this message without a place; the excerpt below it still shows one.
     #[must_use]
     pub fn bare(mut self) -> Diag {
@@ -111,9 +123,10 @@ impl Diag {
 
     /// nginx's own line: `[emerg] message in FILE:LINE`.
     pub fn headline(&self, sources: &SourceMap) -> String {
-        let mut out = format!("[{}] {}", self.level.as_str(), self.message);
+        let mut out = format!("[{}] {}", self.level.as_str(), escape_controls(&self.message));
         if let (Some(span), false) = (self.span, self.bare) {
-            let _ = write!(out, " in {}:{}", sources.file(span.file).name, sources.end_line(span));
+            let name = escape_controls(&sources.file(span.file).name);
+            let _ = write!(out, " in {name}:{}", sources.end_line(span));
         }
         out
     }
@@ -121,21 +134,12 @@ impl Diag {
     /// The headline followed by the line itself with a caret under the offending token, and the remedy.
     pub fn render(&self, sources: &SourceMap) -> String {
         let mut out = self.headline(sources);
-        if let Some(span) = self.span {
-            let (line, column) = sources.start(span);
-            let text = sources.line_text(span);
-            let number = line.to_string();
-            let pad = " ".repeat(number.len());
-            // Tabs before the caret are kept, so that it stands under its token at any tab width.
-            let lead: String =
-                text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            let room = text.len().saturating_sub(column - 1).max(1);
-            let width = (span.end.saturating_sub(span.start) as usize).clamp(1, room);
-            let _ = write!(out, "\n {pad}--> {}:{line}:{column}", sources.file(span.file).name);
-            let _ = write!(out, "\n {number} | {text}\n {pad} | {lead}{}", "^".repeat(width));
+        if let Some(span) = self.place.or(self.span) {
+            let _ = write!(out, "{}", Excerpt::new(sources, span));
         }
-        if let Some(help) = &self.help {
-            let _ = write!(out, "\n   = help: {help}");
+        for (index, line) in self.help.iter().flat_map(|help| help.lines()).enumerate() {
+            let lead = if index == 0 { "   = help: " } else { "           " };
+            let _ = write!(out, "\n{lead}{}", escape_controls(line));
         }
         out
     }

@@ -8,6 +8,7 @@
 
 pub mod cidr;
 pub mod diag;
+mod excerpt;
 pub mod fuzz;
 mod include;
 mod lexer;
@@ -18,6 +19,7 @@ pub mod source;
 pub mod value;
 
 pub use diag::{Diag, Level};
+pub use excerpt::escape_controls;
 pub use include::{Loader, NoFiles, os_text};
 pub use parser::{Directive, Token, parse};
 pub use row::{Arity, Context, Default, Inherit, Row};
