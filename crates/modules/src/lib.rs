@@ -28,6 +28,7 @@ mod gateway;
 mod geo;
 mod grpc;
 mod headers;
+mod hide_files;
 mod image;
 mod index;
 mod limit_conn;
@@ -94,6 +95,7 @@ pub static MODULES: &[&Module] = &[
     &compress_static::MODULE,
     &grpc::MODULE,
     &headers::MODULE,
+    &hide_files::MODULE,
     &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
