@@ -22,8 +22,16 @@ pub struct Paths {
     pub conf: String,
     /// `-g`.
     pub globals: String,
-    /// The configuration's text itself, where there is no file (`brisk serve`).
-    pub inline: Option<String>,
+    /// The configuration itself, where there is no file (`brisk serve`).
+    pub inline: Option<Inline>,
+}
+
+/// A configuration that was made, not written: its text is nothing to point at in messages.
+#[derive(Clone, Debug)]
+pub struct Inline {
+    pub text: String,
+    /// What the terminal is told once the server serves.
+    pub welcome: String,
 }
 
 impl Paths {
@@ -121,7 +129,7 @@ pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, 
     let mut diags = Vec::new();
     let mut tree = Vec::new();
     let text: std::io::Result<Arc<[u8]>> = match &paths.inline {
-        Some(text) => Ok(text.as_bytes().into()),
+        Some(inline) => Ok(inline.text.as_bytes().into()),
         None => loader.read(&paths.conf),
     };
     match text {

@@ -30,6 +30,12 @@ pub fn run(paths: &Paths) -> i32 {
 
 /// Messages go to the terminal and to the early error log.
 fn show(paths: &Paths, outcome: &Outcome) {
+    if paths.inline.is_some() {
+        // Nobody has written that text: where in it something stands helps nobody.
+        let problems = outcome.diags.iter().filter(|d| d.is_error());
+        problems.for_each(|d| eprintln!("brisk serve: {}", brisk_conf::escape_controls(&d.message)));
+        return;
+    }
     // What only does nothing is for `-t` to tell.
     for (level, text) in outcome.messages().filter(|(level, _)| *level < brisk_conf::Level::Notice) {
         eprintln!("brisk: {text}");
@@ -40,6 +46,10 @@ fn show(paths: &Paths, outcome: &Outcome) {
 }
 
 fn complain(paths: &Paths, message: &str) {
+    if paths.inline.is_some() {
+        eprintln!("brisk serve: {message}");
+        return;
+    }
     eprintln!("brisk: [emerg] {message}");
     early(paths, &format!("[emerg] {message}"));
 }

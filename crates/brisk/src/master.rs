@@ -11,6 +11,7 @@ use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
 use crate::{host, systemd, upgrade};
+use brisk_load::output;
 use brisk_net::listen::Address;
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
@@ -160,7 +161,9 @@ pub fn run(
     sys::release_free_memory();
     master.await_worker()?;
     sys::forget_code();
-    if paths.inline.is_none() {
+    if let Some(inline) = &paths.inline {
+        output::hint(&inline.welcome);
+    } else {
         // Whoever sees the pid file may use the socket beside it.
         master.control = Control::open(&master.pid_path);
         write_pid(&master.pid_path)?;

@@ -112,13 +112,7 @@ fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedF
 fn remedy(address: &Address, error: &io::Error) -> String {
     match (error.raw_os_error(), address) {
         (Some(libc::EADDRINUSE), Address::Ip(ip)) => {
-            let name = |pid: u32| {
-                let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("{} (process {pid})", name.trim_end())
-            };
-            // A server's other processes share its socket.
-            let holder = brisk_load::watch::proc::listening_on(ip.port()).first().copied().map(name);
-            holder.map_or_else(String::new, |holder| format!("; {holder} listens there"))
+            holder(ip.port()).map_or_else(String::new, |holder| format!("; {holder} listens there"))
         }
         (Some(libc::EACCES), Address::Ip(ip)) if ip.port() < 1024 => {
             "; ports below 1024 are for root and for programs with the capability CAP_NET_BIND_SERVICE".into()
@@ -126,6 +120,16 @@ fn remedy(address: &Address, error: &io::Error) -> String {
         (Some(libc::EADDRNOTAVAIL), _) => "; no interface of this machine has this address".into(),
         _ => String::new(),
     }
+}
+
+/// The process that listens on a port, as far as it can be seen.
+pub fn holder(port: u16) -> Option<String> {
+    let name = |pid: u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{} (process {pid})", brisk_conf::escape_controls(name.trim_end()))
+    };
+    // A server's other processes share its socket.
+    brisk_load::watch::proc::listening_on(port).first().copied().map(name)
 }
 
 /// `-t`: whether the addresses could be bound; one that is in use (by the running server) is fine.
