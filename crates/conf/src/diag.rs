@@ -28,6 +28,18 @@ impl Level {
     }
 }
 
+/// How an error relates to others: one cause is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Own,
+    /// Quotes or braces do not match: what stands where is not known from here on.
+    Structure,
+    /// A directive in a block where it may not be, which is what unmatched braces look like.
+    Misplaced,
+    /// The same message elsewhere has the same cause: a zone that nothing declares.
+    Repeated,
+}
+
 /// One message about a configuration. The message itself keeps nginx's wording, without the `in FILE:LINE`.
 #[derive(Clone, Debug)]
 pub struct Diag {
@@ -42,6 +54,7 @@ pub struct Diag {
     bare: bool,
     /// The message is a reason that follows the directive's name.
     reason: bool,
+    cause: Cause,
 }
 
 impl Diag {
@@ -55,6 +68,7 @@ impl Diag {
             help: None,
             bare: false,
             reason: false,
+            cause: Cause::Own,
         }
     }
 
@@ -83,6 +97,7 @@ impl Diag {
             help: None,
             bare: true,
             reason: false,
+            cause: Cause::Own,
         }
     }
 
@@ -108,6 +123,24 @@ impl Diag {
     pub fn at(mut self, place: Span) -> Diag {
         self.place = Some(place);
         self
+    }
+
+    /// Marks an error about quotes or braces that do not match.
+    #[must_use]
+    pub fn structural(self) -> Diag {
+        Diag { cause: Cause::Structure, ..self }
+    }
+
+    /// Marks an error about a directive that stands in the wrong block.
+    #[must_use]
+    pub fn misplaced(self) -> Diag {
+        Diag { cause: Cause::Misplaced, ..self }
+    }
+
+    /// Marks an error that is told at its first place only, however many there are.
+    #[must_use]
+    pub fn once(self) -> Diag {
+        Diag { cause: Cause::Repeated, ..self }
     }
 
     /// nginx prints this message without a place; the excerpt below it still shows one.
@@ -143,6 +176,31 @@ impl Diag {
         }
         out
     }
+}
+
+/// Leaves one error for each cause.
+pub fn settle(diags: &mut Vec<Diag>) {
+    let is_broken = diags.iter().any(|diag| diag.cause == Cause::Structure);
+    let mut broken_files = Vec::new();
+    let mut told = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    // A block that is looked at from several sides (an "if" in it inherits what it says) says the same several times.
+    diags.retain(|diag| seen.insert((diag.message.clone(), diag.span.map(|s| (s.file.0, s.start, s.end)))));
+    diags.retain(|diag| match diag.cause {
+        Cause::Own => true,
+        Cause::Misplaced => !is_broken,
+        Cause::Structure => {
+            let file = diag.span.map(|span| span.file);
+            let is_first = !broken_files.contains(&file);
+            broken_files.push(file);
+            is_first
+        }
+        Cause::Repeated => {
+            let is_first = !told.contains(&diag.message);
+            told.push(diag.message.clone());
+            is_first
+        }
+    });
 }
 
 /// The candidate closest to `name`, if it is close enough to be a slip of the keyboard.

@@ -8,6 +8,9 @@ const LINE_CHARS_MAX: usize = 160;
 /// Of those, the ones before the place.
 const LEAD_CHARS_MAX: usize = 60;
 
+/// Characters that look like a space, or like nothing, and are neither.
+pub(crate) const INVISIBLE: [char; 5] = ['\u{a0}', '\u{202f}', '\u{200b}', '\u{2060}', '\u{feff}'];
+
 /// Text for a terminal: control characters, and those that turn the direction of writing, are shown as escapes and not
 /// obeyed. Tabs and line ends stay.
 pub fn escape_controls(text: &str) -> String {
@@ -19,6 +22,7 @@ pub fn escape_controls(text: &str) -> String {
             '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 out.extend(c.escape_unicode());
             }
+            c if INVISIBLE.contains(&c) => out.extend(c.escape_unicode()),
             c if c.is_ascii_control() => out.extend(std::ascii::escape_default(c as u8).map(char::from)),
             c if c.is_control() => out.extend(c.escape_unicode()),
             c => out.push(c),

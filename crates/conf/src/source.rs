@@ -22,6 +22,14 @@ impl Span {
     }
 }
 
+impl Span {
+    /// The place right behind, where something is missing.
+    #[must_use]
+    pub fn behind(self) -> Span {
+        Span { start: self.end, end: self.end + 1, ..self }
+    }
+}
+
 /// One file that took part in a configuration.
 pub struct SourceFile {
     /// The path as nginx would print it: absolute, as given to `include` after prefixing.

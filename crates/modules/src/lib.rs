@@ -37,6 +37,8 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+#[cfg(test)]
+mod messages_tests;
 mod metrics;
 mod mirror;
 mod overload;

@@ -130,6 +130,9 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             return Err(Diag::emerg(token.span, format!("the \"{key}\" parameter is not supported yet"))
                 .help("this build speaks HTTP/1.1; remove the parameter"));
         }
+        (port, None) if port.parse::<u16>().is_ok() => {
+            return Err(bad().help(format!("a listen names one address: write \"listen {port};\" beside it")));
+        }
         _ => return Err(bad()),
     }
     if socket {
@@ -323,6 +326,9 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
     let rejects = |server| rules(server).is_some_and(|rules| rules.reject);
     let lacks = |index: &&usize| {
         let server = global.listens[**index].server;
+        if global.failed_tls.contains(&server) {
+            return false;
+        }
         match (server == default, rejects(default)) {
             (true, rejects) => !rejects && !has_own(default),
             (false, true) => !has_own(server) && !rejects(server),
@@ -381,6 +387,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
     }
     Listen {
         address: address.clone(),
+        span: global.listens[specs[0]].span,
         options: options.unwrap_or_default(),
         prefix: protocols.all.unwrap_or_default(),
         names,

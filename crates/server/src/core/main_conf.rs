@@ -1,6 +1,7 @@
 //! The configuration of the process.
 
 use crate::module::ModuleConf;
+use brisk_conf::Span;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct MainConf {
     pub master_process: bool,
     pub pid: String,
     pub user: Option<(String, Option<String>)>,
+    /// Where `user` stands.
+    pub user_span: Option<Span>,
     pub processes: Processes,
     pub affinity: CpuAffinity,
     pub priority: i32,
@@ -55,6 +58,7 @@ impl Default for MainConf {
             master_process: true,
             pid: String::new(),
             user: None,
+            user_span: None,
             processes: Processes::Count(1),
             affinity: CpuAffinity::None,
             priority: 0,
