@@ -1,5 +1,7 @@
 //! What a worker process takes from the machine: user, limits, environment, cores.
 
+use crate::refusal;
+use brisk_conf::Diag;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::{CpuAffinity, MainConf, Processes};
@@ -18,39 +20,39 @@ pub struct Identity {
 }
 
 /// The user of the configuration, `nobody` by default.
-pub fn identity(main: &MainConf) -> Result<Option<Identity>, String> {
+pub fn identity(main: &MainConf) -> Result<Option<Identity>, Diag> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let (name, group) = main.user.clone().unwrap_or(("nobody".into(), None));
-    let user = sys::user(&name).ok_or_else(|| format!("getpwnam(\"{name}\") failed"))?;
+    let user = sys::user(&name).ok_or_else(|| refusal::account(main.user_span, "getpwnam", &name))?;
     let gid = match group {
-        Some(group) => sys::group(&group).ok_or_else(|| format!("getgrnam(\"{group}\") failed"))?,
+        Some(group) => {
+            sys::group(&group).ok_or_else(|| refusal::account(main.user_span, "getgrnam", &group))?
+        }
         // As nginx: the group of the same name if there is one, else the user's own.
         None => sys::group(&name).unwrap_or(user.gid),
     };
     Ok(Some(Identity { name, uid: user.uid, gid }))
 }
 
-/// For `-t`.
-pub fn check_user(snap: &Snapshot) -> Result<(), String> {
-    identity(&snap.main).map(drop)
-}
-
 /// Creates the folders that workers write into, for their user. One that is there is left as it is: it is not ours to
 /// give away.
-pub fn make_folders(snap: &Snapshot) -> Result<(), String> {
+pub fn make_folders(snap: &Snapshot) -> Result<(), Diag> {
     let Some(id) = identity(&snap.main)? else { return create(snap, |_| Ok(())) };
     create(snap, |folder| std::os::unix::fs::chown(folder, Some(id.uid), Some(id.gid)))
 }
 
-fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), String> {
+fn create(snap: &Snapshot, own: impl Fn(&Path) -> io::Result<()>) -> Result<(), Diag> {
     for folder in &snap.folders {
         if folder.exists() {
             continue;
         }
         make(folder, &own).map_err(|error| {
-            format!("mkdir() \"{}\" failed ({})", folder.display(), brisk_conf::os_text(&error))
+            let shown = folder.display();
+            Diag::global(format!("mkdir() \"{shown}\" failed ({})", brisk_conf::os_text(&error))).help(
+                "Brisk writes into this folder: make it, or name another one (*_temp_path, *_cache_path, -p)",
+            )
         })?;
     }
     Ok(())

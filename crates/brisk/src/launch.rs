@@ -2,7 +2,8 @@
 
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
-use crate::{alone, host, master, systemd};
+use crate::{alone, host, master, refusal, systemd};
+use brisk_conf::{Diag, SourceMap};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::MainConf;
@@ -70,17 +71,25 @@ fn early(paths: &Paths, text: &str) {
 }
 
 /// Opens all logs of a configuration.
-pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
-    open_logs(&snap.logs, LogFile::open)
-        .map_err(|(target, error)| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))
+pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
+    open_logs(&snap.logs, LogFile::open).map_err(|(target, error)| {
+        let index = snap.logs.iter().position(|have| *have == target).unwrap_or_default();
+        refusal::log(snap, index, &error)
+    })
 }
 
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
-    let Loaded { snap, bundle } = loaded;
+    let Loaded { snap, bundle, sources } = loaded;
+    let told = |diag: Diag| refusal::without_level(&diag, &sources);
     // nginx has this file from the start, whatever the configuration names.
     if let target @ brisk_server::conf::LogTarget::File(_) = paths.error_target() {
         LogFile::open(&target).map_err(|e| {
-            format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e))
+            let (path, why) = (&paths.env.error_log, brisk_conf::os_text(&e));
+            let help = refusal::file_remedy(path, &e);
+            told(
+                Diag::global(format!("open() \"{path}\" failed ({why})"))
+                    .help(format!("-e names this file; {help}")),
+            )
         })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
@@ -88,16 +97,16 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
             "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
         );
     }
-    host::make_folders(&snap)?;
+    host::make_folders(&snap).map_err(told)?;
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
-    let logs = logs_of(&snap)?;
+    let logs = logs_of(&snap).map_err(told)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();
     if let Some(numbers) = &upgraded {
         open.inherit(sockets::inherited(numbers));
     }
     open.inherit(systemd::sockets());
-    let fresh = open.prepare(&snap)?;
+    let fresh = open.prepare(&snap).map_err(told)?;
     let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
     if snap.main.daemon && upgraded.is_none() && paths.inline.is_none() {
@@ -131,6 +140,12 @@ pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
 
 pub fn write_pid(path: &str) -> Result<(), String> {
     let pid = rustix::process::getpid().as_raw_nonzero();
-    std::fs::write(path, format!("{pid}\n"))
-        .map_err(|error| format!("open() \"{path}\" failed ({})", brisk_conf::os_text(&error)))
+    std::fs::write(path, format!("{pid}\n")).map_err(|error| {
+        let diag = Diag::global(format!("open() \"{path}\" failed ({})", brisk_conf::os_text(&error)));
+        let help = format!(
+            "the process id is to be written there (\"pid\" names the file): {}",
+            refusal::file_remedy(path, &error)
+        );
+        refusal::without_level(&diag.help(help), &SourceMap::default())
+    })
 }

@@ -19,6 +19,7 @@ mod local_certificate;
 mod log;
 mod master;
 mod process;
+mod refusal;
 mod serve;
 mod sockets;
 mod systemd;

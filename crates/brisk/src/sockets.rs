@@ -1,8 +1,10 @@
 //! Listening sockets of the master: bound once, kept across reloads, workers and upgrades.
 
+use crate::refusal;
+use brisk_conf::Diag;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
-use brisk_server::conf::Snapshot;
+use brisk_server::conf::{Listen, Snapshot};
 use brisk_server::worker::Socket;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -30,14 +32,14 @@ impl Sockets {
     }
 
     /// Binds what `snap` wants and is not open yet; gives the new addresses. On failure nothing has changed.
-    pub fn prepare(&self, snap: &Snapshot) -> Result<Vec<Socket>, String> {
+    pub fn prepare(&self, snap: &Snapshot) -> Result<Vec<Socket>, Diag> {
         let mut fresh = Vec::new();
         for want in &snap.listens {
             match self.open.get(&want.address) {
                 Some(fd) => {
-                    listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
+                    listen::apply(fd, &want.options).map_err(|e| refusal::listen(want, "setsockopt", &e))?;
                 }
-                None => fresh.push((want.address.clone(), bind_patiently(&want.address, &want.options)?)),
+                None => fresh.push((want.address.clone(), bind_patiently(want)?)),
             }
         }
         Ok(fresh)
@@ -86,67 +88,40 @@ fn copy((address, fd): (&Address, &OwnedFd)) -> io::Result<Socket> {
     Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd, 3)?))
 }
 
-fn failed(call: &str, address: &Address, error: &io::Error) -> String {
-    format!("{call}() to {address} failed ({})", brisk_conf::os_text(error))
-}
-
-fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedFd, String> {
+fn bind_patiently(want: &Listen) -> Result<OwnedFd, Diag> {
     let mut tries = 0;
     loop {
-        match listen::bind(address, options) {
+        match listen::bind(&want.address, &want.options) {
             Ok(fd) => return Ok(fd),
-            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
+            Err(error) => {
+                let diag = refusal::listen(want, "bind", &error);
                 tries += 1;
-                if tries >= BIND_TRIES {
-                    return Err(failed("bind", address, &error) + &remedy(address, &error));
+                if error.raw_os_error() != Some(libc::EADDRINUSE) || tries >= BIND_TRIES {
+                    return Err(diag);
                 }
-                eprintln!("brisk: [emerg] {}", failed("bind", address, &error));
+                eprintln!("brisk: [emerg] {}", diag.message);
                 std::thread::sleep(Duration::from_millis(500));
             }
-            Err(error) => return Err(failed("bind", address, &error) + &remedy(address, &error)),
         }
     }
 }
 
-/// What stands in the way of binding, as far as it can be seen from here.
-fn remedy(address: &Address, error: &io::Error) -> String {
-    match (error.raw_os_error(), address) {
-        (Some(libc::EADDRINUSE), Address::Ip(ip)) => {
-            holder(ip.port()).map_or_else(String::new, |holder| format!("; {holder} listens there"))
-        }
-        (Some(libc::EACCES), Address::Ip(ip)) if ip.port() < 1024 => {
-            "; ports below 1024 are for root and for programs with the capability CAP_NET_BIND_SERVICE".into()
-        }
-        (Some(libc::EADDRNOTAVAIL), _) => "; no interface of this machine has this address".into(),
-        _ => String::new(),
-    }
-}
-
-/// The process that listens on a port, as far as it can be seen.
-pub fn holder(port: u16) -> Option<String> {
-    let name = |pid: u32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("{} (process {pid})", brisk_conf::escape_controls(name.trim_end()))
-    };
-    // A server's other processes share its socket.
-    brisk_load::watch::proc::listening_on(port).first().copied().map(name)
-}
-
-/// `-t`: whether the addresses could be bound; one that is in use (by the running server) is fine.
-pub fn try_bind(snap: &Snapshot) -> Result<(), String> {
-    for want in &snap.listens {
+/// `-t`: which addresses could not be bound; one that is in use (by the running server) is fine.
+pub fn try_bind(snap: &Snapshot) -> Vec<Diag> {
+    let refused = |want: &Listen| {
         let existed = matches!(&want.address, Address::Unix(path) if path.exists());
         match listen::bind(&want.address, &want.options) {
             Ok(_) => {
                 if let (Address::Unix(path), false) = (&want.address, existed) {
                     let _ = std::fs::remove_file(path);
                 }
+                None
             }
-            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
-            Err(error) => return Err(failed("bind", &want.address, &error) + &remedy(&want.address, &error)),
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => None,
+            Err(error) => Some(refusal::listen(want, "bind", &error)),
         }
-    }
-    Ok(())
+    };
+    snap.listens.iter().filter_map(refused).collect()
 }
 
 fn address_of(fd: &OwnedFd) -> Option<Address> {

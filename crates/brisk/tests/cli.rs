@@ -232,6 +232,86 @@ fn what_only_the_system_can_tell_fails_the_test_too() {
     }
 }
 
+/// What the system refuses is told with the place that asks for it and with what can be done, all of it at once.
+#[test]
+fn what_the_system_refuses_has_its_place_and_its_remedy() {
+    let (prepared, output) = tested(
+        "error_log /nowhere/error.log;\n\
+         events { }\n\
+         http {\n\
+         \x20   access_log /nowhere/access.log;\n\
+         \x20   server { listen 192.0.2.1:8080; }\n\
+         }\n",
+    );
+    let file = regex::escape(&prepared.dir().join("brisk.conf").display().to_string());
+    check(
+        &output,
+        1,
+        &[
+            "^brisk: \\[emerg\\] open\\(\\) \"/nowhere/error.log\" failed \\(2: No such file or directory\\)$",
+            &format!("^ +--> {file}:1:1$"),
+            "= help: the folder is not there: mkdir -p /nowhere$",
+            "^brisk: \\[emerg\\] open\\(\\) \"/nowhere/access.log\" failed",
+            &format!("^ +--> {file}:4:16$"),
+            "^brisk: \\[emerg\\] bind\\(\\) to 192.0.2.1:8080 failed",
+            &format!("^ +--> {file}:5:14$"),
+            "= help: no interface of this machine has this address; it has .*127.0.0.1",
+        ],
+    );
+    let default = Builder::new(BIN)
+        .conf("daemon off;\nevents { }\nhttp { server { listen 127.0.0.1:{{PORT}}; } }")
+        .prepare();
+    std::fs::remove_dir_all(default.dir().join("logs")).ok();
+    check(
+        &default.run(&[]),
+        1,
+        &[
+            "^brisk: \\[emerg\\] open\\(\\) \".*/logs/access.log\" failed",
+            "= help: it is the default, as no directive names a log; the folder is not there: mkdir -p .*/logs$",
+            "!-->",
+        ],
+    );
+    if process::is_root() {
+        let (_, output) = tested("# accounts\nuser no-such-user; events { } http { access_log off; }");
+        check(
+            &output,
+            1,
+            &[
+                "^brisk: \\[emerg\\] getpwnam\\(\"no-such-user\"\\) failed$",
+                &format!("^ +--> .*brisk.conf:2:1$"),
+                "= help: this machine has no user \"no-such-user\": write \"user [a-z-]+;\", or make it",
+            ],
+        );
+        let (_, output) = tested("user nobody no-such-group; events { } http { access_log off; }");
+        check(&output, 1, &["getgrnam\\(\"no-such-group\"\\) failed$", "no group \"no-such-group\""]);
+    }
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_says_so() {
+    let prepared = Builder::new(BIN)
+        .conf("daemon off; pid /nowhere/brisk.pid; events { } http { access_log off; server { listen 127.0.0.1:{{PORT}}; } }")
+        .prepare();
+    check(
+        &prepared.run(&[]),
+        1,
+        &["open\\(\\) \"/nowhere/brisk.pid\" failed", "\"pid\" names the file.*mkdir -p /nowhere$"],
+    );
+}
+
+/// A configuration from somebody else does nothing to the terminal, whichever way its text gets there.
+#[test]
+fn a_terminal_obeys_no_configuration() {
+    let conf = "events { } http { ro\x1b[2Jot /x; include /no\x07where; server { ssl_certificate \"/x\x1b[31m\"; } }";
+    for args in [&["-t"][..], &[]] {
+        let output = Builder::new(BIN).conf(conf).prepare().run(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+        assert!(said.contains("ro\\x1b[2Jot") && said.contains("/no\\x07where"), "{said}");
+    }
+}
+
 #[test]
 fn a_missing_file_says_where_it_was_looked_for() {
     let dir = TempDir::new();

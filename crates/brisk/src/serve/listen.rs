@@ -167,7 +167,7 @@ fn refused(address: SocketAddr, error: &io::Error) -> Problem {
     match error.raw_os_error() {
         Some(libc::EADDRINUSE) => {
             let by =
-                crate::sockets::holder(port).map_or_else(String::new, |by| format!(": {by} listens there"));
+                crate::refusal::holder(port).map_or_else(String::new, |by| format!(": {by} listens there"));
             let next = (1..=SUGGESTED_PORTS).filter_map(|more| port.checked_add(more));
             let is_free = |port: &u16| {
                 let address = Address::Ip(SocketAddr::new(address.ip(), *port));
