@@ -1,11 +1,10 @@
 //! `master_process off`: everything in one process, for debugging. Its main thread obeys the signals.
 
 use crate::config::{self, Loaded, Paths};
-use crate::launch::{logs_of, pid_file, write_pid};
+use crate::launch::{claim, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
 use crate::{control, systemd};
-use brisk_conf::Diag;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -106,9 +105,7 @@ impl Alone {
     fn reload(&mut self) -> Result<(), String> {
         let Loaded { snap, sources, .. } =
             config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let told = |diag: Diag| diag.render(&sources);
-        let files = logs_of(&snap).map_err(told)?;
-        let fresh = self.sockets.prepare(&snap).map_err(told)?;
+        let (files, fresh) = claim(&snap, &self.sockets).map_err(|diag| diag.render(&sources))?;
         let copy =
             |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"));
         let files = files.iter().map(|log| copy(log.fd())).collect::<Result<Vec<_>, _>>()?;

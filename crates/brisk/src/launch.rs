@@ -9,6 +9,7 @@ use brisk_server::conf::Snapshot;
 use brisk_server::core::MainConf;
 use brisk_server::log::LogFile;
 use brisk_server::thread::open_logs;
+use brisk_server::worker::Socket;
 use rustix::fd::AsFd as _;
 use std::io;
 use std::sync::Arc;
@@ -71,11 +72,17 @@ fn early(paths: &Paths, text: &str) {
 }
 
 /// Opens all logs of a configuration.
-pub fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
+fn logs_of(snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
     open_logs(&snap.logs, LogFile::open).map_err(|(target, error)| {
         let index = snap.logs.iter().position(|have| *have == target).unwrap_or_default();
         refusal::log(snap, index, &error)
     })
+}
+
+/// What a new configuration of a running server needs from the system: folders, logs, sockets.
+pub fn claim(snap: &Snapshot, sockets: &Sockets) -> Result<(Vec<Arc<LogFile>>, Vec<Socket>), Diag> {
+    host::make_folders(snap)?;
+    Ok((logs_of(snap)?, sockets.prepare(snap)?))
 }
 
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {

@@ -7,11 +7,10 @@ use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
 use crate::control::{Call, Control, Order};
 use crate::keeper::{self, Keeper};
-use crate::launch::{logs_of, pid_file, write_pid};
+use crate::launch::{claim, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::Sockets;
 use crate::{host, systemd, upgrade};
-use brisk_conf::Diag;
 use brisk_load::output;
 use brisk_net::listen::Address;
 use brisk_net::sys;
@@ -483,10 +482,7 @@ impl Master {
     fn try_reload(&mut self) -> Result<(), String> {
         let Loaded { snap, bundle, sources } =
             config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let told = |diag: Diag| diag.render(&sources);
-        host::make_folders(&snap).map_err(told)?;
-        let logs = logs_of(&snap).map_err(told)?;
-        let fresh = self.sockets.prepare(&snap).map_err(told)?;
+        let (logs, fresh) = claim(&snap, &self.sockets).map_err(|diag| diag.render(&sources))?;
         let next = Current {
             main: snap.main.clone(),
             core: snap.core.clone(),

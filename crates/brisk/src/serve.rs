@@ -69,7 +69,7 @@ fn parse(args: &[String]) -> Result<Wishes, String> {
                 None => return Err("option \"--listen\" requires an address".into()),
             },
             text if text.starts_with("--listen=") => {
-                wishes.listen.push(text["--listen=".len()..].to_string())
+                wishes.listen.push(text["--listen=".len()..].to_string());
             }
             "--public" => wishes.public = true,
             "--tls" => wishes.tls = true,
@@ -130,27 +130,27 @@ fn folder(given: &str) -> Result<String, Problem> {
 
 /// What is said once the server serves.
 fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local>) -> String {
-    let mut out = format!("serving {} (Ctrl-C ends)\n", brisk_conf::escape_controls(folder));
-    for url in listen::urls(addresses, scheme) {
-        out += &format!("  {url}\n");
-    }
+    let mut lines = vec![format!("serving {folder} (Ctrl-C ends)")];
+    lines.extend(listen::urls(addresses, scheme).into_iter().map(|url| format!("  {url}")));
     if listen::is_local(addresses) {
-        out += "reachable from this machine only; --public is for others\n";
+        lines.push("reachable from this machine only; --public is for others".into());
     }
     if let Some(place) = tls.and_then(|local| local.place.as_ref()) {
         let place = place.display();
-        out += &format!("the certificate is its own authority, browsers will ask: {place}\n");
+        lines.push(format!("the certificate is its own authority, browsers will ask: {place}"));
     }
     if Path::new(folder).join("index.php").exists() {
-        out += "index.php is not run, and its source is not shown: brisk serve has files only; for PHP see fastcgi_pass\n";
-    }
-    if let Some(closed) = closed_to_worker(folder) {
-        let closed = brisk_conf::escape_controls(&closed);
-        out += &format!(
-            "requests are answered by the user \"nobody\", who may not enter {closed}: run it without root's rights\n"
+        lines.push(
+            "index.php is not run, and its source is not shown: brisk serve has files only; for PHP see fastcgi_pass"
+                .into(),
         );
     }
-    out
+    if let Some(closed) = closed_to_worker(folder) {
+        lines.push(format!(
+            "requests are answered by the user \"nobody\", who may not enter {closed}: run it without root's rights"
+        ));
+    }
+    brisk_conf::escape_controls(&(lines.join("\n") + "\n"))
 }
 
 /// Root's server answers as `nobody`: the first folder on the way that others than its owner and group may not enter.
@@ -212,8 +212,8 @@ fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&
         ),
         None => ("", String::new()),
     };
-    let listens: String =
-        addresses.iter().map(|address| format!("listen {}{ssl}; ", quote(&address.to_string()))).collect();
+    let one = |address: &Address| format!("listen {}{ssl}; ", quote(&address.to_string()));
+    let listens = addresses.iter().map(one).collect::<Vec<_>>().concat();
     let types = include_str!("mime.types");
     let access_logs = access_logs(color);
     let errors = if color { " format=color" } else { "" };

@@ -233,6 +233,9 @@ fn a_refused_reload_says_why_and_changes_nothing() {
         said.contains(&format!("bind() to 127.0.0.1:{port} failed (98: Address already in use)")),
         "{said}"
     );
+    // With its place and the remedy, of which the log has the first line only.
+    assert!(said.contains("brisk.conf:") && said.contains("= help: "), "{said}");
+    server.wait_for_log(r"\[emerg\] .*bind\(\) to .*Address already in use\)$");
     assert_eq!(who(&server), "one");
     server.configure_http("", &SITE.replace("one", "two"));
     let accepted = server.run(&["-s", "reload"]);

@@ -277,6 +277,26 @@ fn the_page_of_a_folder() {
     assert_eq!(client.get("/small.txt").header("Content-Security-Policy"), None);
 }
 
+/// The page's own script runs under its policy; nothing that a name holds does.
+#[test]
+fn a_browser_runs_the_page_and_no_name() {
+    let dir = TempDir::new();
+    let outer = TempDir::new();
+    dir.write("<img src=x onerror=document.title='owned'>.txt", "");
+    dir.write("\"><svg onload=document.title='owned'>.txt", "");
+    dir.write("javascript:document.title='owned'", "");
+    let serve = Serve::start(dir, &[]);
+    let url = format!("http://127.0.0.1:{}/", serve.port.number);
+    let dom = brisk_testkit::browser::document(&url, outer.path());
+    assert!(dom.contains("<title>Index of /</title>"), "{dom}");
+    assert!(!dom.contains("<img") && dom.matches("<svg onload").count() == 0, "{dom}");
+    // The search box is shown by the script.
+    let input = dom.split_once("<input").unwrap().1.split_once('>').unwrap().0;
+    assert!(!input.contains("hidden"), "{input}");
+    // Names that were searched for are compared in lower case.
+    assert!(dom.contains("data-name=\"javascript:document.title='owned'\""), "{dom}");
+}
+
 #[test]
 fn built_in_error_pages_fit_phones_and_dark_rooms() {
     let serve = Serve::start(TempDir::new(), &[]);

@@ -169,6 +169,10 @@ fn typing_of_other_places_is_recognised() {
         "server { return 200 ‘hello world’; }",
         &[("[emerg] invalid number of arguments in \"return\" directive", "2:21", "write \" or '")],
     );
+}
+
+#[test]
+fn regular_expressions_with_braces_are_quoted() {
     check(
         "server { location ~ ^/[a-z]{2}/(.*)$ { return 200; } }",
         &[("[emerg] unknown directive \"2}/(.*)$\"", "2:28", "must be quoted: \"^/[a-z]{2}/(.*)$\"")],
@@ -177,6 +181,10 @@ fn typing_of_other_places_is_recognised() {
         "map $uri $x { ~^/[0-9]{4}$ 1; }",
         &[("[emerg] unexpected \"{\"", "2:23", "must be quoted: \"~^/[0-9]{4}$\"")],
     );
+}
+
+#[test]
+fn values_and_names_are_written_as_nginx_has_them() {
     check(
         "server { root\u{a0}/var/www; }",
         &[("[emerg] unknown directive \"root\\u{a0}/var/www\"", "2:10", "U+00A0")],
@@ -295,7 +303,7 @@ fn what_does_nothing_is_told() {
     let first =
         |name: &str| format!("[warn] \"{name}\" does nothing beside \"return\": the answer comes first");
     let beside = |text: &str, want: &[(&str, &str, &str)]| {
-        check(&format!("server {{ location / {{\n{text}\n}} }}"), want)
+        check(&format!("server {{ location / {{\n{text}\n}} }}"), want);
     };
     let help = "\"return\" belongs to the rewrite phase";
     beside("allow 10.0.0.1; deny all; return 200 x;", &[(&first("deny"), "3:17", help)]);

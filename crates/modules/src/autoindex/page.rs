@@ -62,10 +62,7 @@ impl Sorting {
 
     fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         let folders_first = (a.kind != Kind::Directory).cmp(&(b.kind != Kind::Directory));
-        let by_name = || {
-            let lower = |entry: &Entry| String::from_utf8_lossy(&entry.name).to_lowercase();
-            lower(a).cmp(&lower(b)).then_with(|| a.name.cmp(&b.name))
-        };
+        let by_name = || natural(&a.name).cmp(&natural(&b.name)).then_with(|| a.name.cmp(&b.name));
         let by_key = match self.key {
             Key::Name => by_name(),
             // The size of a folder's own file says nothing.
@@ -76,6 +73,22 @@ impl Sorting {
         let by_key = if self.descending { by_key.reverse() } else { by_key };
         folders_first.then(by_key).then_with(by_name)
     }
+}
+
+/// A name as people sort it: without regard to case, and `page-2` before `page-10`.
+fn natural(name: &[u8]) -> Vec<(u128, String)> {
+    let text = String::from_utf8_lossy(name).to_lowercase();
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[word..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |end| word + end);
+        // What comes first decides: a part is its words, then the number behind them.
+        parts.push((0, rest[..word].to_string()));
+        parts.push((rest[word..digits].parse().unwrap_or(u128::MAX), String::new()));
+        rest = &rest[digits..];
+    }
+    parts
 }
 
 /// How such a page is written.
@@ -153,11 +166,11 @@ impl Page {
         let size = if entry.kind == Kind::File { size(entry.size) } else { String::new() };
         let t = Civil::from_unix(entry.modified + self.utc_offset);
         let (year, month, day, hour, minute) = (t.year, t.month, t.day, t.hour, t.minute);
-        let _ = write!(
+        let _ = writeln!(
             out,
             "{slash}\"><svg{class} aria-hidden=\"true\"><use href=\"#{icon}\"/></svg><bdi>{name}{slash}</bdi></a></td>\
              <td class=\"s\" title=\"{} bytes\">{size}</td>\
-             <td class=\"d\">{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}</td></tr>\n",
+             <td class=\"d\">{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}</td></tr>",
             entry.size
         );
     }
@@ -169,19 +182,20 @@ fn summary(entries: &[Entry], left_out: usize) -> String {
     let bytes =
         entries.iter().filter(|e| e.kind == Kind::File).fold(0, |sum: u64, e| sum.saturating_add(e.size));
     let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let mut out = match entries.len() {
+    let out = match entries.len() {
         0 => String::from("This folder is empty."),
-        _ => format!("{}, {}, {}.", counted(folders, "folder"), counted(files, "file"), size(bytes)),
+        _ => {
+            let folders = (folders > 0).then(|| counted(folders, "folder"));
+            let files = (files > 0).then(|| counted(files, "file") + ", " + &size(bytes));
+            folders.into_iter().chain(files).collect::<Vec<_>>().join(", ") + "."
+        }
     };
     let left_out = match left_out {
         0 => return out,
         1 => String::from("1 entry is"),
         count => format!("{count} entries are"),
     };
-    out += &format!(
-        " {left_out} not shown: backups, databases, keys and sources of programs are not given out."
-    );
-    out
+    format!("{out} {left_out} not shown: backups, databases, keys and sources of programs are not given out.")
 }
 
 /// The way from the root to here; the last step is no link.
@@ -222,7 +236,7 @@ fn size(bytes: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    let digits = if unit == 0 || value >= 99.95 { 0 } else { 1 };
+    let digits = usize::from(unit > 0 && value < 99.95);
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
@@ -256,7 +270,7 @@ fn icon(name: &[u8]) -> &'static str {
 }
 
 /// The symbols, each drawn once and used by reference.
-const SYMBOLS: &str = r##"<svg hidden>
+const SYMBOLS: &str = r#"<svg hidden>
 <symbol id="folder" viewBox="0 0 24 24"><path d="M3 6.5A1.5 1.5 0 0 1 4.5 5H9l2 2.5h8.5A1.5 1.5 0 0 1 21 9v8.5a1.5 1.5 0 0 1-1.5 1.5h-15A1.5 1.5 0 0 1 3 17.5z"/></symbol>
 <symbol id="up" viewBox="0 0 24 24"><path d="M20 19h-8a4 4 0 0 1-4-4V5M4 9l4-4 4 4"/></symbol>
 <symbol id="file" viewBox="0 0 24 24"><path d="M6 3h8l5 5v13H6zM14 3v5h5"/></symbol>
@@ -267,7 +281,7 @@ const SYMBOLS: &str = r##"<svg hidden>
 <symbol id="media" viewBox="0 0 24 24"><path d="M4 5h16v14H4zM10 9v6l5-3z"/></symbol>
 <symbol id="archive" viewBox="0 0 24 24"><path d="M4 4h16v5H4zM5 9h14v11H5zM10 13h4"/></symbol>
 </svg>
-"##;
+"#;
 
 #[cfg(test)]
 mod tests {
@@ -303,6 +317,32 @@ mod tests {
         check("sort=date", &["z", "A.txt", "b.txt", "c"]);
         check("sort=date&order=desc", &["z", "c", "b.txt", "A.txt"]);
         check("sort=%22%3E&order=x", &["z", "A.txt", "b.txt", "c"]);
+    }
+
+    #[test]
+    fn numbers_in_names_count() {
+        let mut names = [
+            "page-10",
+            "Page-2",
+            "page",
+            "page-2b",
+            "10",
+            "9",
+            "\u{e4}",
+            "page-99999999999999999999999999999999999999999",
+        ];
+        names.sort_by_key(|name| natural(name.as_bytes()));
+        let want = [
+            "9",
+            "10",
+            "page",
+            "Page-2",
+            "page-2b",
+            "page-10",
+            "page-99999999999999999999999999999999999999999",
+            "\u{e4}",
+        ];
+        assert_eq!(names, want);
     }
 
     #[test]

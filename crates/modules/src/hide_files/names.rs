@@ -123,13 +123,14 @@ fn is_number(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn check(want: Option<Why>, uris: &[&str]) {
+        for uri in uris {
+            assert_eq!(judge(uri.as_bytes()), want, "{uri}");
+        }
+    }
+
     #[test]
-    fn names_are_judged() {
-        let check = |want: Option<Why>, uris: &[&str]| {
-            for uri in uris {
-                assert_eq!(judge(uri.as_bytes()), want, "{uri}");
-            }
-        };
+    fn private_names() {
         check(
             Some(Why::Private),
             &[
@@ -167,6 +168,10 @@ mod tests {
                 "/a.sql/",
             ],
         );
+    }
+
+    #[test]
+    fn programs() {
         check(
             Some(Why::Program),
             &[
@@ -186,6 +191,10 @@ mod tests {
                 "/x.pl",
             ],
         );
+    }
+
+    #[test]
+    fn names_for_visitors() {
         check(
             None,
             &[

@@ -179,14 +179,9 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         let (module, row) = match find(cx, directive) {
             Ok(found) => found,
             Err(diag) => {
-                let is_known = cx.knows(directive.name());
-                let before = index.checked_sub(1).map(|before| &block[before]).filter(|_| !is_known);
-                let cut = before.and_then(|before| hints::cut_value(before, directive, cx.global.sources));
-                let diag = explained(diag, hint.filter(|_| is_known));
-                cx.global.diags.push(match cut {
-                    Some(help) => diag.help(help),
-                    None => diag,
-                });
+                let before = index.checked_sub(1).map(|before| &block[before]);
+                let diag = refused(cx, directive, before, diag, hint);
+                cx.global.diags.push(diag);
                 continue;
             }
         };
@@ -219,14 +214,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         };
         match done {
             Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
-            Ok(()) => {
-                if let Some(diag) = hint.and_then(Hint::warning) {
-                    // What else looks odd about it has the same cause.
-                    let others = cx.global.diags.split_off(told);
-                    cx.global.diags.push(diag);
-                    cx.global.diags.extend(others.into_iter().filter(Diag::is_error));
-                }
-            }
+            Ok(()) => suspect(cx.global.diags, told, hint),
         }
     }
     for (index, module) in cx.global.modules.iter().enumerate() {
@@ -243,6 +231,31 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         if let Err(diag) = set(cx, directive) {
             cx.global.diags.push(diag);
         }
+    }
+}
+
+/// Adds the warning about a directive that was taken. What else looked odd about it (from `told` on) has the same cause.
+fn suspect(diags: &mut Vec<Diag>, told: usize, hint: Option<Hint>) {
+    let Some(diag) = hint.and_then(Hint::warning) else { return };
+    let others = diags.split_off(told);
+    diags.push(diag);
+    diags.extend(others.into_iter().filter(Diag::is_error));
+}
+
+/// The error for a directive that may not stand where it does, with what was probably meant.
+fn refused(
+    cx: &Cx<'_, '_>,
+    directive: &Directive,
+    before: Option<&Directive>,
+    diag: Diag,
+    hint: Option<Hint>,
+) -> Diag {
+    if cx.knows(directive.name()) {
+        return explained(diag, hint);
+    }
+    match before.and_then(|before| hints::cut_value(before, directive, cx.global.sources)) {
+        Some(help) => diag.help(help),
+        None => diag,
     }
 }
 

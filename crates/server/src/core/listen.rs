@@ -130,9 +130,7 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             return Err(Diag::emerg(token.span, format!("the \"{key}\" parameter is not supported yet"))
                 .help("this build speaks HTTP/1.1; remove the parameter"));
         }
-        (port, None) if port.parse::<u16>().is_ok() => {
-            return Err(bad().help(format!("a listen names one address: write \"listen {port};\" beside it")));
-        }
+        (port, None) if port.parse::<u16>().is_ok() => return Err(second_port(token)),
         _ => return Err(bad()),
     }
     if socket {
@@ -140,6 +138,12 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
         spec.bind = true;
     }
     Ok(())
+}
+
+/// `listen 80 443`.
+fn second_port(token: &Token) -> Diag {
+    let help = format!("a listen names one address: write \"listen {};\" beside it", token.text());
+    invalid_parameter(token).help(help)
 }
 
 /// `on`, `off` or `idle:interval:count`, each part optional.
