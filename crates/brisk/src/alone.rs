@@ -2,10 +2,11 @@
 
 use crate::background::{self, Caller};
 use crate::config::{self, Loaded, Paths};
-use crate::launch::{logs_of, pid_file, write_pid};
+use crate::launch::{claim, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
 use crate::{control, host, notice, systemd};
+use brisk_conf::Diag;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -127,10 +128,11 @@ impl Alone {
     }
 
     fn reload(&mut self) -> Result<(), String> {
-        let Loaded { snap, .. } = config::reload(&self.paths, |level, message| self.log(level, message))?;
-        host::make_own_folders(&snap)?;
-        let files = logs_of(&self.paths, &snap)?;
-        let fresh = self.sockets.prepare(&snap)?;
+        let Loaded { snap, sources, .. } =
+            config::reload(&self.paths, |level, message| self.log(level, message))?;
+        let told = |diag: Diag| diag.render(&sources);
+        host::make_own_folders(&snap).map_err(told)?;
+        let (files, fresh) = claim(&self.paths, &snap, &self.sockets).map_err(told)?;
         let copy =
             |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| format!("dup() failed ({e})"));
         let files = files.iter().map(|log| copy(log.fd())).collect::<Result<Vec<_>, _>>()?;

@@ -2,7 +2,7 @@
 
 use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
 use crate::cli::Options;
-use crate::sockets;
+use crate::{refusal, sockets};
 use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
 use brisk_load::output;
 use brisk_modules::MODULES;
@@ -22,10 +22,18 @@ pub struct Paths {
     pub conf: String,
     /// `-g`.
     pub globals: String,
-    /// The configuration's text itself, where there is no file (`brisk serve`).
-    pub inline: Option<String>,
+    /// The configuration itself, where there is no file (`brisk serve`).
+    pub inline: Option<Inline>,
     /// The server runs in the background: its error stream is its own, and leads into its log.
     pub detached: bool,
+}
+
+/// A configuration that was made, not written: its text is nothing to point at in messages.
+#[derive(Clone, Debug)]
+pub struct Inline {
+    pub text: String,
+    /// What the terminal is told once the server serves.
+    pub welcome: String,
 }
 
 impl Paths {
@@ -93,13 +101,15 @@ fn places(prefix: &str, variable: impl Fn(&str) -> Option<String>) -> Places {
 pub struct Loaded {
     pub snap: Snapshot,
     pub bundle: Bundle,
+    /// For messages about what only the running system can refuse.
+    pub sources: Arc<SourceMap>,
 }
 
 /// What came of loading: messages always, a configuration if there is no error among them.
 pub struct Outcome {
     pub loaded: Option<Loaded>,
     pub diags: Vec<Diag>,
-    pub sources: SourceMap,
+    pub sources: Arc<SourceMap>,
 }
 
 impl Outcome {
@@ -113,7 +123,8 @@ impl Outcome {
 pub fn load(paths: &Paths) -> Outcome {
     let loader = DiskLoader::new(&paths.env.conf_prefix);
     let (snap, diags, sources) = build(paths, &loader);
-    let loaded = snap.map(|snap| Loaded { snap, bundle: loader.into_bundle() });
+    let sources = Arc::new(sources);
+    let loaded = snap.map(|snap| Loaded { snap, bundle: loader.into_bundle(), sources: sources.clone() });
     Outcome { loaded, diags, sources }
 }
 
@@ -148,7 +159,7 @@ pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, 
     let mut diags = Vec::new();
     let mut tree = Vec::new();
     let text: std::io::Result<Arc<[u8]>> = match &paths.inline {
-        Some(text) => Ok(text.as_bytes().into()),
+        Some(inline) => Ok(inline.text.as_bytes().into()),
         None => loader.read(&paths.conf),
     };
     match text {
@@ -206,8 +217,9 @@ pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
     if !quiet {
         eprintln!("brisk: the configuration file {} syntax is ok", paths.conf);
     }
-    if let Err(message) = try_out(&loaded.snap) {
-        eprintln!("brisk: [emerg] {message}");
+    let refused = try_out(&loaded.snap);
+    if !refused.is_empty() {
+        refused.iter().for_each(|diag| eprintln!("brisk: {}", diag.render(&outcome.sources)));
         return failed();
     }
     if !quiet {
@@ -220,13 +232,14 @@ pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
 }
 
 /// What only the running system can tell: logs and sockets can be opened, the user exists.
-fn try_out(snap: &Snapshot) -> Result<(), String> {
-    for target in &snap.logs {
-        LogFile::open(target)
-            .map_err(|error| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))?;
+fn try_out(snap: &Snapshot) -> Vec<Diag> {
+    let mut refused = Vec::new();
+    for (index, target) in snap.logs.iter().enumerate() {
+        refused.extend(LogFile::open(target).err().map(|error| refusal::log(snap, index, &error)));
     }
-    sockets::try_bind(snap)?;
-    crate::host::check_user(snap)
+    refused.extend(sockets::try_bind(snap));
+    refused.extend(crate::host::identity(&snap.main).err());
+    refused
 }
 
 fn dump_files(sources: &SourceMap) {

@@ -248,7 +248,8 @@ fn by_signal(pid_path: &str, name: &str) -> i32 {
         }
     };
     let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else {
-        eprintln!("brisk: [error] invalid PID number \"{}\" in \"{pid_path}\"", text.trim());
+        let shown = brisk_conf::escape_controls(text.trim());
+        eprintln!("brisk: [error] invalid PID number \"{shown}\" in \"{pid_path}\"");
         return 1;
     };
     let signal = match name {

@@ -1,5 +1,7 @@
 //! What a worker process takes from the machine: user, limits, environment, cores.
 
+use crate::refusal;
+use brisk_conf::Diag;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::{CpuAffinity, MainConf, Processes};
@@ -21,23 +23,20 @@ pub struct Identity {
 }
 
 /// The user of the configuration, `nobody` by default.
-pub fn identity(main: &MainConf) -> Result<Option<Identity>, String> {
+pub fn identity(main: &MainConf) -> Result<Option<Identity>, Diag> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let (name, group) = main.user.clone().unwrap_or(("nobody".into(), None));
-    let user = sys::user(&name).ok_or_else(|| format!("getpwnam(\"{name}\") failed"))?;
+    let user = sys::user(&name).ok_or_else(|| refusal::account(main.user_span, "getpwnam", &name))?;
     let gid = match group {
-        Some(group) => sys::group(&group).ok_or_else(|| format!("getgrnam(\"{group}\") failed"))?,
+        Some(group) => {
+            sys::group(&group).ok_or_else(|| refusal::account(main.user_span, "getgrnam", &group))?
+        }
         // As nginx: the group of the same name if there is one, else the user's own.
         None => sys::group(&name).unwrap_or(user.gid),
     };
     Ok(Some(Identity { name, uid: user.uid, gid }))
-}
-
-/// For `-t`.
-pub fn check_user(snap: &Snapshot) -> Result<(), String> {
-    identity(&snap.main).map(drop)
 }
 
 /// What a process that makes folders for another user needs: to enter folders that only root may write to.
@@ -45,17 +44,17 @@ const MAKING: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// Creates the folders that workers write into, as their user, so that no ownership is to be changed. One that is there is
 /// left as it is: it is not ours to give away. Gives warnings about those that workers may not write to.
-pub fn make_folders(snap: &Snapshot) -> Result<Vec<String>, String> {
+pub fn make_folders(snap: &Snapshot) -> Result<Vec<String>, Diag> {
     let missing: Vec<&Path> = snap.folders.iter().map(PathBuf::as_path).filter(|f| !f.exists()).collect();
     // What leads there is everybody's to pass through, whatever the umask.
     for folder in &missing {
-        folder.parent().map_or(Ok(()), make_way).map_err(|error| unmade(folder, &error))?;
+        folder.parent().map_or(Ok(()), make_way).map_err(|error| refused(unmade(folder, &error)))?;
     }
     let work = || -> Result<(), String> {
         missing.iter().try_for_each(|folder| make(folder).map_err(|error| unmade(folder, &error)))
     };
     let Some(id) = identity(&snap.main)?.filter(|id| id.uid != 0) else {
-        return work().map(|()| Vec::new());
+        return work().map(|()| Vec::new()).map_err(refused);
     };
     if snap.folders.is_empty() {
         return Ok(Vec::new());
@@ -75,16 +74,23 @@ pub fn make_folders(snap: &Snapshot) -> Result<Vec<String>, String> {
             .collect::<Vec<_>>()
             .join("\n"))
     });
-    Ok(told.map_err(failed)??.lines().map(str::to_string).collect())
+    let warnings = told.map_err(|error| refused(failed(error)))?.map_err(refused)?;
+    Ok(warnings.lines().map(str::to_string).collect())
 }
 
 /// The same for a process that serves by itself, as the user that it has.
-pub fn make_own_folders(snap: &Snapshot) -> Result<(), String> {
+pub fn make_own_folders(snap: &Snapshot) -> Result<(), Diag> {
     for folder in snap.folders.iter().filter(|folder| !folder.exists()) {
         let way = folder.parent().map_or(Ok(()), make_way);
-        way.and_then(|()| make(folder)).map_err(|error| unmade(folder, &error))?;
+        way.and_then(|()| make(folder)).map_err(|error| refused(unmade(folder, &error)))?;
     }
     Ok(())
+}
+
+/// A folder that cannot be made, with what helps.
+fn refused(message: String) -> Diag {
+    Diag::global(message)
+        .help("Brisk writes into this folder: make it, or name another one (*_temp_path, *_cache_path, -p)")
 }
 
 fn unmade(folder: &Path, error: &io::Error) -> String {

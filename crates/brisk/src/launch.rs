@@ -3,7 +3,8 @@
 use crate::background::{self, Caller, Detached};
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
-use crate::{alone, host, master, systemd, title};
+use crate::{alone, host, master, refusal, systemd, title};
+use brisk_conf::{Diag, SourceMap};
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::MainConf;
@@ -30,6 +31,12 @@ pub fn run(paths: &Paths) -> i32 {
 
 /// Messages go to the terminal and to the early error log.
 fn show(paths: &Paths, outcome: &Outcome) {
+    if paths.inline.is_some() {
+        // Nobody has written that text: where in it something stands helps nobody.
+        let problems = outcome.diags.iter().filter(|d| d.is_error());
+        problems.for_each(|d| eprintln!("brisk serve: {}", brisk_conf::escape_controls(&d.message)));
+        return;
+    }
     // What only does nothing is for `-t` to tell.
     for (level, text) in outcome.messages().filter(|(level, _)| *level < brisk_conf::Level::Notice) {
         eprintln!("brisk: {text}");
@@ -45,6 +52,10 @@ fn warn(paths: &Paths, message: &str) {
 }
 
 fn complain(paths: &Paths, message: &str) {
+    if paths.inline.is_some() {
+        eprintln!("brisk serve: {message}");
+        return;
+    }
     eprintln!("brisk: [emerg] {message}");
     early(paths, &format!("[emerg] {message}"));
 }
@@ -65,7 +76,7 @@ fn early(paths: &Paths, text: &str) {
 }
 
 /// Opens all logs of a configuration. The one that nobody has asked for need not be possible: that is said, and no more.
-pub fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, String> {
+fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
     let usual = paths.env.error_log.is_empty().then(|| format!("{}error.log", paths.env.places.logs));
     let open = |target: &LogTarget| match (LogFile::open(target), target) {
         (Err(error), LogTarget::File(path)) if usual.as_ref() == Some(path) => {
@@ -75,34 +86,51 @@ pub fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Stri
         }
         (opened, _) => opened,
     };
-    open_logs(&snap.logs, open)
-        .map_err(|(target, error)| format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)))
+    open_logs(&snap.logs, open).map_err(|(target, error)| {
+        let index = snap.logs.iter().position(|have| *have == target).unwrap_or_default();
+        refusal::log(snap, index, &error)
+    })
+}
+
+/// What a new configuration of a running server needs from the system beside its folders: logs and sockets.
+pub fn claim(
+    paths: &Paths,
+    snap: &Snapshot,
+    sockets: &Sockets,
+) -> Result<(Vec<Arc<LogFile>>, sockets::Fresh), Diag> {
+    Ok((logs_of(paths, snap)?, sockets.prepare(snap)?))
 }
 
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
-    let Loaded { snap, bundle } = loaded;
+    let Loaded { snap, bundle, sources } = loaded;
+    let told = |diag: Diag| refusal::without_level(&diag, &sources);
     // nginx has this file from the start, whatever the configuration names.
     if let target @ LogTarget::File(_) = paths.error_target() {
         LogFile::open(&target).map_err(|e| {
-            format!("open() \"{}\" failed ({})", paths.env.error_log, brisk_conf::os_text(&e))
+            let (path, why) = (&paths.env.error_log, brisk_conf::os_text(&e));
+            let help = refusal::file_remedy(path, &e);
+            told(
+                Diag::global(format!("open() \"{path}\" failed ({why})"))
+                    .help(format!("-e names this file; {help}")),
+            )
         })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
         let text = "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored";
         warn(paths, text);
     }
-    for warning in host::make_folders(&snap)? {
+    for warning in host::make_folders(&snap).map_err(told)? {
         warn(paths, &warning);
     }
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
-    let logs = logs_of(paths, &snap)?;
+    let logs = logs_of(paths, &snap).map_err(told)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();
     if let Some(numbers) = &upgraded {
         open.inherit(sockets::inherited(numbers));
     }
     open.inherit(systemd::sockets());
-    let fresh = open.prepare(&snap)?;
+    let fresh = open.prepare(&snap).map_err(told)?;
     let detached = snap.main.daemon && paths.inline.is_none();
     if paths.inline.is_none() {
         title::take();
@@ -143,7 +171,12 @@ pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
 pub fn write_pid(path: &str) -> Result<(), String> {
     let pid = rustix::process::getpid().as_raw_nonzero();
     let failed = |call: &str, error: &io::Error| {
-        format!("{call}() \"{path}\" failed ({})", brisk_conf::os_text(error))
+        let diag = Diag::global(format!("{call}() \"{path}\" failed ({})", brisk_conf::os_text(error)));
+        let help = format!(
+            "the process id is to be written there (\"pid\" names the file): {}",
+            refusal::file_remedy(path, error)
+        );
+        refusal::without_level(&diag.help(help), &SourceMap::default())
     };
     let mut file = std::fs::File::create(path).map_err(|error| failed("open", &error))?;
     file.write_all(format!("{pid}\n").as_bytes()).map_err(|error| {

@@ -21,6 +21,7 @@ mod log;
 mod master;
 mod notice;
 mod process;
+mod refusal;
 mod serve;
 mod sockets;
 mod systemd;

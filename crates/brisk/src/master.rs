@@ -8,10 +8,12 @@ use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
 use crate::control::{Call, Control, Order};
 use crate::keeper::{self, Keeper};
-use crate::launch::{logs_of, pid_file, write_pid};
+use crate::launch::{claim, pid_file, write_pid};
 use crate::process::{self, Start};
 use crate::sockets::{self, Sockets};
 use crate::{host, notice, systemd, upgrade};
+use brisk_conf::Diag;
+use brisk_load::output;
 use brisk_net::listen::Address;
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
@@ -185,7 +187,9 @@ impl Master {
         sys::release_free_memory();
         self.await_worker()?;
         sys::forget_code();
-        if self.paths.inline.is_none() {
+        if let Some(inline) = &self.paths.inline {
+            output::hint(&inline.welcome);
+        } else {
             // Whoever sees the pid file may use the socket beside it.
             self.control = Control::open(&self.pid_path);
             write_pid(&self.pid_path)?;
@@ -533,11 +537,13 @@ impl Master {
 
     fn try_reload(&mut self) -> Result<(), String> {
         self.waits_for("the configuration to be read");
-        let Loaded { snap, bundle } = config::reload(&self.paths, |level, message| self.log(level, message))?;
+        let Loaded { snap, bundle, sources } =
+            config::reload(&self.paths, |level, message| self.log(level, message))?;
+        let told = |diag: Diag| diag.render(&sources);
         self.waits_for("folders, logs and sockets to be opened");
-        host::make_folders(&snap)?.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
-        let logs = logs_of(&self.paths, &snap)?;
-        let fresh = self.sockets.prepare(&snap)?;
+        let warnings = host::make_folders(&snap).map_err(told)?;
+        warnings.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
+        let (logs, fresh) = claim(&self.paths, &snap, &self.sockets).map_err(told)?;
         let next = Current::new(&snap, bundle, logs);
         let sources = certificates::sources(&snap);
         let same_rights = self.current.uses_raw_sockets == next.uses_raw_sockets;

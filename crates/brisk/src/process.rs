@@ -61,7 +61,7 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
     };
     let identity = match host::identity(&snap.main) {
         Ok(identity) => identity,
-        Err(message) => return fail(&message),
+        Err(diag) => return fail(&diag.message),
     };
     if let Err(message) = host::become_worker(&snap, identity.as_ref()) {
         return fail(&message);

@@ -1,77 +1,168 @@
 //! `brisk serve [DIR]`: a folder on the web without a configuration.
 
+mod listen;
+
 use crate::cli::Options;
-use crate::config::Paths;
+use crate::config::{Inline, Paths};
 use crate::launch;
 use crate::local_certificate::{self, Local};
 use brisk_load::output;
+use brisk_net::listen::Address;
+use listen::Problem;
 use std::io::IsTerminal as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 const HELP: &str = "\
-Usage: brisk serve [DIR] [--listen ADDR] [--tls]
+Usage: brisk serve [DIR] [--listen ADDR]... [--public] [--tls]
 
-Serves a folder (the current one by default): index.html, or a listing of the files.
+Serves a folder (the current one by default): index.html, or a page with its files.
 A line per request is written to the terminal. Ends with Ctrl-C.
 
-  --listen ADDR : address, port or unix:PATH (default: 127.0.0.1:8080, with --tls 127.0.0.1:8443)
+  --listen ADDR : port, address, address:port or unix:PATH (default: 127.0.0.1:8080, with --tls
+                  127.0.0.1:8443); a port alone is for this machine only
+  --public      : listen on all addresses, for other machines too
   --tls         : HTTPS, with a certificate of its own that is made at the first time and kept
+
+Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources
+of programs that run elsewhere, such as PHP: docs/running.md has the list.
 ";
+
+/// What the command line asks for.
+#[derive(Debug, Default)]
+struct Wishes {
+    folder: Option<String>,
+    listen: Vec<String>,
+    public: bool,
+    tls: bool,
+}
 
 /// Runs it; gives the exit code.
 pub fn main(args: &[String]) -> i32 {
-    let mut folder = None;
-    let mut listen: Option<String> = None;
-    let mut tls = false;
+    if args.iter().any(|arg| matches!(arg.as_str(), "-h" | "--help")) {
+        output::print(HELP);
+        return 0;
+    }
+    let wishes = match parse(args) {
+        Ok(wishes) => wishes,
+        Err(message) => {
+            output::note(format_args!("brisk serve: {message}\n{HELP}"));
+            return 1;
+        }
+    };
+    match prepare(&wishes) {
+        Ok(paths) => launch::run(&paths),
+        Err(problem) => {
+            output::note(format_args!("brisk serve: {problem}"));
+            1
+        }
+    }
+}
+
+fn parse(args: &[String]) -> Result<Wishes, String> {
+    let mut wishes = Wishes::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "-h" | "--help" => {
-                output::print(HELP);
-                return 0;
-            }
             "--listen" | "-l" => match args.next() {
-                Some(address) => listen = Some(address.clone()),
-                None => return complain("option \"--listen\" requires an address"),
+                Some(address) => wishes.listen.push(address.clone()),
+                None => return Err("option \"--listen\" requires an address".into()),
             },
-            text if text.starts_with("--listen=") => listen = Some(text["--listen=".len()..].to_string()),
-            "--tls" => tls = true,
-            text if text.starts_with('-') => return complain(&format!("unknown option \"{text}\"")),
-            text if folder.is_none() => folder = Some(text.to_string()),
-            text => return complain(&format!("one folder at a time; what is \"{text}\"?")),
+            text if text.starts_with("--listen=") => {
+                wishes.listen.push(text["--listen=".len()..].to_string());
+            }
+            "--public" => wishes.public = true,
+            "--tls" => wishes.tls = true,
+            text if text.starts_with('-') => return Err(format!("unknown option \"{text}\"")),
+            text if wishes.folder.is_none() => wishes.folder = Some(text.to_string()),
+            text => return Err(format!("one folder at a time; what is \"{text}\"?")),
         }
     }
-    let folder = folder.unwrap_or_else(|| ".".into());
-    let path = match std::fs::canonicalize(&folder) {
-        Ok(path) if path.is_dir() => path,
-        Ok(_) => return complain(&format!("\"{folder}\" is not a folder")),
-        Err(error) => return complain(&format!("\"{folder}\": {}", brisk_conf::os_text(&error))),
-    };
-    let Some(path) = path.to_str() else { return complain("the folder's name is not valid UTF-8") };
-    let mut paths = Paths::new(&Options { prefix: Some(path.to_string()), ..Options::default() });
-    paths.conf = "brisk serve".into();
-    let usual = if tls { "127.0.0.1:8443" } else { "127.0.0.1:8080" };
-    let listen = listen.unwrap_or_else(|| usual.to_string());
-    let local = if tls { local_certificate::local() } else { None };
-    if tls && local.is_none() {
-        return complain("a certificate cannot be made: the system gives no random bytes");
-    }
-    paths.inline = Some(configuration(path, &listen, wants_color(), local.as_ref()));
-    let shown =
-        if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
-    let scheme = if tls { "https" } else { "http" };
-    output::note(format_args!("serving {path} on {scheme}://{shown} (Ctrl-C ends)"));
-    if let Some(place) = local.and_then(|local| local.place) {
-        output::note(format_args!(
-            "the certificate is its own authority, browsers will ask: {}",
-            place.display()
-        ));
-    }
-    launch::run(&paths)
+    Ok(wishes)
 }
 
-fn complain(message: &str) -> i32 {
-    output::note(format_args!("brisk serve: {message}\n{HELP}"));
-    1
+/// Everything that can go wrong by what was given is looked at here, so that messages are about the command line and not
+/// about the configuration that is made of it.
+fn prepare(wishes: &Wishes) -> Result<Paths, Problem> {
+    let path = folder(wishes.folder.as_deref().unwrap_or("."))?;
+    let (scheme, port) = if wishes.tls { ("https", 8443) } else { ("http", 8080) };
+    let addresses = listen::addresses(&wishes.listen, wishes.public, port)?;
+    addresses.iter().try_for_each(listen::check)?;
+    let local = if wishes.tls {
+        let why = "a certificate cannot be made: the system gives no random bytes";
+        Some(local_certificate::local().ok_or_else(|| Problem::new(why, "serve without --tls"))?)
+    } else {
+        None
+    };
+    let mut paths = Paths::new(&Options { prefix: Some(path.clone()), ..Options::default() });
+    paths.conf = "brisk serve".into();
+    paths.inline = Some(Inline {
+        text: configuration(&path, &addresses, wants_color(), local.as_ref()),
+        welcome: welcome(&path, &addresses, scheme, local.as_ref()),
+    });
+    Ok(paths)
+}
+
+/// The folder's full path.
+fn folder(given: &str) -> Result<String, Problem> {
+    let refused = |error: &std::io::Error| {
+        let help = match error.kind() {
+            std::io::ErrorKind::NotFound => "give the folder that is to be served: brisk serve DIR",
+            _ => "the folder must be readable for the user that serves it",
+        };
+        Problem::new(format!("\"{given}\": {}", brisk_conf::os_text(error)), help)
+    };
+    let path = std::fs::canonicalize(given).map_err(|error| refused(&error))?;
+    if !path.is_dir() {
+        let parent = path.parent().unwrap_or(&path).display();
+        let help = format!("serve the folder that it is in: brisk serve {parent}");
+        return Err(Problem::new(format!("\"{given}\" is not a folder"), help));
+    }
+    std::fs::read_dir(&path).map_err(|error| refused(&error))?;
+    match path.to_str() {
+        Some(path) => Ok(path.to_string()),
+        None => Err(Problem::new(
+            "the folder's name is not valid UTF-8",
+            "rename it, or go there and serve \".\"",
+        )),
+    }
+}
+
+/// What is said once the server serves.
+fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local>) -> String {
+    let mut lines = vec![format!("serving {folder} (Ctrl-C ends)")];
+    lines.extend(listen::urls(addresses, scheme).into_iter().map(|url| format!("  {url}")));
+    if listen::is_local(addresses) {
+        lines.push("reachable from this machine only; --public is for others".into());
+    }
+    if let Some(place) = tls.and_then(|local| local.place.as_ref()) {
+        let place = place.display();
+        lines.push(format!("the certificate is its own authority, browsers will ask: {place}"));
+    }
+    if Path::new(folder).join("index.php").exists() {
+        lines.push(
+            "index.php is not run, and its source is not shown: brisk serve has files only; for PHP see fastcgi_pass"
+                .into(),
+        );
+    }
+    if let Some(closed) = closed_to_worker(folder) {
+        lines.push(format!(
+            "requests are answered by the user \"nobody\", who may not enter {closed}: run it without root's rights"
+        ));
+    }
+    brisk_conf::escape_controls(&(lines.join("\n") + "\n"))
+}
+
+/// Root's server answers as `nobody`: the first folder on the way that others than its owner and group may not enter.
+fn closed_to_worker(folder: &str) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let is_closed =
+        |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
+    let mut way: Vec<&Path> = Path::new(folder).ancestors().collect();
+    way.reverse();
+    way.into_iter().find(is_closed).map(|path| path.display().to_string())
 }
 
 fn quote(text: &str) -> String {
@@ -108,9 +199,8 @@ fn access_logs(color: bool) -> String {
     colors.map(one).concat() + &format("other", "", "") + rest
 }
 
-fn configuration(folder: &str, listen: &str, color: bool, tls: Option<&Local>) -> String {
+fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&Local>) -> String {
     let root = quote(folder);
-    let listen = quote(listen);
     let (ssl, certificate) = match tls {
         Some(local) => (
             " ssl",
@@ -122,6 +212,8 @@ fn configuration(folder: &str, listen: &str, color: bool, tls: Option<&Local>) -
         ),
         None => ("", String::new()),
     };
+    let one = |address: &Address| format!("listen {}{ssl}; ", quote(&address.to_string()));
+    let listens = addresses.iter().map(one).collect::<Vec<_>>().concat();
     let types = include_str!("mime.types");
     let access_logs = access_logs(color);
     let errors = if color { " format=color" } else { "" };
@@ -133,7 +225,8 @@ fn configuration(folder: &str, listen: &str, color: bool, tls: Option<&Local>) -
          {types}\n\
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
          {access_logs}\
-         server {{ listen {listen}{ssl}; {certificate} root {root}; index index.html index.htm; autoindex on; autoindex_exact_size off; }}\n\
+         hide_files on; autoindex on; autoindex_format page; autoindex_localtime on;\n\
+         server {{ {listens}{certificate} root {root}; index index.html index.htm; }}\n\
          }}\n"
     )
 }

@@ -1,9 +1,10 @@
 //! Listening sockets of the master: bound once, kept across reloads, workers and upgrades.
 
-use brisk_load::watch::proc;
+use crate::refusal;
+use brisk_conf::Diag;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
-use brisk_server::conf::Snapshot;
+use brisk_server::conf::{Listen, Snapshot};
 use brisk_server::worker::Socket;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::Pid;
@@ -36,22 +37,21 @@ impl Sockets {
     }
 
     /// Binds what `snap` wants and is not open yet; gives the new addresses. On failure nothing has changed.
-    pub fn prepare(&self, snap: &Snapshot) -> Result<Fresh, String> {
+    pub fn prepare(&self, snap: &Snapshot) -> Result<Fresh, Diag> {
         let mut fresh = Fresh { sockets: Vec::new(), made_by: rustix::process::getpid() };
         for want in &snap.listens {
             match self.open.get(&want.address) {
                 Some(fd) if listen::is_multipath(fd) != want.options.multipath => {
-                    return Err(format!(
-                        "the \"multipath\" parameter of {} cannot be changed while the socket is open: restart the server",
+                    let message = format!(
+                        "the \"multipath\" parameter of {} cannot be changed while the socket is open",
                         want.address
-                    ));
+                    );
+                    return Err(Diag::emerg(want.span, message).help("restart the server"));
                 }
                 Some(fd) => {
-                    listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
+                    listen::apply(fd, &want.options).map_err(|e| refusal::listen(want, "setsockopt", &e))?;
                 }
-                None => {
-                    fresh.sockets.push((want.address.clone(), bind_patiently(&want.address, &want.options)?))
-                }
+                None => fresh.sockets.push((want.address.clone(), bind_patiently(want)?)),
             }
         }
         Ok(fresh)
@@ -133,39 +133,38 @@ fn copy((address, fd): (&Address, &OwnedFd)) -> io::Result<Socket> {
     Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd, 3)?))
 }
 
-fn failed(call: &str, address: &Address, error: &io::Error) -> String {
-    format!("{call}() to {address} failed ({})", brisk_conf::os_text(error))
-}
-
-fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedFd, String> {
+fn bind_patiently(want: &Listen) -> Result<OwnedFd, Diag> {
     let mut tries = 0;
     loop {
-        match listen::bind(address, options) {
+        match listen::bind(&want.address, &want.options) {
             Ok(fd) => return Ok(fd),
-            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
-                if let Address::Unix(path) = address
+            Err(error) => {
+                let in_use = error.raw_os_error() == Some(libc::EADDRINUSE);
+                if in_use
+                    && let Address::Unix(path) = &want.address
                     && is_stale(path)
                 {
-                    // Somebody else may have removed it by now.
+                    // Another process may have removed it by now.
                     let _ = std::fs::remove_file(path);
                     tries += 1;
                     if tries < BIND_TRIES {
                         continue;
                     }
                 }
+                let diag = refusal::listen(want, "bind", &error);
                 tries += 1;
-                if tries >= BIND_TRIES {
-                    return Err(failed("bind", address, &error) + &remedy(address, &error));
+                if error.raw_os_error() != Some(libc::EADDRINUSE) || tries >= BIND_TRIES {
+                    return Err(diag);
                 }
-                eprintln!("brisk: [emerg] {}", failed("bind", address, &error));
+                eprintln!("brisk: [emerg] {}", diag.message);
                 std::thread::sleep(Duration::from_millis(500));
             }
-            Err(error) => return Err(failed("bind", address, &error) + &remedy(address, &error)),
         }
     }
 }
 
-fn is_socket(path: &Path) -> bool {
+/// Whether a file is a unix socket.
+pub fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
 }
 
@@ -175,44 +174,22 @@ fn is_stale(path: &Path) -> bool {
         && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Who listens; the other processes of a server share its socket.
-fn holder(pids: &[u32]) -> String {
-    let Some(pid) = pids.first() else { return String::new() };
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    format!("; {} (process {pid}) listens there", name.trim_end())
-}
-
-/// What stands in the way of binding, as far as it can be seen from here.
-fn remedy(address: &Address, error: &io::Error) -> String {
-    match (error.raw_os_error(), address) {
-        (Some(libc::EADDRINUSE), Address::Ip(ip)) => holder(&proc::listening_on(ip.port())),
-        (Some(libc::EADDRINUSE), Address::Unix(path)) if !is_socket(path) => {
-            "; the file there is no socket".into()
-        }
-        (Some(libc::EADDRINUSE), Address::Unix(path)) => holder(&proc::listening_at(path)),
-        (Some(libc::EACCES), Address::Ip(ip)) if ip.port() < 1024 => {
-            "; ports below 1024 are for root and for programs with the capability CAP_NET_BIND_SERVICE".into()
-        }
-        (Some(libc::EADDRNOTAVAIL), _) => "; no interface of this machine has this address".into(),
-        _ => String::new(),
-    }
-}
-
-/// `-t`: whether the addresses could be bound; one that is in use (by the running server) is fine.
-pub fn try_bind(snap: &Snapshot) -> Result<(), String> {
-    for want in &snap.listens {
+/// `-t`: which addresses could not be bound; one that is in use (by the running server) is fine.
+pub fn try_bind(snap: &Snapshot) -> Vec<Diag> {
+    let refused = |want: &Listen| {
         let existed = matches!(&want.address, Address::Unix(path) if path.exists());
         match listen::bind(&want.address, &want.options) {
             Ok(_) => {
                 if let (Address::Unix(path), false) = (&want.address, existed) {
                     let _ = std::fs::remove_file(path);
                 }
+                None
             }
-            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
-            Err(error) => return Err(failed("bind", &want.address, &error) + &remedy(&want.address, &error)),
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => None,
+            Err(error) => Some(refusal::listen(want, "bind", &error)),
         }
-    }
-    Ok(())
+    };
+    snap.listens.iter().filter_map(refused).collect()
 }
 
 fn address_of(fd: &OwnedFd) -> Option<Address> {

@@ -142,7 +142,7 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
             let text = |name: &str| peer[name].as_str().unwrap_or_default().to_string();
             let backup = if peer["backup"] == true { " (backup)" } else { "" };
             let server = text("server") + backup;
-            output::line(format_args!(
+            let line = format!(
                 "{name:<20} {:>4} {server:<28} {:<10} {:>6} {:>6} {:>10} {:>6}",
                 peer["id"],
                 text("state"),
@@ -150,7 +150,8 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
                 peer["active"],
                 peer["requests"],
                 peer["fails"]
-            ));
+            );
+            output::line(output::visible(&line));
         }
     }
     Ok(())
@@ -168,7 +169,7 @@ fn print_server(server: &Value) {
             other => words.push(format!("{name}={other}")),
         }
     }
-    output::line(words.join(" "));
+    output::line(output::visible(&words.join(" ")));
 }
 
 /// Where the API is.

@@ -1,9 +1,8 @@
-//! The command line: nginx's options, exit codes and words; what `-t` says; `brisk serve`, `brisk directives`.
+//! The command line: nginx's options, exit codes and words; what `-t` says; `brisk directives`.
 
 use brisk_testkit::server::{Prepared, text};
-use brisk_testkit::{Builder, Client, TempDir, ports, process, wait};
+use brisk_testkit::{Builder, TempDir, process};
 use regex::Regex;
-use rustix::process::Signal;
 use std::process::{Command, Output, Stdio};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -233,6 +232,86 @@ fn what_only_the_system_can_tell_fails_the_test_too() {
     }
 }
 
+/// What the system refuses is told with the place that asks for it and with what can be done, all of it at once.
+#[test]
+fn what_the_system_refuses_has_its_place_and_its_remedy() {
+    let (prepared, output) = tested(
+        "error_log /nowhere/error.log;\n\
+         events { }\n\
+         http {\n\
+         \x20   access_log /nowhere/access.log;\n\
+         \x20   server { listen 192.0.2.1:8080; }\n\
+         }\n",
+    );
+    let file = regex::escape(&prepared.dir().join("brisk.conf").display().to_string());
+    check(
+        &output,
+        1,
+        &[
+            "^brisk: \\[emerg\\] open\\(\\) \"/nowhere/error.log\" failed \\(2: No such file or directory\\)$",
+            &format!("^ +--> {file}:1:1$"),
+            "= help: the folder is not there: mkdir -p /nowhere$",
+            "^brisk: \\[emerg\\] open\\(\\) \"/nowhere/access.log\" failed",
+            &format!("^ +--> {file}:4:16$"),
+            "^brisk: \\[emerg\\] bind\\(\\) to 192.0.2.1:8080 failed",
+            &format!("^ +--> {file}:5:14$"),
+            "= help: no interface of this machine has this address; it has .*127.0.0.1",
+        ],
+    );
+    let default = Builder::new(BIN)
+        .conf("daemon off;\nevents { }\nhttp { server { listen 127.0.0.1:{{PORT}}; } }")
+        .prepare();
+    std::fs::remove_dir_all(default.dir().join("logs")).ok();
+    check(
+        &default.run(&[]),
+        1,
+        &[
+            "^brisk: \\[emerg\\] open\\(\\) \".*/logs/access.log\" failed",
+            "= help: it is the default, as no directive names a log; the folder is not there: mkdir -p .*/logs$",
+            "!-->",
+        ],
+    );
+    if process::is_root() {
+        let (_, output) = tested("# accounts\nuser no-such-user; events { } http { access_log off; }");
+        check(
+            &output,
+            1,
+            &[
+                "^brisk: \\[emerg\\] getpwnam\\(\"no-such-user\"\\) failed$",
+                &format!("^ +--> .*brisk.conf:2:1$"),
+                "= help: this machine has no user \"no-such-user\": write \"user [a-z-]+;\", or make it",
+            ],
+        );
+        let (_, output) = tested("user nobody no-such-group; events { } http { access_log off; }");
+        check(&output, 1, &["getgrnam\\(\"no-such-group\"\\) failed$", "no group \"no-such-group\""]);
+    }
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_says_so() {
+    let prepared = Builder::new(BIN)
+        .conf("daemon off; pid /nowhere/brisk.pid; events { } http { access_log off; server { listen 127.0.0.1:{{PORT}}; } }")
+        .prepare();
+    check(
+        &prepared.run(&[]),
+        1,
+        &["open\\(\\) \"/nowhere/brisk.pid\" failed", "\"pid\" names the file.*mkdir -p /nowhere$"],
+    );
+}
+
+/// A configuration from somebody else does nothing to the terminal, whichever way its text gets there.
+#[test]
+fn a_terminal_obeys_no_configuration() {
+    let conf = "events { } http { ro\x1b[2Jot /x; include /no\x07where; server { ssl_certificate \"/x\x1b[31m\"; } }";
+    for args in [&["-t"][..], &[]] {
+        let output = Builder::new(BIN).conf(conf).prepare().run(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+        assert!(said.contains("ro\\x1b[2Jot") && said.contains("/no\\x07where"), "{said}");
+    }
+}
+
 #[test]
 fn a_missing_file_says_where_it_was_looked_for() {
     let dir = TempDir::new();
@@ -346,115 +425,4 @@ fn the_reference_is_in_the_terminal() {
     );
     check(&brisk(&["directives", "sendfil"]), 1, &["no directive \"sendfil\"; did you mean \"sendfile\"\\?"]);
     check(&brisk(&["directives", "a", "b"]), 1, &["^Usage"]);
-}
-
-/// `brisk serve`, ended when dropped.
-struct Serve {
-    child: std::process::Child,
-    dir: TempDir,
-    port: ports::Port,
-}
-
-impl Serve {
-    fn start(dir: TempDir, args: &[&str]) -> Serve {
-        let port = ports::claim();
-        let log = std::fs::File::create(dir.path().join(".terminal")).unwrap();
-        let child = Command::new(BIN)
-            .arg("serve")
-            .args(args)
-            .arg("--listen")
-            .arg(format!("127.0.0.1:{}", port.number))
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let serve = Serve { child, dir, port };
-        wait::holds("brisk serve to answer", || Client::try_connect(serve.port.number).is_ok());
-        serve
-    }
-
-    fn terminal(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join(".terminal")).unwrap()
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        process::signal(self.child.id(), Signal::INT);
-        let ended = wait::within(wait::DEADLINE, || self.child.try_wait().ok().flatten());
-        if ended.is_none() {
-            let _ = self.child.kill();
-        }
-        assert!(
-            ended.is_some_and(|status| status.success()) || std::thread::panicking(),
-            "Ctrl-C ends it well: {ended:?}"
-        );
-    }
-}
-
-#[test]
-fn serve_shows_a_folder() {
-    let dir = TempDir::new();
-    dir.write("page/index.html", "<p>index</p>");
-    dir.write("files/a b.txt", "text");
-    dir.write("files/<x>&.svg", "<svg/>");
-    dir.write("files/deep/x.js", "1");
-    dir.write("files/movie.mp4", "0");
-    dir.write("files/noext", "0");
-    let serve = Serve::start(dir, &[]);
-    let mut client = Client::connect(serve.port.number);
-    assert_eq!(client.get("/page/").text(), "<p>index</p>");
-    assert_eq!(client.get("/page").status, 301);
-    let listing = client.get("/files/");
-    assert_eq!((listing.status, listing.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
-    let html = listing.text();
-    for wanted in ["href=\"a%20b.txt\"", "href=\"deep/\"", "&lt;x&gt;&amp;.svg", "href=\"../\""] {
-        assert!(html.contains(wanted), "{wanted} in {html}");
-    }
-    assert!(!html.contains("<x>"), "{html}");
-    let rows = [
-        ("/files/a%20b.txt", "text/plain; charset=utf-8"),
-        ("/files/%3Cx%3E%26.svg", "image/svg+xml"),
-        ("/files/movie.mp4", "video/mp4"),
-        ("/files/noext", "application/octet-stream"),
-    ];
-    for (target, wanted) in rows {
-        let response = client.get(target);
-        assert_eq!((response.status, response.header("Content-Type")), (200, Some(wanted)), "{target}");
-    }
-    assert!(client.get("/files/deep/x.js").header("Content-Type").unwrap().contains("javascript"));
-    assert_eq!(client.get("/missing").status, 404);
-    let line = Regex::new(r"(?m)^.*  404  GET /missing  \d+ B  \d\.\d{3} s$").unwrap();
-    wait::holds("a log line on the terminal", || line.is_match(&serve.terminal()));
-    assert!(
-        serve.terminal().contains(&format!("on http://127.0.0.1:{} ", serve.port.number)),
-        "{}",
-        serve.terminal()
-    );
-}
-
-#[test]
-fn serve_takes_a_folder_with_an_odd_name() {
-    let outer = TempDir::new();
-    outer.write("we \"ird\" $dir;{/index.html", "odd");
-    let folder = outer.path().join("we \"ird\" $dir;{").display().to_string();
-    let serve = Serve::start(outer, &[&folder]);
-    assert_eq!(Client::connect(serve.port.number).get("/").text(), "odd");
-}
-
-#[test]
-fn serve_says_what_is_wrong() {
-    check(
-        &brisk(&["serve", "/nowhere/at/all"]),
-        1,
-        &["\"/nowhere/at/all\": 2: No such file or directory", "Usage"],
-    );
-    check(&brisk(&["serve", BIN]), 1, &["is not a folder"]);
-    check(&brisk(&["serve", "--bogus"]), 1, &["unknown option \"--bogus\""]);
-    check(&brisk(&["serve", "--listen"]), 1, &["requires an address"]);
-    check(&brisk(&["serve", "a", "b"]), 1, &["one folder at a time"]);
-    check(&brisk(&["serve", "--help"]), 0, &["^Usage: brisk serve"]);
-    check(&brisk(&["serve", "/", "--listen", "nonsense:x"]), 1, &["\\[emerg\\].*listen"]);
 }

@@ -76,9 +76,8 @@ fn no_byte_of_a_stranger_ends_a_line() {
     assert_eq!(client.response().status, 404);
     let access = lines(&server, "access.log", 1);
     assert!(
-        access[0].ends_with(
-            r#""GET /%0aevil%22%5c%c3%a9 HTTP/1.1" 404 153 "-" "a\x22b\x5Cc\x01\x1B[31m\x09\x7F\xC3\xA9""#
-        ) || access[0].contains(" 404 152 "),
+        access[0].ends_with(r#" "-" "a\x22b\x5Cc\x01\x1B[31m\x09\x7F\xC3\xA9""#)
+            && access[0].contains(r#""GET /%0aevil%22%5c%c3%a9 HTTP/1.1" 404 "#),
         "{access:?}"
     );
     assert_eq!(
@@ -160,16 +159,16 @@ fn broken_and_aborted_requests() {
             assert_line(lines(&server, log, count).last().unwrap(), pattern);
         }
     };
-    check("\x16\x03\x01garbage\r\n\r\n", "first.log", r#""\\x16\\x03\\x01garbage" 400 15\d \d+ "first""#);
-    check("GET /a b HTTP/1.1\r\n\r\n", "first.log", r#""GET /a b HTTP/1\.1" 400 15\d \d+ "first""#);
+    check("\x16\x03\x01garbage\r\n\r\n", "first.log", r#""\\x16\\x03\\x01garbage" 400 \d+ \d+ "first""#);
+    check("GET /a b HTTP/1.1\r\n\r\n", "first.log", r#""GET /a b HTTP/1\.1" 400 \d+ \d+ "first""#);
     check("GET / HTTP/3.0\r\n\r\n", "first.log", r#""GET / HTTP/3\.0" 505 \d+ \d+ "first""#);
-    check("GET / HTTP/1.1\r\n\r\n", "first.log", r#""GET / HTTP/1\.1" 400 15\d 18 "first""#);
+    check("GET / HTTP/1.1\r\n\r\n", "first.log", r#""GET / HTTP/1\.1" 400 \d+ 18 "first""#);
     check("GET / HT", "first.log", r#""GET / HT" 400 0 \d+ "first""#);
     check("GET / HTTP/1.1\r\nHost: fir", "first.log", r#""GET / HTTP/1\.1" 400 0 \d+ "first""#);
     check(
         "GET / HTTP/1.1\r\nHost: second\r\nX : y\r\n\r\n",
         "second.log",
-        r#""GET / HTTP/1\.1" 400 15\d \d+ "second""#,
+        r#""GET / HTTP/1\.1" 400 \d+ \d+ "second""#,
     );
     check(
         "GET /bye HTTP/1.1\r\nHost: first\r\n\r\n",

@@ -233,6 +233,9 @@ fn a_refused_reload_says_why_and_changes_nothing() {
         said.contains(&format!("bind() to 127.0.0.1:{port} failed (98: Address already in use)")),
         "{said}"
     );
+    // With its place and the remedy, of which the log has the first line only.
+    assert!(said.contains("brisk.conf:") && said.contains("= help: "), "{said}");
+    server.wait_for_log(r"\[emerg\] .*bind\(\) to .*Address already in use\)$");
     assert_eq!(who(&server), "one");
     server.configure_http("", &SITE.replace("one", "two"));
     let accepted = server.run(&["-s", "reload"]);
@@ -334,8 +337,9 @@ fn an_address_in_use_ends_the_start() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let line = format!("[emerg] bind() to 127.0.0.1:{} failed (98: Address already in use)", prepared.port());
     assert!(said.contains(&line), "{said}");
-    // The last line says who has it: the test itself.
-    let holder = format!("(process {}) listens there\n", std::process::id());
+    // It says where that is asked for, and who has it: the test itself.
+    assert!(said.contains(&format!("--> {}:", prepared.dir().join("brisk.conf").display())), "{said}");
+    let holder = format!("(process {}) listens there: end it, or choose another port\n", std::process::id());
     assert!(said.ends_with(&holder), "{said}");
 }
 

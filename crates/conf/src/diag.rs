@@ -1,5 +1,6 @@
 //! Diagnostics: what is wrong, where, and what to do about it.
 
+use crate::excerpt::{Excerpt, escape_controls};
 use crate::source::{SourceMap, Span};
 use std::fmt::Write as _;
 
@@ -27,18 +28,33 @@ impl Level {
     }
 }
 
+/// How an error relates to others: one cause is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Own,
+    /// Quotes or braces do not match: what stands where is not known from here on.
+    Structure,
+    /// A directive in a block where it may not be, which is what unmatched braces look like.
+    Misplaced,
+    /// The same message elsewhere has the same cause: a zone that nothing declares.
+    Repeated,
+}
+
 /// One message about a configuration. The message itself keeps nginx's wording, without the `in FILE:LINE`.
 #[derive(Clone, Debug)]
 pub struct Diag {
     pub level: Level,
     pub message: String,
     pub span: Option<Span>,
+    /// What the excerpt shows, where that is another place than the one that nginx's first line names.
+    place: Option<Span>,
     /// What the user can do about it, in a sentence.
     pub help: Option<String>,
     /// nginx ends some messages with `:LINE`, others with nothing; true leaves the place out of the first line.
     bare: bool,
     /// The message is a reason that follows the directive's name.
     reason: bool,
+    cause: Cause,
 }
 
 impl Diag {
@@ -48,9 +64,11 @@ impl Diag {
             level: Level::Emerg,
             message: message.into(),
             span: Some(span),
+            place: None,
             help: None,
             bare: false,
             reason: false,
+            cause: Cause::Own,
         }
     }
 
@@ -75,9 +93,11 @@ impl Diag {
             level: Level::Emerg,
             message: message.into(),
             span: None,
+            place: None,
             help: None,
             bare: true,
             reason: false,
+            cause: Cause::Own,
         }
     }
 
@@ -98,6 +118,31 @@ impl Diag {
         self
     }
 
+    /// Points the excerpt at another place than the first line names: where a `;` is missing.
+    #[must_use]
+    pub fn at(mut self, place: Span) -> Diag {
+        self.place = Some(place);
+        self
+    }
+
+    /// Marks an error about quotes or braces that do not match.
+    #[must_use]
+    pub fn structural(self) -> Diag {
+        Diag { cause: Cause::Structure, ..self }
+    }
+
+    /// Marks an error about a directive that stands in the wrong block.
+    #[must_use]
+    pub fn misplaced(self) -> Diag {
+        Diag { cause: Cause::Misplaced, ..self }
+    }
+
+    /// Marks an error that is told at its first place only, however many there are.
+    #[must_use]
+    pub fn once(self) -> Diag {
+        Diag { cause: Cause::Repeated, ..self }
+    }
+
     /// nginx prints this message without a place; the excerpt below it still shows one.
     #[must_use]
     pub fn bare(mut self) -> Diag {
@@ -111,9 +156,10 @@ impl Diag {
 
     /// nginx's own line: `[emerg] message in FILE:LINE`.
     pub fn headline(&self, sources: &SourceMap) -> String {
-        let mut out = format!("[{}] {}", self.level.as_str(), self.message);
+        let mut out = format!("[{}] {}", self.level.as_str(), escape_controls(&self.message));
         if let (Some(span), false) = (self.span, self.bare) {
-            let _ = write!(out, " in {}:{}", sources.file(span.file).name, sources.end_line(span));
+            let name = escape_controls(&sources.file(span.file).name);
+            let _ = write!(out, " in {name}:{}", sources.end_line(span));
         }
         out
     }
@@ -121,24 +167,40 @@ impl Diag {
     /// The headline followed by the line itself with a caret under the offending token, and the remedy.
     pub fn render(&self, sources: &SourceMap) -> String {
         let mut out = self.headline(sources);
-        if let Some(span) = self.span {
-            let (line, column) = sources.start(span);
-            let text = sources.line_text(span);
-            let number = line.to_string();
-            let pad = " ".repeat(number.len());
-            // Tabs before the caret are kept, so that it stands under its token at any tab width.
-            let lead: String =
-                text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            let room = text.len().saturating_sub(column - 1).max(1);
-            let width = (span.end.saturating_sub(span.start) as usize).clamp(1, room);
-            let _ = write!(out, "\n {pad}--> {}:{line}:{column}", sources.file(span.file).name);
-            let _ = write!(out, "\n {number} | {text}\n {pad} | {lead}{}", "^".repeat(width));
+        if let Some(span) = self.place.or(self.span) {
+            let _ = write!(out, "{}", Excerpt::new(sources, span));
         }
-        if let Some(help) = &self.help {
-            let _ = write!(out, "\n   = help: {help}");
+        for (index, line) in self.help.iter().flat_map(|help| help.lines()).enumerate() {
+            let lead = if index == 0 { "   = help: " } else { "           " };
+            let _ = write!(out, "\n{lead}{}", escape_controls(line));
         }
         out
     }
+}
+
+/// Leaves one error for each cause.
+pub fn settle(diags: &mut Vec<Diag>) {
+    let is_broken = diags.iter().any(|diag| diag.cause == Cause::Structure);
+    let mut broken_files = Vec::new();
+    let mut told = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    // A block that is looked at from several sides (an "if" in it inherits what it says) says the same several times.
+    diags.retain(|diag| seen.insert((diag.message.clone(), diag.span.map(|s| (s.file.0, s.start, s.end)))));
+    diags.retain(|diag| match diag.cause {
+        Cause::Own => true,
+        Cause::Misplaced => !is_broken,
+        Cause::Structure => {
+            let file = diag.span.map(|span| span.file);
+            let is_first = !broken_files.contains(&file);
+            broken_files.push(file);
+            is_first
+        }
+        Cause::Repeated => {
+            let is_first = !told.contains(&diag.message);
+            told.push(diag.message.clone());
+            is_first
+        }
+    });
 }
 
 /// The candidate closest to `name`, if it is close enough to be a slip of the keyboard.

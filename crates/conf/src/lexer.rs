@@ -22,13 +22,17 @@ pub struct Lexer<'a> {
     text: &'a [u8],
     file: FileId,
     at: usize,
+    /// The place of `{2}` in the last word, where nginx would take the brace for a block's.
+    pub quantifier: Option<Span>,
+    /// The first comment that holds more closing braces than opening ones, behind a `;`: it may have swallowed them.
+    pub swallowing: Option<Span>,
 }
 
 impl<'a> Lexer<'a> {
     pub fn new(file: FileId, text: &'a [u8]) -> Lexer<'a> {
         // A byte order mark is what editors of another system leave behind.
         let at = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        Lexer { text, file, at }
+        Lexer { text, file, at, quantifier: None, swallowing: None }
     }
 
     fn span(&self, start: usize) -> Span {
@@ -70,7 +74,13 @@ impl<'a> Lexer<'a> {
                 b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
                 b'#' => {
                     let rest = &self.text[self.at..];
+                    let start = self.at;
                     self.at += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+                    let comment = &self.text[start..self.at];
+                    let count = |wanted: u8| comment.iter().filter(|&&b| b == wanted).count();
+                    if self.swallowing.is_none() && comment.contains(&b';') && count(b'}') > count(b'{') {
+                        self.swallowing = Some(Span { end: start as u32 + 1, ..self.span(start) });
+                    }
                 }
                 _ => return,
             }
@@ -83,7 +93,14 @@ impl<'a> Lexer<'a> {
         while let Some(&byte) = self.text.get(self.at) {
             match byte {
                 b' ' | b'\t' | b'\r' | b'\n' | b';' => break,
-                b'{' if previous != b'$' => break,
+                b'{' if previous != b'$' => match quantifier(&self.text[self.at..]) {
+                    Some(length) if self.at > start => {
+                        let (start, end) = (self.at as u32, (self.at + length) as u32);
+                        self.quantifier.get_or_insert(Span { file: self.file, start, end });
+                        self.at += length - 1;
+                    }
+                    _ => break,
+                },
                 b'\\' => self.at += 1,
                 _ => {}
             }
@@ -105,10 +122,12 @@ impl<'a> Lexer<'a> {
                     let span = Span { file: self.file, start: open as u32, end: open as u32 + 1 };
                     let quote = quote as char;
                     return Err(Diag::emerg(
-                        span,
-                        format!("unexpected end of file, expecting terminating '{quote}'"),
+                        self.span(self.at),
+                        "unexpected end of file, expecting \";\" or \"}\"",
                     )
-                    .help(format!("the parameter that starts here has no closing {quote}")));
+                    .at(span)
+                    .help(format!("the parameter that starts here has no closing {quote}"))
+                    .structural());
                 }
                 Some(b'\\') => self.at += 2,
                 Some(&byte) if byte == quote => break,
@@ -124,11 +143,30 @@ impl<'a> Lexer<'a> {
                 // What follows belongs to the same word; leaving it out avoids errors that only echo this one.
                 self.bare();
                 let span = Span { file: self.file, start: at as u32, end: at as u32 + 1 };
-                Err(Diag::emerg(span, format!("unexpected \"{}\"", shown(byte)))
-                    .help("a closing quote must be followed by white space, \";\" or \"{\""))
+                let diag = Diag::emerg(span, format!("unexpected \"{}\"", shown(byte)));
+                if !value.contains(&b'\n') {
+                    return Err(diag.help("a closing quote must be followed by white space, \";\" or \"{\""));
+                }
+                // What looks like its end is the next parameter's beginning, and what lies between was meant to be read.
+                let open = Span { file: self.file, start: open as u32, end: open as u32 + 1 };
+                let help = format!(
+                    "the parameter that starts here goes on for lines: is its closing {} missing?",
+                    quote as char
+                );
+                Err(diag.at(open).help(help).structural())
             }
         }
     }
+}
+
+/// The length of a regular expression's `{2}`, `{2,}` or `{2,4}` at the start of `text`.
+fn quantifier(text: &[u8]) -> Option<usize> {
+    // PCRE's counts have five digits at most.
+    const LENGTH_MAX: usize = "{65535,65535}".len();
+    let end = text.iter().take(LENGTH_MAX).position(|&b| b == b'}')?;
+    let inner = &text[1..end];
+    let is_count = inner.iter().all(|&b| b.is_ascii_digit() || b == b',');
+    (is_count && inner.iter().any(u8::is_ascii_digit)).then_some(end + 1)
 }
 
 /// Replaces nginx's escapes; any other backslash stays.
@@ -197,8 +235,10 @@ mod tests {
         check("a 'b\\'c' # d\ne", "a|b'c|e");
         check("if ($a = \"b\") {", "if|($a|=|b|)|{");
         check("a\\ b;", "a\\ b|;");
+        check("~ ^/\\d{2,4}/x$ {", "~|^/\\d{2,4}/x$|{");
+        check("a{2;}", "a|{|2|;|}");
         check("x \"a\"b;", "x|<unexpected \"b\">|;");
         check("x 'a'\";", "x|<unexpected \"\"\">|;");
-        check("x \"a", "x|<unexpected end of file, expecting terminating '\"'>");
+        check("x \"a", "x|<unexpected end of file, expecting \";\" or \"}\">");
     }
 }

@@ -6,9 +6,13 @@
 //! compares a directive with its row. Nothing here knows a module.
 #![forbid(unsafe_code)]
 
+mod braces;
 pub mod cidr;
 pub mod diag;
+mod excerpt;
+mod foreign;
 pub mod fuzz;
+pub mod hints;
 mod include;
 mod lexer;
 pub mod nginx;
@@ -17,7 +21,8 @@ pub mod row;
 pub mod source;
 pub mod value;
 
-pub use diag::{Diag, Level};
+pub use diag::{Diag, Level, settle};
+pub use excerpt::escape_controls;
 pub use include::{Loader, NoFiles, os_text};
 pub use parser::{Directive, Token, parse};
 pub use row::{Arity, Context, Default, Inherit, Row};

@@ -1,9 +1,11 @@
 //! Directives and blocks from tokens.
 
+use crate::braces::{self, Block};
 use crate::diag::Diag;
 use crate::include::{self, Loader};
 use crate::lexer::{Lexeme, Lexer};
 use crate::source::{FileId, SourceMap, Span};
+use crate::{foreign, hints};
 
 /// How deep blocks and includes may nest; a file that includes itself ends here.
 pub(crate) const DEPTH_MAX: usize = 32;
@@ -73,14 +75,34 @@ pub(crate) fn parse_at(
     depth: usize,
 ) -> Vec<Directive> {
     let text = sources.file(file).text.clone();
-    let mut parser = Parser { lexer: Lexer::new(file, &text), sources, loader, diags };
+    let before = diags.len();
+    let mut parser =
+        Parser { lexer: Lexer::new(file, &text), text: &text, blocks: Vec::new(), sources, loader, diags };
     let mut out = Vec::new();
     parser.block(&mut out, None, depth);
+    if diags.len() > before
+        && let Some(whose) = foreign::recognize(&text)
+    {
+        // No message about what is in it would help.
+        let first = first_word(file, &text);
+        diags.truncate(before + 1);
+        let diag = diags.pop().map(|diag| diag.at(first).help(whose).structural());
+        diags.extend(diag);
+        out.clear();
+    }
     out
+}
+
+/// The first word that is no comment.
+fn first_word(file: FileId, text: &[u8]) -> Span {
+    Lexer::new(file, text).next().map_or(Span { file, start: 0, end: 0 }, |(_, span)| span)
 }
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
+    text: &'a [u8],
+    /// All blocks of the file so far.
+    blocks: Vec<Block>,
     sources: &'a mut SourceMap,
     loader: &'a dyn Loader,
     diags: &'a mut Vec<Diag>,
@@ -94,44 +116,58 @@ enum Stop {
     End,
 }
 
+/// The words of one directive.
+#[derive(Default)]
+struct Words {
+    list: Vec<Token>,
+    /// One of them could not be read: what the others mean is not known.
+    is_broken: bool,
+    /// A mark of left-out lines came before, and was told about.
+    follows_ellipsis: bool,
+}
+
 impl Parser<'_> {
-    /// Reads directives up to the `}` of the block that `opener` opened, or to the end of the file.
-    fn block(&mut self, out: &mut Vec<Directive>, opener: Option<Span>, depth: usize) {
+    /// Reads directives up to the `}` of the block that `opener` opened (by its index), or to the end of the file.
+    fn block(&mut self, out: &mut Vec<Directive>, opener: Option<usize>, depth: usize) {
         loop {
             let (words, stop, end) = self.statement();
             match stop {
-                Stop::Semicolon | Stop::Open if words.is_empty() => {
+                Stop::Semicolon if words.list.is_empty() && words.follows_ellipsis => {}
+                Stop::Semicolon | Stop::Open if words.list.is_empty() => {
                     let found = if matches!(stop, Stop::Open) { "{" } else { ";" };
-                    self.diags.push(
-                        Diag::emerg(end, format!("unexpected \"{found}\""))
-                            .help("a directive's name is expected here"),
-                    );
+                    if !words.is_broken {
+                        self.diags.push(
+                            Diag::emerg(end, format!("unexpected \"{found}\""))
+                                .help("a directive's name is expected here"),
+                        );
+                    }
                     if matches!(stop, Stop::Open) {
-                        self.nested(depth);
+                        self.nested(end, end, depth);
                     }
                 }
                 Stop::Semicolon => self.finish(out, words, None, end, depth),
                 Stop::Open => {
-                    let block = self.nested_for(end, depth);
+                    let block = self.nested(words.list[0].span, end, depth);
                     self.finish(out, words, Some(block), end, depth);
                 }
-                Stop::Close | Stop::End => {
-                    self.unterminated(&words, end, matches!(stop, Stop::Close));
-                    if matches!(stop, Stop::Close) {
-                        if opener.is_some() {
-                            return;
-                        }
-                        self.diags.push(
-                            Diag::emerg(end, "unexpected \"}\"").help("no block is open here; remove it"),
-                        );
-                        continue;
+                Stop::Close => {
+                    if !words.is_broken {
+                        self.unterminated(&words.list, end);
                     }
-                    if let Some(opener) = opener {
-                        let (line, _) = self.sources.start(opener);
-                        self.diags.push(
-                            Diag::emerg(end, "unexpected end of file, expecting \"}\"")
-                                .help(format!("the block opened in line {line} is never closed")),
-                        );
+                    if let Some(index) = opener {
+                        self.blocks[index].close = Some(end);
+                        return;
+                    }
+                    self.extra_brace(end);
+                }
+                Stop::End => {
+                    if let Some(last) = words.list.last() {
+                        let text = "unexpected end of file, expecting \";\" or \"}\"";
+                        let diag = Diag::emerg(end, text).at(last.span.behind()).structural();
+                        self.diags.push(diag.help(format!("\"{}\" lacks its \";\"", words.list[0].text())));
+                    }
+                    if let Some(index) = opener {
+                        self.missing_brace(index, end);
                     }
                     return;
                 }
@@ -139,12 +175,7 @@ impl Parser<'_> {
         }
     }
 
-    fn nested(&mut self, depth: usize) -> Vec<Directive> {
-        let span = Span { file: FileId(0), start: 0, end: 0 };
-        self.nested_for(span, depth)
-    }
-
-    fn nested_for(&mut self, opener: Span, depth: usize) -> Vec<Directive> {
+    fn nested(&mut self, name: Span, opener: Span, depth: usize) -> Vec<Directive> {
         let mut block = Vec::new();
         if depth >= DEPTH_MAX {
             self.diags.push(
@@ -153,7 +184,9 @@ impl Parser<'_> {
             );
             self.skip_block();
         } else {
-            self.block(&mut block, Some(opener), depth + 1);
+            self.blocks.push(Block { name, close: None });
+            let index = self.blocks.len() - 1;
+            self.block(&mut block, Some(index), depth + 1);
         }
         block
     }
@@ -171,43 +204,112 @@ impl Parser<'_> {
     }
 
     /// Words up to a `;`, `{`, `}` or the end.
-    fn statement(&mut self) -> (Vec<Token>, Stop, Span) {
-        let mut words = Vec::new();
+    fn statement(&mut self) -> (Words, Stop, Span) {
+        let mut words = Words::default();
+        let mut quantifier = None;
         loop {
-            match self.lexer.next() {
-                Ok((Lexeme::Word { value, quoted }, span)) => words.push(Token { value, span, quoted }),
-                Ok((Lexeme::Semicolon, span)) => return (words, Stop::Semicolon, span),
-                Ok((Lexeme::Open, span)) => return (words, Stop::Open, span),
-                Ok((Lexeme::Close, span)) => return (words, Stop::Close, span),
-                Ok((Lexeme::End, span)) => return (words, Stop::End, span),
-                Err(diag) => self.diags.push(diag),
+            let (stop, span) = match self.lexer.next() {
+                Ok((Lexeme::Word { value, quoted }, span)) => {
+                    if words.list.is_empty() && !quoted && hints::is_ellipsis(&value) {
+                        words.follows_ellipsis = true;
+                        let text = format!("unknown directive \"{}\"", String::from_utf8_lossy(&value));
+                        self.diags.push(Diag::emerg(span, text).help(
+                            "it stands for lines that were left out where this was printed: write them, or remove it",
+                        ));
+                        continue;
+                    }
+                    if let Some(brace) = self.lexer.quantifier.take() {
+                        quantifier.get_or_insert((words.list.len(), brace, span));
+                    }
+                    words.list.push(Token { value, span, quoted });
+                    continue;
+                }
+                Ok((Lexeme::Semicolon, span)) => (Stop::Semicolon, span),
+                Ok((Lexeme::Open, span)) => (Stop::Open, span),
+                Ok((Lexeme::Close, span)) => (Stop::Close, span),
+                Ok((Lexeme::End, span)) => (Stop::End, span),
+                Err(diag) => {
+                    words.is_broken = true;
+                    self.diags.push(diag);
+                    continue;
+                }
+            };
+            if let Some((index, brace, word)) = quantifier {
+                self.unquoted_quantifier(&words.list, index, brace, word);
             }
+            return (words, stop, span);
         }
     }
 
-    fn unterminated(&mut self, words: &[Token], end: Span, close: bool) {
-        let Some(first) = words.first() else { return };
-        if close {
-            self.diags.push(
-                Diag::emerg(end, "unexpected \"}\"")
-                    .help(format!("the directive \"{}\" before it lacks its \";\"", first.text())),
-            );
-        } else {
-            self.diags.push(
-                Diag::emerg(end, "unexpected end of file, expecting \";\" or \"}\"")
-                    .help(format!("the directive \"{}\" lacks its \";\"", first.text())),
-            );
+    /// nginx takes the `{` of `[a-z]{2}` for the beginning of a block, and says what it makes of the rest.
+    fn unquoted_quantifier(&mut self, words: &[Token], index: usize, brace: Span, word: Span) {
+        let text =
+            |from: u32, to: u32| String::from_utf8_lossy(&self.text[from as usize..to as usize]).into_owned();
+        let name = words[0].text();
+        let message = match (index, &*name) {
+            (0, _) => "unexpected \"{\"".to_string(),
+            (_, "location" | "if") => format!("unknown directive \"{}\"", text(brace.start + 1, word.end)),
+            _ => format!("directive \"{name}\" is not terminated by \";\""),
+        };
+        let help = format!("a parameter with braces must be quoted: \"{}\"", text(word.start, word.end));
+        self.diags.push(Diag::emerg(brace, message).help(help));
+    }
+
+    fn unterminated(&mut self, words: &[Token], end: Span) {
+        let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
+        let help = format!("a \";\" is missing here, at the end of \"{}\"", first.text());
+        self.diags.push(Diag::emerg(end, "unexpected \"}\"").at(last.span.behind()).help(help));
+    }
+
+    /// A `}` where no block is open.
+    fn extra_brace(&mut self, end: Span) {
+        let diag = Diag::emerg(end, "unexpected \"}\"").structural();
+        let early = braces::closed_early(self.text, &self.blocks);
+        self.diags.push(match early.and_then(|block| Some((block.name, block.close?))) {
+            Some((name, close)) => {
+                let (line, _) = self.sources.start(name);
+                diag.at(close).help(format!(
+                    "this one closes the block of line {line}, which its indentation does not say: is it one too many?"
+                ))
+            }
+            None => diag.help("no block is open here; remove it"),
+        });
+    }
+
+    /// The end of the file in the block `index`.
+    fn missing_brace(&mut self, index: usize, end: Span) {
+        let diag = Diag::emerg(end, "unexpected end of file, expecting \"}\"").structural();
+        if let Some(comment) = self.lexer.swallowing {
+            let help = "everything behind this \"#\" up to the end of the line is a comment, closing braces included: \
+                        is a line break missing?";
+            self.diags.push(diag.at(comment).help(help));
+            return;
         }
+        let suspect =
+            braces::unclosed(self.text, &self.blocks).and_then(|block| Some((block.name, block.close?)));
+        self.diags.push(match suspect {
+            Some((name, close)) => {
+                let (line, _) = self.sources.start(close);
+                diag.at(name).help(format!(
+                    "the block that starts here is not closed: the \"}}\" in line {line} is an outer block's, by its indentation"
+                ))
+            }
+            None => diag.at(self.blocks[index].name).help("the block that starts here is never closed"),
+        });
     }
 
     fn finish(
         &mut self,
         out: &mut Vec<Directive>,
-        mut words: Vec<Token>,
+        words: Words,
         block: Option<Vec<Directive>>,
         end: Span,
         depth: usize,
     ) {
+        if words.is_broken {
+            return;
+        }
+        let mut words = words.list;
         let name = words.remove(0);
         let directive = Directive { span: name.span.to(end), name, args: words, block };
         if directive.name() == "include" && directive.args.len() == 1 && directive.block.is_none() {
@@ -230,6 +332,7 @@ mod tests {
         let mut diags = Vec::new();
         let parsed = parse(&mut sources, file, &NoFiles, &mut diags);
         assert_eq!(show(&parsed), tree, "{text}");
+        crate::settle(&mut diags);
         let lines: Vec<_> = diags.iter().map(|d| d.headline(&sources)).collect();
         assert_eq!(lines, errors, "{text}");
     }

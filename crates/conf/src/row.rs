@@ -1,8 +1,8 @@
 //! One row of data per directive, and the check of a directive against its row.
 
 use crate::diag::{Diag, did_you_mean};
-use crate::nginx;
 use crate::parser::Directive;
+use crate::{hints, nginx};
 
 /// A set of contexts in which a directive may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,10 +128,15 @@ pub struct Row<S: 'static> {
 /// Checks context, arity and the presence of a block. `others` names all known directives.
 pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result<(), Diag> {
     let name = row.name;
+    let last = directive.args.last().unwrap_or(&directive.name).span;
     if !row.contexts.has(context) {
-        let here = context.names();
+        let (here, wanted) = (context.names(), row.contexts.names());
+        let is_site = context == Context::MAIN && row.contexts.has(Context::HSL);
+        let more =
+            if is_site { "; a site's own file is included in the http block of the main one" } else { "" };
         return Err(Diag::emerg(directive.span, format!("\"{name}\" directive is not allowed here"))
-            .help(format!("\"{name}\" belongs in {}; this is {here}", row.contexts.names())));
+            .help(format!("\"{name}\" belongs in {wanted}; this is {here}{more}"))
+            .misplaced());
     }
     if row.arity.block && directive.block.is_none() {
         return Err(Diag::emerg(directive.span, format!("directive \"{name}\" has no opening \"{{\""))
@@ -139,7 +144,8 @@ pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result
     }
     if !row.arity.block && directive.block.is_some() {
         return Err(Diag::emerg(directive.span, format!("directive \"{name}\" is not terminated by \";\""))
-            .help("it takes no block; is the \";\" missing at the end of this line?"));
+            .at(last.behind())
+            .help("it takes no block; is a \";\" missing here?"));
     }
     let count = directive.args.len();
     let (min, max) = (usize::from(row.arity.min), usize::from(row.arity.max));
@@ -164,7 +170,7 @@ pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result
 }
 
 /// The error for a name that no row has.
-pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str>) -> Diag {
+pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str> + Clone) -> Diag {
     let name = directive.name();
     let diag = Diag::emerg(directive.name.span, format!("unknown directive \"{name}\""));
     let modules = nginx::modules_with(name);
@@ -174,10 +180,10 @@ pub fn unknown<'a>(directive: &Directive, names: impl Iterator<Item = &'a str>) 
             "nginx has it in {modules}; Brisk does not support it (yet): see `brisk coverage`"
         ));
     }
-    match did_you_mean(name, names) {
-        Some(near) => diag.help(format!("did you mean \"{near}\"?")),
-        None => diag.help("`brisk directives` lists the directives that are supported"),
-    }
+    let near = || did_you_mean(name, names.clone()).map(|near| format!("did you mean \"{near}\"?"));
+    let help =
+        hints::unknown(directive, names.clone()).or_else(near).or_else(|| hints::longer(name, names.clone()));
+    diag.help(help.unwrap_or_else(|| "`brisk directives` lists the directives that are supported".into()))
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
         assert_eq!(message("root /x;", Context::SERVER), "");
         assert_eq!(
             message("root /x;", Context::MAIN),
-            "\"root\" directive is not allowed here / \"root\" belongs in http, server, location; this is main"
+            "\"root\" directive is not allowed here / \"root\" belongs in http, server, location; this is main; a site's own file is included in the http block of the main one"
         );
         assert_eq!(
             message("root /x index;", Context::HTTP),

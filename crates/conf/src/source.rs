@@ -22,6 +22,14 @@ impl Span {
     }
 }
 
+impl Span {
+    /// The place right behind, where something is missing.
+    #[must_use]
+    pub fn behind(self) -> Span {
+        Span { start: self.end, end: self.end + 1, ..self }
+    }
+}
+
 /// One file that took part in a configuration.
 pub struct SourceFile {
     /// The path as nginx would print it: absolute, as given to `include` after prefixing.
@@ -69,13 +77,14 @@ impl SourceMap {
         (self.line_at(span.file, span.start), column)
     }
 
-    /// The text of the line that holds the span's start, without its line end.
-    pub fn line_text(&self, span: Span) -> String {
+    /// The line that holds the span's start, without its line end.
+    pub fn line_bytes(&self, span: Span) -> &[u8] {
         let text = &self.file(span.file).text;
         let at = (span.start as usize).min(text.len());
         let from = text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
         let to = text[at..].iter().position(|&b| b == b'\n').map_or(text.len(), |p| at + p);
-        String::from_utf8_lossy(&text[from..to]).trim_end_matches('\r').to_string()
+        let line = &text[from..to];
+        line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     fn line_at(&self, file: FileId, offset: u32) -> usize {

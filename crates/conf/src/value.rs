@@ -42,16 +42,24 @@ pub fn number(token: &Token) -> Result<u64, Diag> {
 
 /// Bytes: a number with an optional `k` or `m`.
 pub fn size(token: &Token) -> Result<u64, Diag> {
-    parse_size(token.bytes(), false).ok_or_else(|| {
-        Diag::reason(token.span, "invalid value").help("a size such as 512, 8k or 1m is expected")
-    })
+    parse_size(token.bytes(), false)
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help(size_help(token, "512, 8k or 1m")))
 }
 
 /// Bytes: a number with an optional `k`, `m` or `g` (nginx allows `g` only for offsets into files).
 pub fn offset(token: &Token) -> Result<u64, Diag> {
-    parse_size(token.bytes(), true).ok_or_else(|| {
-        Diag::reason(token.span, "invalid value").help("a size such as 8k, 1m or 2g is expected")
-    })
+    parse_size(token.bytes(), true)
+        .ok_or_else(|| Diag::reason(token.span, "invalid value").help(size_help(token, "8k, 1m or 2g")))
+}
+
+/// `10MB` is `10m` here.
+fn size_help(token: &Token, examples: &str) -> String {
+    let text = token.text().to_ascii_lowercase();
+    let short = text.strip_suffix("ib").or_else(|| text.strip_suffix('b')).unwrap_or_default();
+    match parse_size(short.as_bytes(), false) {
+        Some(_) => format!("the units are single letters: {short}"),
+        None => format!("a size such as {examples} is expected"),
+    }
 }
 
 /// Bytes: a number with an optional `k` or `m`, or `g` if that is allowed.

@@ -49,9 +49,15 @@ pub fn hint(text: impl Display) {
     let _ = stderr().write_all(text.to_string().as_bytes());
 }
 
-/// Writes a text and a line end to the standard error.
+/// Writes a text and a line end to the standard error. What comes of peers and files is part of such texts.
 pub fn note(text: impl Display) {
-    hint(format_args!("{text}\n"));
+    hint(format_args!("{}\n", visible(&text.to_string())));
+}
+
+/// A text for a terminal: control characters from strangers are replaced, except tabs and line ends.
+pub fn visible(text: &str) -> String {
+    let is_command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.chars().map(|c| if is_command(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Whether the reader of the standard output has gone: whoever works for him alone may end.
@@ -101,6 +107,11 @@ fn cannot_write(path: &Path, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_stranger() {
+        assert_eq!(visible("a\x1b[2J\tb\r\u{9b}\n\u{fc}"), "a\u{fffd}[2J\tb\u{fffd}\u{fffd}\n\u{fc}");
+    }
 
     #[test]
     fn what_was_there_stays_until_there_is_something_new() {

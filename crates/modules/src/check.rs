@@ -21,7 +21,18 @@ pub fn config(text: &str) -> (Option<Snapshot>, Vec<String>) {
     (snap, diags.into_iter().map(|diag| diag.message).collect())
 }
 
+/// The messages about a whole configuration as a person sees them.
+pub fn shown(text: &str) -> Vec<String> {
+    let (_, diags, sources) = with_sources(crate::MODULES, text);
+    diags.iter().map(|diag| diag.render(&sources)).collect()
+}
+
 fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
+    let (snap, diags, _) = with_sources(modules, text);
+    (snap, diags)
+}
+
+fn with_sources(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
     let env = Environment {
         prefix: "/p/".into(),
         places: Places::below("/p/"),
@@ -35,7 +46,7 @@ fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag
     let file = sources.add("test.conf", text.as_bytes().to_vec());
     let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
     let snap = build(modules.to_vec().leak(), &env, &mut sources, &NoFiles, &tree, &mut diags);
-    (snap, diags)
+    (snap, diags, sources)
 }
 
 /// Asserts that an `http` block gives these messages, warnings included.

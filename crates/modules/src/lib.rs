@@ -28,6 +28,7 @@ mod gateway;
 mod geo;
 mod grpc;
 mod headers;
+mod hide_files;
 mod image;
 mod index;
 mod limit_conn;
@@ -36,6 +37,8 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+#[cfg(test)]
+mod messages_tests;
 mod metrics;
 mod mirror;
 mod overload;
@@ -94,6 +97,7 @@ pub static MODULES: &[&Module] = &[
     &compress_static::MODULE,
     &grpc::MODULE,
     &headers::MODULE,
+    &hide_files::MODULE,
     &image::MODULE,
     &index::MODULE,
     &overload::MODULE,

@@ -55,6 +55,7 @@ impl ZoneRef {
         found.and_then(|found| found.downcast_ref::<T>()).cloned().ok_or_else(|| {
             Diag::emerg(self.span, format!("zero size shared memory zone \"{}\"", self.name))
                 .help(format!("declare it in http: {module}_zone KEY zone={}:10m …", self.name))
+                .once()
         })
     }
 

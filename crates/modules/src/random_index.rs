@@ -1,6 +1,7 @@
 //! `ngx_http_random_index_module`: any file of a directory as its index.
 
 use crate::directory::{self, Failure};
+use crate::hide_files;
 use brisk_conf::Context;
 use brisk_http::Method;
 use brisk_server::conf::Cx;
@@ -47,19 +48,21 @@ impl ModuleConf for Conf {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
-        plan.add_content(10, Arc::new(handle));
+        let hidden = hide_files::filter(cx);
+        plan.add_content(10, Arc::new(move |r: &mut Request| handle(r, hidden)));
     }
 }
 
-fn handle(r: &mut Request) -> Flow {
+fn handle(r: &mut Request, hidden: hide_files::Filter) -> Flow {
     if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Next;
     }
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
     let path = directory::named_by(mapped.path());
+    let uri = r.uri.clone();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            match directory::on_pool(path, files).await {
+            match directory::on_pool(path, move |path| files(path, |name| hidden.hides(&uri, name))).await {
                 Ok(names) => pick(&names).map_or(Flow::Next, |name| {
                     let uri = [&*r.uri, name].concat();
                     Flow::Redirect { uri, args: None }
@@ -71,14 +74,14 @@ fn handle(r: &mut Request) -> Flow {
 }
 
 /// Names of the regular files in a directory, links to such included.
-fn files(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+fn files(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
     let mut names = Vec::new();
     directory::each(path, |entry| {
         let is_file = match entry.file_type() {
             Ok(kind) if !kind.is_symlink() => kind.is_file(),
             _ => directory::metadata(entry)?.is_file(),
         };
-        if is_file {
+        if is_file && !is_hidden(entry.file_name().as_bytes()) {
             names.push(entry.file_name().as_bytes().to_vec());
         }
         Ok(())

@@ -5,6 +5,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::offset_of;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -191,6 +192,41 @@ pub fn user(name: &str) -> Option<User> {
         let entry = libc::getpwnam(name.as_ptr());
         (!entry.is_null()).then(|| User { uid: (*entry).pw_uid, gid: (*entry).pw_gid })
     }
+}
+
+/// The IP addresses of this machine's interfaces that are up, in the system's order.
+pub fn interface_addresses() -> Vec<IpAddr> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: `list` is where the call puts its result.
+    if check(unsafe { libc::getifaddrs(&raw mut list) }).is_err() {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let mut at: *const libc::ifaddrs = list;
+    while !at.is_null() {
+        // SAFETY: the list is ours until it is freed below; an address is as large as its family says.
+        unsafe {
+            let entry = &*at;
+            let is_up = entry.ifa_flags & libc::IFF_UP as libc::c_uint != 0;
+            if is_up && !entry.ifa_addr.is_null() {
+                match i32::from((*entry.ifa_addr).sa_family) {
+                    libc::AF_INET => {
+                        let address = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                        out.push(IpAddr::V4(u32::from_be(address.sin_addr.s_addr).into()));
+                    }
+                    libc::AF_INET6 => {
+                        let address = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                        out.push(IpAddr::V6(address.sin6_addr.s6_addr.into()));
+                    }
+                    _ => {}
+                }
+            }
+            at = entry.ifa_next;
+        }
+    }
+    // SAFETY: the list came from `getifaddrs` and is not used any more.
+    unsafe { libc::freeifaddrs(list) };
+    out
 }
 
 /// Looks a group up by name.

@@ -114,6 +114,10 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     Some(Flow::Done)
 }
 
+/// What nginx's pages lack: they fit a phone's screen, and are dark where everything else is.
+const HEAD: &str = "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+                    <meta name=\"color-scheme\" content=\"light dark\">";
+
 /// nginx's page, under our name.
 fn builtin(r: &mut Request, status: u16) {
     clear(r);
@@ -136,7 +140,7 @@ fn builtin(r: &mut Request, status: u16) {
     let note =
         http_status::error_note(status).map_or(String::new(), |note| format!("<center>{note}</center>\r\n"));
     let body = format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n\
+        "<html>\r\n<head><title>{title}</title>{HEAD}</head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n\
          {note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
     );
     r.resp.text(wire, Text::Static(b"text/html"), body);

@@ -4,6 +4,7 @@ use super::cli::Args;
 use crate::caching;
 use crate::client::{Exchange, Note, Request, decode};
 use brisk_h2::frame::{FrameHead, flag, kind};
+use brisk_load::output;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -159,9 +160,9 @@ fn head(out: &mut String, fields: &[(String, String)]) {
     }
 }
 
-/// Control characters from strangers do not reach a terminal.
+/// One line of what a stranger says.
 fn safe(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    output::visible(text).replace(['\n', '\t'], "\u{fffd}")
 }
 
 fn connection(out: &mut String, request: &Request, exchange: &Exchange) {

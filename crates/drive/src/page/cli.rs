@@ -96,7 +96,7 @@ fn carry_out(args: &Args) -> Result<bool, String> {
     if args.json {
         output::line(format_args!("{:#}", summary(&page)));
     } else {
-        output::print(shown(&page));
+        output::print(output::visible(&shown(&page)));
     }
     har.and(svg).and(html)?;
     Ok(page.document().is_some_and(|document| document.result.is_ok() && document.status() < 400))

@@ -159,7 +159,7 @@ async fn watch(args: &Args) -> Result<bool, String> {
             let before = *wrong;
             *wrong = if look.wrong.is_some() { before + 1 } else { 0 };
             let (begins, ends) = (*wrong == args.fails, *wrong == 0 && before >= args.fails);
-            output::line(line(&look));
+            output::line(output::visible(&line(&look)));
             all_well &= !begins;
             if begins || ends {
                 tell(&common, args, &look, begins).await;

@@ -1,9 +1,11 @@
 //! `ngx_http_autoindex_module`: listings of directories.
 
+mod page;
 mod render;
 
 use crate::charset;
 use crate::directory::{self, Failure};
+use crate::hide_files;
 use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
 use brisk_http::Method;
 use brisk_net::clock;
@@ -17,6 +19,7 @@ use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, builtin};
 use brisk_server::{row, simple};
+use page::{Page, Sorting};
 use render::{Entry, Html, Kind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -48,7 +51,7 @@ static ROWS: &[Row] = &[
         D::Value("html"),
         Replace,
         false,
-        "The form of a listing: html, xml, json, or jsonp with the function's name in the argument callback.",
+        "The form of a listing: html (nginx's), page (for people: sorting, search, dark mode, small screens; needs nothing from elsewhere), xml, json, or jsonp with the function's name in the argument callback.",
         Set::Simple(format)
     ),
     simple!(
@@ -77,6 +80,7 @@ enum Format {
     Html,
     Json,
     Jsonp,
+    Page,
     Xml,
 }
 
@@ -95,8 +99,13 @@ impl ModuleConf for Conf {
 }
 
 fn format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let formats =
-        [("html", Format::Html), ("json", Format::Json), ("jsonp", Format::Jsonp), ("xml", Format::Xml)];
+    let formats = [
+        ("html", Format::Html),
+        ("json", Format::Json),
+        ("jsonp", Format::Jsonp),
+        ("page", Format::Page),
+        ("xml", Format::Xml),
+    ];
     cx.conf::<Conf>().format = value::choice(d.arg(0), &formats)?;
     Ok(())
 }
@@ -105,7 +114,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if conf.on {
         let charset = charset::of_type(cx, b"text/html");
-        plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset }));
+        let hidden = hide_files::filter(cx);
+        plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset, hidden }));
     }
 }
 
@@ -113,11 +123,13 @@ struct Autoindex {
     conf: Conf,
     /// The charset that an HTML listing will have, if any.
     charset: Option<Template>,
+    hidden: hide_files::Filter,
 }
 
 /// What is to be made of a directory.
 enum Output {
     Html(Html),
+    Page(Page),
     Xml,
     Json { callback: Option<Vec<u8>> },
 }
@@ -134,12 +146,14 @@ impl Handler for Autoindex {
             Err(status) => return Flow::Status(status),
         };
         let uri = r.uri.clone();
+        let hidden = self.hidden;
         Flow::Wait(Box::new(move |r| {
             Box::pin(async move {
                 let media = output.media_type();
+                let is_page = matches!(output, Output::Page(_));
                 let job = move |path: &Path| {
-                    let mut listing = list(path)?;
-                    listing.body = output.render(&uri, &listing.entries);
+                    let mut listing = list(path, |name| hidden.hides(&uri, name))?;
+                    listing.body = output.render(&uri, &listing);
                     Ok(listing)
                 };
                 match directory::on_pool(path, job).await {
@@ -147,6 +161,9 @@ impl Handler for Autoindex {
                         listing.denied.iter().for_each(|failure| {
                             failure.report(r);
                         });
+                        if is_page {
+                            page_headers(r);
+                        }
                         respond(r, media, listing.body)
                     }
                     Err(failure) => Flow::Status(failure.report(r)),
@@ -161,18 +178,27 @@ impl Autoindex {
         Ok(match self.conf.format {
             Format::Html => {
                 let charset = self.charset.as_ref().map(|template| template.eval(r));
-                let zone =
-                    if self.conf.local_time { local_time(clock::now().unix_secs).offset_minutes } else { 0 };
                 Output::Html(Html {
                     utf8: charset.is_some_and(|name| name.eq_ignore_ascii_case(b"utf-8")),
                     exact_size: self.conf.exact_size,
-                    utc_offset: i64::from(zone) * 60,
+                    utc_offset: self.utc_offset(),
                 })
+            }
+            Format::Page => {
+                let sorting = Sorting::of(&r.args);
+                Output::Page(Page { sorting, utc_offset: self.utc_offset() })
             }
             Format::Xml => Output::Xml,
             Format::Json => Output::Json { callback: None },
             Format::Jsonp => Output::Json { callback: callback(r)? },
         })
+    }
+
+    /// Seconds east of UTC for the times of a listing for people.
+    fn utc_offset(&self) -> i64 {
+        let minutes =
+            if self.conf.local_time { local_time(clock::now().unix_secs).offset_minutes } else { 0 };
+        i64::from(minutes) * 60
     }
 }
 
@@ -200,12 +226,18 @@ struct Listing {
     entries: Vec<Entry>,
     /// Entries that could not be looked at.
     denied: Vec<Failure>,
+    /// The number of entries that `hide_files` leaves out.
+    left_out: usize,
     body: Vec<u8>,
 }
 
-fn list(path: &Path) -> Result<Listing, Failure> {
+fn list(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Listing, Failure> {
     let mut listing = Listing::default();
     directory::each(path, |entry| {
+        if is_hidden(entry.file_name().as_bytes()) {
+            listing.left_out += 1;
+            return Ok(());
+        }
         let metadata = match directory::metadata(entry) {
             Ok(metadata) => metadata,
             Err(failure) if failure.is_denied() => {
@@ -230,20 +262,30 @@ fn list(path: &Path) -> Result<Listing, Failure> {
 impl Output {
     fn media_type(&self) -> &'static str {
         match self {
-            Output::Html(_) => "text/html",
+            Output::Html(_) | Output::Page(_) => "text/html",
             Output::Xml => "text/xml",
             Output::Json { callback: None } => "application/json",
             Output::Json { callback: Some(_) } => "application/javascript",
         }
     }
 
-    fn render(&self, uri: &[u8], entries: &[Entry]) -> Vec<u8> {
+    fn render(&self, uri: &[u8], listing: &Listing) -> Vec<u8> {
+        let entries = &listing.entries;
         match self {
             Output::Html(html) => html.render(uri, entries),
+            Output::Page(page) => page.render(uri, entries, listing.left_out),
             Output::Xml => render::xml(entries),
             Output::Json { callback } => render::json(entries, callback.as_deref()),
         }
     }
+}
+
+/// What keeps a page of names that are anybody's from being more than that.
+fn page_headers(r: &mut Request) {
+    r.resp.set("Content-Security-Policy", page::POLICY.as_str().to_owned());
+    r.resp.set("X-Content-Type-Options", "nosniff");
+    r.resp.set("Referrer-Policy", "same-origin");
+    r.resp.charset = Some(Text::from("utf-8"));
 }
 
 fn respond(r: &mut Request, media: &'static str, body: Vec<u8>) -> Flow {

@@ -125,6 +125,9 @@ pub struct Rules {
     pub methods: u32,
     pub min_uses: u64,
     pub bypass: Vec<Arc<Template>>,
+    /// The conditions of `*_cache_bypass` and `*_no_cache` as they are written, for messages.
+    bypass_text: Vec<String>,
+    no_cache_text: Vec<String>,
     pub no_cache: Vec<Arc<Template>>,
     pub purge: Purging,
     pub use_stale: u32,
@@ -159,6 +162,8 @@ impl Default for Rules {
             methods: GET | HEAD,
             min_uses: 1,
             bypass: Vec::new(),
+            bypass_text: Vec::new(),
+            no_cache_text: Vec::new(),
             no_cache: Vec::new(),
             purge: Purging::default(),
             use_stale: 0,
@@ -284,7 +289,11 @@ fn conditions(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Vec<Arc<Template>>, 
     d.args.iter().map(|token| cx.template(token).map(Arc::new)).collect()
 }
 
-fn extend(list: &mut Vec<Arc<Template>>, is_first: bool, more: Vec<Arc<Template>>) {
+fn written(d: &Directive) -> Vec<String> {
+    d.args.iter().map(|token| token.text().into_owned()).collect()
+}
+
+fn extend<T>(list: &mut Vec<T>, is_first: bool, more: Vec<T>) {
     if is_first {
         list.clear();
     }
@@ -294,12 +303,14 @@ fn extend(list: &mut Vec<Arc<Template>>, is_first: bool, more: Vec<Arc<Template>
 pub fn bypass<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let (more, is_first) = (conditions(cx, d)?, cx.first);
     extend(&mut rules::<P>(cx).bypass, is_first, more);
+    extend(&mut rules::<P>(cx).bypass_text, is_first, written(d));
     Ok(())
 }
 
 pub fn no_cache<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let (more, is_first) = (conditions(cx, d)?, cx.first);
     extend(&mut rules::<P>(cx).no_cache, is_first, more);
+    extend(&mut rules::<P>(cx).no_cache_text, is_first, written(d));
     Ok(())
 }
 
@@ -366,6 +377,7 @@ pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
 fn unknown(span: Span, directive: &str, prefix: &str, zone: &str) -> Diag {
     Diag::emerg(span, format!("\"{directive}\" zone \"{zone}\" is unknown"))
         .help(format!("declare it in http: {prefix}_cache_path PATH keys_zone={zone}:10m;"))
+        .once()
 }
 
 /// When it is known whether a block passes its requests on.
@@ -430,9 +442,23 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
             "\"{prefix}_cache_bypass\" without the same condition in \"{prefix}_no_cache\": answers that bypass the cache are stored"
         );
         cx.warn(Diag::warn(span, text).help(format!(
-            "what one visitor gets that way is given to the next: add {prefix}_no_cache with the same parameters"
+            "what one visitor gets that way is given to the next. Corrected:\n{}",
+            corrected(prefix, rules)
         )));
     }
+}
+
+/// The rules with every condition of `*_cache_bypass` in `*_no_cache`, too.
+fn corrected(prefix: &str, rules: &Rules) -> String {
+    let zone = if let Zone::Named(name, _) = &rules.zone { &**name } else { "…" };
+    let mut no_cache = rules.no_cache_text.clone();
+    for text in &rules.bypass_text {
+        if !no_cache.contains(text) {
+            no_cache.push(text.clone());
+        }
+    }
+    let (bypass, no_cache) = (rules.bypass_text.join(" "), no_cache.join(" "));
+    format!("{prefix}_cache {zone};\n{prefix}_cache_bypass {bypass};\n{prefix}_no_cache {no_cache};")
 }
 
 /// A parameter NAME=VALUE.

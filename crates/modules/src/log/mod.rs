@@ -160,7 +160,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let span = brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 };
     let format = format::combined(cx, &Token { value: Box::default(), span, quoted: false })?;
     let path = format!("{}access.log", cx.places().logs);
-    let to = To::Log { log: cx.global.log(LogTarget::File(path)), buffering: None };
+    let to = To::Log { log: cx.global.log(LogTarget::File(path), None), buffering: None };
     cx.conf::<Conf>().logs = Some(Arc::new([Target { to, format, condition: None }]));
     Ok(())
 }

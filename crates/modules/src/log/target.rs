@@ -99,7 +99,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To
     } else {
         LogTarget::File(cx.full_path(text))
     };
-    let log = cx.global.log(target);
+    let log = cx.global.log(target, Some(token.span));
     Ok(To::Log { log, buffering: buffering(cx, token, log, keeping)? })
 }
 

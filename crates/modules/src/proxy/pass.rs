@@ -120,7 +120,18 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let takes_no_uri = is_nameless || core.location_is_regex || is_named;
     let location = if takes_no_uri { Arc::from(&b""[..]) } else { core.location_text.clone() };
     let passed = if template.is_literal() {
-        let url = Url::parse(token.bytes()).map_err(|why| Diag::emerg(token.span, why))?;
+        let url = Url::parse(token.bytes()).map_err(|why| {
+            let help = match token.text().split_once("://") {
+                None => {
+                    format!("a URL begins with its scheme: http://{}", token.text().trim_start_matches('/'))
+                }
+                Some(_) => {
+                    "write http:// or https://, a host or an upstream block's name, and a port if need be"
+                        .into()
+                }
+            };
+            Diag::emerg(token.span, why).help(help)
+        })?;
         if !url.uri.is_empty() && takes_no_uri {
             return Err(Diag::emerg(
                 d.span,

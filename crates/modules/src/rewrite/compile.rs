@@ -86,7 +86,14 @@ pub fn answer(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let name = variable_name(d.arg(0))?;
+    let name = match variable_name(d.arg(0)) {
+        Ok(name) => name,
+        Err(diag) => {
+            // It is used as it was meant: that is no second error.
+            cx.global.vars.define_assigned(d.arg(0).str());
+            return Err(diag);
+        }
+    };
     let var = cx.global.vars.define_assigned(name).ok_or_else(|| taken(d.arg(0), name))?;
     let value = cx.template(d.arg(1))?;
     push(cx, Op::Set { var, value: Arc::new(value) });

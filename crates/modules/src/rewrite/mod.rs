@@ -8,7 +8,7 @@ mod compile;
 mod condition;
 mod script;
 
-use brisk_conf::{Arity, Context, Default as D, Span};
+use brisk_conf::{Arity, Context, Default as D, Diag, Span};
 use brisk_server::conf::{Cx, LocationId};
 use brisk_server::core::CoreConf;
 use brisk_server::module::{Module, ModuleConf, Row, Set};
@@ -21,6 +21,7 @@ pub static MODULE: Module = Module {
     name: "rewrite",
     rows: ROWS,
     conf: || Arc::new(Conf::default()),
+    finish: Some(finish),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -145,6 +146,31 @@ impl ModuleConf for Conf {
         self.handed_to = None;
         true
     }
+}
+
+/// What a request meets only after the rewrite phase, whose `return` answers it.
+const AFTER_RETURN: &[&str] = &["deny", "auth_basic", "auth_jwt", "auth_request", "limit_req", "limit_conn"];
+
+/// Warns of access rules that look as if they guarded the answer beside them.
+fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    let answers = cx.conf_of::<Conf>().items.iter().any(|item| match item {
+        // A refusal needs no guard.
+        Item::Op(Op::Return(answer)) => answer.status() < 400,
+        _ => false,
+    });
+    if cx.block != Context::LOCATION || !answers {
+        return Ok(());
+    }
+    let guards = cx.written.iter().filter(|rule| !rule.is_off && AFTER_RETURN.contains(&rule.name));
+    if let Some(rule) = guards.min_by_key(|rule| rule.span.start) {
+        let text = format!("\"{}\" does nothing beside \"return\": the answer comes first", rule.name);
+        let diag = Diag::warn(rule.span, text).help(
+            "\"return\" belongs to the rewrite phase, before access is checked; to have it checked, answer elsewhere:\n\
+             try_files \"\" @answer; here, and location @answer { return …; }",
+        );
+        cx.warn(diag);
+    }
+    Ok(())
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {

@@ -73,6 +73,12 @@ pub struct Answer {
     constant: Option<Arc<[u8]>>,
 }
 
+impl Answer {
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+}
+
 /// The condition of an `if`.
 #[derive(Clone)]
 pub enum Test {

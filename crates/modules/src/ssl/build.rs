@@ -3,7 +3,7 @@
 use super::conf::{Cache, Conf, Ocsp};
 use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
-use brisk_server::conf::Cx;
+use brisk_server::conf::{Cx, ServerId};
 use brisk_server::tls::{
     Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
 };
@@ -36,10 +36,16 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         responder: conf.ocsp_responder.as_ref().map(|token| token.str().to_string()),
         cache: conf.ocsp_cache.clone(),
     });
-    let trust = trust(cx, &conf)?;
     let clients = clients(cx, &conf)?;
-    let context =
-        if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
+    let made = trust(cx, &conf).and_then(|trust| {
+        let context =
+            if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
+        Ok((trust, context))
+    });
+    let (trust, context) = made.inspect_err(|_| {
+        let failed = ServerId(cx.global.servers.len() as u32 - 1);
+        cx.global.failed_tls.push(failed);
+    })?;
     let rules = Rules {
         verify: conf.verify,
         clients,
@@ -329,7 +335,14 @@ fn read(cx: &mut Cx<'_, '_>, what: &str, token: &Token) -> Result<Arc<[u8]>, Dia
         let text = format!(
             "cannot load {what} \"{path}\": BIO_new_file() failed (SSL: error:80000002:system library::{why})"
         );
-        Diag::emerg(token.span, text)
+        let help = match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                "make the file, or take \"ssl\" off the listen until there is one"
+            }
+            std::io::ErrorKind::PermissionDenied => "the user that starts Brisk must be able to read it",
+            _ => "a file in PEM format is expected",
+        };
+        Diag::emerg(token.span, text).help(help)
     })
 }
 

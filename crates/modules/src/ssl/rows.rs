@@ -326,7 +326,7 @@ pub static ROWS: &[Row] = &[
         Set::Simple(|cx, d| {
             let path = cx.full_path(d.arg(0).str());
             let target = LogTarget::File(path);
-            cx.global.log(target.clone());
+            cx.global.log(target.clone(), Some(d.span));
             cx.conf::<Conf>().key_log = Some(target);
             Ok(())
         })

@@ -77,8 +77,9 @@ pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16)
         _ => {
             let text = token.text();
             cx.warn(
-                Diag::warn(token.span, format!("host not found in upstream \"{text}\""))
-                    .help("requests for it are answered with 502 until it is found"),
+                Diag::warn(token.span, format!("host not found in upstream \"{text}\"")).help(format!(
+                    "neither DNS nor an upstream block knows \"{host}\"; requests for it are answered with 502 until one does"
+                )),
             );
             None
         }
@@ -168,7 +169,16 @@ pub(super) fn locate(
     cx.global.vars.spelled.note(token.bytes());
     let place = match place(token.str()) {
         Ok(place) => place,
-        Err(why) => return fail(format!("{why} in upstream \"{text}\"")),
+        Err(why) => {
+            return fail(format!("{why} in upstream \"{text}\"")).map_err(|diag| {
+                match text.split_once("://") {
+                    Some((_, rest)) => {
+                        diag.help(format!("a server of an upstream stands without a scheme: {rest}"))
+                    }
+                    None => diag.help("write HOST, HOST:PORT or unix:/PATH"),
+                }
+            });
+        }
     };
     let is_service = spec.service.is_some();
     let (mut unknown, mut port) = (None, 80);

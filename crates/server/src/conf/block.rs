@@ -1,6 +1,6 @@
 //! Resolving blocks.
 
-use super::cx::{Cx, Global};
+use super::cx::{Cx, Global, Written};
 use super::snapshot::{Location, LocationId, Snapshot};
 use super::{Environment, Modules};
 use crate::location::Scope;
@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::prepared::Unusual;
 use crate::tls::Allowed;
 use crate::vars::{Table, Template};
+use brisk_conf::hints::{self, Hint};
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
@@ -116,11 +117,15 @@ pub fn build(
         zones: Vec::new(),
         services: Vec::new(),
         data: Vec::new(),
+        failed_tls: Vec::new(),
+        log_places: Vec::new(),
         named: HashMap::new(),
         rows,
     };
     let mut confs = Confs::new(modules);
     defaults(&mut global, &mut confs);
+    // What a default names stands in no file.
+    global.log_places.fill(None);
     let mut scope = Scope::default();
     let mut cx = Cx {
         global: &mut global,
@@ -128,6 +133,7 @@ pub fn build(
         block: Context::MAIN,
         scope: &mut scope,
         first: true,
+        written: Vec::new(),
         module: 0,
     };
     directives(&mut cx, tree);
@@ -148,7 +154,15 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
         let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
         global.sources.pop();
         let mut scope = Scope::default();
-        let mut cx = Cx { global, confs, block: Context::MAIN, scope: &mut scope, first: true, module };
+        let mut cx = Cx {
+            global,
+            confs,
+            block: Context::MAIN,
+            scope: &mut scope,
+            first: true,
+            written: Vec::new(),
+            module,
+        };
         if let Err(diag) = set(&mut cx, &parsed[0]) {
             unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
         }
@@ -159,11 +173,14 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
 pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     let mut seen: HashSet<&'static str> = HashSet::new();
     let mut blocks = Vec::new();
-    for directive in block {
-        missing_semicolon(cx, directive);
+    let outer = std::mem::take(&mut cx.written);
+    for (index, directive) in block.iter().enumerate() {
+        let hint = hint(cx, directive);
         let (module, row) = match find(cx, directive) {
             Ok(found) => found,
             Err(diag) => {
+                let before = index.checked_sub(1).map(|before| &block[before]);
+                let diag = refused(cx, directive, before, diag, hint);
                 cx.global.diags.push(diag);
                 continue;
             }
@@ -177,6 +194,8 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             continue;
         }
         cx.module = module;
+        cx.written.push(Written { name: row.name, span: directive.span, is_off: is_off(directive) });
+        let told = cx.global.diags.len();
         let done = match row.set {
             Set::Simple(set) => set(cx, directive),
             Set::Both(set, block) => {
@@ -193,8 +212,9 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
                 Ok(())
             }
         };
-        if let Err(diag) = done {
-            cx.global.diags.push(diag.about(row.name));
+        match done {
+            Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
+            Ok(()) => suspect(cx.global.diags, told, hint),
         }
     }
     for (index, module) in cx.global.modules.iter().enumerate() {
@@ -205,6 +225,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             cx.global.diags.push(diag);
         }
     }
+    cx.written = outer;
     for (module, set, directive) in blocks {
         cx.module = module;
         if let Err(diag) = set(cx, directive) {
@@ -213,21 +234,45 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     }
 }
 
-/// Warns of a line that was meant as a directive of its own: a `;` that is missing makes it parameters of the one before,
-/// which may well take them (`server_name`, `index`).
-fn missing_semicolon(cx: &mut Cx<'_, '_>, directive: &Directive) {
-    let mut before = &directive.name;
-    for token in &directive.args {
-        let text = &cx.global.sources.file(token.span.file).text;
-        let gap = text.get(before.span.end as usize..token.span.start as usize).unwrap_or_default();
-        if !token.quoted && gap.contains(&b'\n') && cx.knows(token.str()) {
-            let line = cx.global.sources.end_line(before.span);
-            let text = format!("\"{}\" is read as a parameter of \"{}\"", token.text(), directive.name());
-            let help = format!("is the \";\" missing at the end of line {line}?");
-            cx.global.diags.push(Diag::warn(token.span, text).help(help));
-        }
-        before = token;
+/// Adds the warning about a directive that was taken. What else looked odd about it (from `told` on) has the same cause.
+fn suspect(diags: &mut Vec<Diag>, told: usize, hint: Option<Hint>) {
+    let Some(diag) = hint.and_then(Hint::warning) else { return };
+    let others = diags.split_off(told);
+    diags.push(diag);
+    diags.extend(others.into_iter().filter(Diag::is_error));
+}
+
+/// The error for a directive that may not stand where it does, with what was probably meant.
+fn refused(
+    cx: &Cx<'_, '_>,
+    directive: &Directive,
+    before: Option<&Directive>,
+    diag: Diag,
+    hint: Option<Hint>,
+) -> Diag {
+    if cx.knows(directive.name()) {
+        return explained(diag, hint);
     }
+    match before.and_then(|before| hints::cut_value(before, directive, cx.global.sources)) {
+        Some(help) => diag.help(help),
+        None => diag,
+    }
+}
+
+fn is_off(directive: &Directive) -> bool {
+    directive.args.first().is_some_and(|token| token.bytes() == b"off")
+}
+
+fn explained(diag: Diag, hint: Option<Hint>) -> Diag {
+    match hint {
+        Some(hint) => hint.explain(diag),
+        None => diag,
+    }
+}
+
+/// What a directive looks suspicious for.
+fn hint(cx: &Cx<'_, '_>, directive: &Directive) -> Option<Hint> {
+    hints::of(directive, cx.global.sources, &|name| cx.knows(name))
 }
 
 /// The row of a directive in this context. Several rows may share a name (`server` in `http` and in `upstream`).
@@ -257,6 +302,7 @@ pub(super) fn location<'a>(
         block: kind,
         scope: &mut scope,
         first: true,
+        written: Vec::new(),
         module: outer.module,
     };
     prepare(&mut cx);
@@ -303,6 +349,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         global.diags.push(diag.help(help));
     }
     let listens = crate::core::listen::resolve(&mut global);
+    brisk_conf::settle(global.diags);
     if global.diags.iter().any(Diag::is_error) {
         return None;
     }
@@ -334,6 +381,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
             .collect(),
         vars: Arc::new(global.vars),
         logs: global.logs,
+        log_places: global.log_places,
         folders: global.folders,
         temp_folders: global.temp_folders,
         zones: global.zones,

@@ -1,7 +1,7 @@
 //! What a directive's setter may see and do.
 
 use super::block::Confs;
-use super::{Environment, LocationId, LogId, LogTarget, Modules, Places, Server};
+use super::{Environment, LocationId, LogId, LogTarget, Modules, Places, Server, ServerId};
 use crate::conf::snapshot::Location;
 use crate::core::MainConf;
 use crate::core::listen::ListenSpec;
@@ -9,7 +9,7 @@ use crate::module::ModuleConf;
 use crate::prepared::Unusual;
 use crate::regex::{Jit, Regex};
 use crate::vars::{Table, Template};
-use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Token};
+use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Span, Token};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,10 @@ pub struct Global<'a> {
     pub names: Vec<Vec<crate::server_name::Name>>,
     pub listens: Vec<ListenSpec>,
     pub logs: Vec<LogTarget>,
+    /// Where each log was named first.
+    pub log_places: Vec<Option<Span>>,
+    /// Servers whose certificates could not be loaded, which was told.
+    pub failed_tls: Vec<ServerId>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
     /// See [`Cx::keeps_temporary`].
@@ -60,13 +64,23 @@ impl Global<'_> {
     }
 
     /// The number of a log, shared by all who name the same target.
-    pub fn log(&mut self, target: LogTarget) -> LogId {
+    pub fn log(&mut self, target: LogTarget, place: Option<Span>) -> LogId {
         let index = self.logs.iter().position(|have| *have == target).unwrap_or_else(|| {
             self.logs.push(target);
+            self.log_places.push(place);
             self.logs.len() - 1
         });
         LogId(index as u32)
     }
+}
+
+/// A directive of the current block that has been carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    pub name: &'static str,
+    pub span: Span,
+    /// Its first parameter is `off`.
+    pub is_off: bool,
 }
 
 /// The context of a setter: one block of the configuration.
@@ -79,6 +93,8 @@ pub struct Cx<'b, 'a: 'b> {
     pub scope: &'b mut crate::location::Scope,
     /// True if this is the directive's first occurrence in this block: lists start anew, they are not extended.
     pub first: bool,
+    /// This block's own simple directives so far; all of them when [`Module::finish`](crate::module::Module::finish) is called.
+    pub written: Vec<Written>,
     pub(super) module: usize,
 }
 

@@ -9,7 +9,7 @@ mod cx;
 mod snapshot;
 
 pub use block::{Confs, build};
-pub use cx::{Cx, Global, invalid_parameter, invalid_value};
+pub use cx::{Cx, Global, Written, invalid_parameter, invalid_value};
 pub use snapshot::{
     Listen, ListenId, LocalListen, Location, LocationId, LogId, LogTarget, Prefix, Server, ServerId, Snapshot,
 };

@@ -12,6 +12,7 @@ use crate::service::Service;
 use crate::tls::{Allowed, Rules};
 use crate::vars::Table;
 use crate::zone::Zone;
+use brisk_conf::Span;
 use brisk_net::listen::{Address, Options};
 use hashbrown::HashMap;
 use std::any::Any;
@@ -86,6 +87,8 @@ impl Prefix {
 pub struct Listen {
     pub address: Address,
     pub options: Options,
+    /// Where it is asked for first.
+    pub span: Span,
     pub prefix: Prefix,
     pub names: NameTable,
     pub default_server: ServerId,
@@ -149,6 +152,8 @@ pub struct Snapshot {
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
     pub logs: Vec<LogTarget>,
+    /// Where each of them was named first; `None`: it is a default.
+    pub log_places: Vec<Option<Span>>,
     /// Folders that workers write into.
     pub folders: Vec<PathBuf>,
     /// Those of them that temporary files are in.
@@ -194,6 +199,7 @@ impl Snapshot {
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
             logs: Vec::new(),
+            log_places: Vec::new(),
             folders: Vec::new(),
             temp_folders: Vec::new(),
             zones: Vec::new(),

@@ -130,6 +130,7 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
                 .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
         }
+        (port, None) if port.parse::<u16>().is_ok() => return Err(second_port(token)),
         _ => return Err(bad()),
     }
     if socket {
@@ -137,6 +138,12 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
         spec.bind = true;
     }
     Ok(())
+}
+
+/// `listen 80 443`.
+fn second_port(token: &Token) -> Diag {
+    let help = format!("a listen names one address: write \"listen {};\" beside it", token.text());
+    invalid_parameter(token).help(help)
 }
 
 /// `on`, `off` or `idle:interval:count`, each part optional.
@@ -323,6 +330,9 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
     let rejects = |server| rules(server).is_some_and(|rules| rules.reject);
     let lacks = |index: &&usize| {
         let server = global.listens[**index].server;
+        if global.failed_tls.contains(&server) {
+            return false;
+        }
         match (server == default, rejects(default)) {
             (true, rejects) => !rejects && !has_own(default),
             (false, true) => !has_own(server) && !rejects(server),
@@ -381,6 +391,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
     }
     Listen {
         address: address.clone(),
+        span: global.listens[specs[0]].span,
         options: options.unwrap_or_default(),
         prefix: protocols.all.unwrap_or_default(),
         names,

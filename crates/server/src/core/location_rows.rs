@@ -21,7 +21,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
             "" | "stderr" => LogTarget::Stderr,
             path => LogTarget::File(path.to_string()),
         };
-        let log = cx.global.log(target);
+        let log = cx.global.log(target, None);
         cx.conf::<CoreConf>().error_log =
             Arc::new([LogTo { log, level: LogLevel::Error, format: Format::Text }]);
     }
@@ -369,7 +369,7 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             })?,
         };
     }
-    let log = cx.global.log(target);
+    let log = cx.global.log(target, Some(d.span));
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
     let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };

@@ -2,6 +2,7 @@
 
 use crate::connection::Peer;
 use crate::module::ModuleConf;
+use brisk_conf::Span;
 use brisk_conf::cidr::Cidr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct MainConf {
     pub master_process: bool,
     pub pid: String,
     pub user: Option<(String, Option<String>)>,
+    /// Where `user` stands.
+    pub user_span: Option<Span>,
     pub processes: Processes,
     pub affinity: CpuAffinity,
     pub priority: i32,
@@ -59,6 +62,7 @@ impl Default for MainConf {
             master_process: true,
             pid: String::new(),
             user: None,
+            user_span: None,
             processes: Processes::Count(1),
             affinity: CpuAffinity::None,
             priority: 0,

@@ -320,7 +320,9 @@ fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn user(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).str().to_string();
     let group = d.args.get(1).map(|g| g.str().to_string());
-    cx.conf::<MainConf>().user = Some((name, group));
+    let conf = cx.conf::<MainConf>();
+    conf.user = Some((name, group));
+    conf.user_span = Some(d.span);
     Ok(())
 }
 

@@ -40,6 +40,10 @@ pub const ROWS: &[Row] = &[
         "Accepted: files that are not in memory are always read by a pool of threads.",
         Set::Simple(|cx, d| {
             let text = d.arg(0).str();
+            if text == "on" {
+                let why = "files that are not in memory are always read by a pool of threads";
+                cx.warn(Diag::notice(d.span, format!("the \"aio\" directive has no effect here: {why}")));
+            }
             cx.conf::<CoreConf>().aio = match text {
                 "off" => Aio::Off,
                 "on" | "threads" => Aio::On,

@@ -1,0 +1,325 @@
+//! `brisk serve`: where it listens and what it says, what it never gives out, its page of a folder.
+
+use brisk_testkit::server::text;
+use brisk_testkit::{Client, TempDir, ports, process, wait};
+use regex::Regex;
+use rustix::process::Signal;
+use std::process::{Command, Output, Stdio};
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+/// Asserts on exit code and standard error; patterns are regular expressions, `!` before one forbids it.
+#[track_caller]
+fn check(output: &Output, code: i32, patterns: &[&str]) {
+    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{all}");
+    for pattern in patterns {
+        let (wanted, pattern) = match pattern.strip_prefix('!') {
+            Some(pattern) => (false, pattern),
+            None => (true, *pattern),
+        };
+        let found = Regex::new(&format!("(?m){pattern}")).unwrap().is_match(&all);
+        assert_eq!(found, wanted, "{pattern:?} in:\n{all}");
+    }
+}
+
+fn brisk(args: &[&str]) -> Output {
+    Command::new(BIN).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// `brisk serve`, ended when dropped.
+struct Serve {
+    child: std::process::Child,
+    dir: TempDir,
+    port: ports::Port,
+}
+
+impl Serve {
+    fn start(dir: TempDir, args: &[&str]) -> Serve {
+        let port = ports::claim();
+        let log = std::fs::File::create(dir.path().join(".terminal")).unwrap();
+        let child = Command::new(BIN)
+            .arg("serve")
+            .args(args)
+            .arg("--listen")
+            .arg(port.number.to_string())
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let serve = Serve { child, dir, port };
+        wait::holds("brisk serve to answer", || Client::try_connect(serve.port.number).is_ok());
+        serve
+    }
+
+    fn terminal(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join(".terminal")).unwrap()
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        process::signal(self.child.id(), Signal::INT);
+        let ended = wait::within(wait::DEADLINE, || self.child.try_wait().ok().flatten());
+        if ended.is_none() {
+            let _ = self.child.kill();
+        }
+        assert!(
+            ended.is_some_and(|status| status.success()) || std::thread::panicking(),
+            "Ctrl-C ends it well: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn serve_shows_a_folder() {
+    let dir = TempDir::new();
+    dir.write("page/index.html", "<p>index</p>");
+    dir.write("files/a b.txt", "text");
+    dir.write("files/<x>&.svg", "<svg/>");
+    dir.write("files/deep/x.js", "1");
+    dir.write("files/movie.mp4", "0");
+    dir.write("files/noext", "0");
+    let serve = Serve::start(dir, &[]);
+    let mut client = Client::connect(serve.port.number);
+    assert_eq!(client.get("/page/").text(), "<p>index</p>");
+    assert_eq!(client.get("/page").status, 301);
+    let listing = client.get("/files/");
+    assert_eq!((listing.status, listing.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    let html = listing.text();
+    for wanted in ["href=\"a%20b.txt\"", "href=\"deep/\"", "&lt;x&gt;&amp;.svg", "href=\"../\""] {
+        assert!(html.contains(wanted), "{wanted} in {html}");
+    }
+    assert!(!html.contains("<x>"), "{html}");
+    let rows = [
+        ("/files/a%20b.txt", "text/plain; charset=utf-8"),
+        ("/files/%3Cx%3E%26.svg", "image/svg+xml"),
+        ("/files/movie.mp4", "video/mp4"),
+        ("/files/noext", "application/octet-stream"),
+    ];
+    for (target, wanted) in rows {
+        let response = client.get(target);
+        assert_eq!((response.status, response.header("Content-Type")), (200, Some(wanted)), "{target}");
+    }
+    assert!(client.get("/files/deep/x.js").header("Content-Type").unwrap().contains("javascript"));
+    assert_eq!(client.get("/missing").status, 404);
+    let line = Regex::new(r"(?m)^.*  404  GET /missing  \d+ B  \d\.\d{3} s$").unwrap();
+    wait::holds("a log line on the terminal", || line.is_match(&serve.terminal()));
+}
+
+#[test]
+fn serve_takes_a_folder_with_an_odd_name() {
+    let outer = TempDir::new();
+    outer.write("we \"ird\" $dir;{/index.html", "odd");
+    let folder = outer.path().join("we \"ird\" $dir;{").display().to_string();
+    let serve = Serve::start(outer, &[&folder]);
+    assert_eq!(Client::connect(serve.port.number).get("/").text(), "odd");
+}
+
+#[test]
+fn serve_says_what_is_wrong() {
+    check(
+        &brisk(&["serve", "/nowhere/at/all"]),
+        1,
+        &[
+            "^brisk serve: \"/nowhere/at/all\": 2: No such file or directory$",
+            "= help: .*brisk serve DIR",
+            "!Usage",
+        ],
+    );
+    check(&brisk(&["serve", BIN]), 1, &["is not a folder"]);
+    check(&brisk(&["serve", "--bogus"]), 1, &["unknown option \"--bogus\""]);
+    check(&brisk(&["serve", "--listen"]), 1, &["requires an address"]);
+    check(&brisk(&["serve", "a", "b"]), 1, &["one folder at a time"]);
+    check(&brisk(&["serve", "--help"]), 0, &["^Usage: brisk serve"]);
+    check(
+        &brisk(&["serve", "/", "--listen", "nonsense:x"]),
+        1,
+        &["^brisk serve: \"nonsense:x\" has no valid port$", "= help: .*--listen 8080"],
+    );
+    check(
+        &brisk(&["serve", "/", "--public", "--listen", "127.0.0.1:8080"]),
+        1,
+        &["^brisk serve: --public and \"127.0.0.1:8080\" contradict each other$"],
+    );
+    check(
+        &brisk(&["serve", "/", "--listen", "192.0.2.1:8080"]),
+        1,
+        &["^brisk serve: no interface of this machine has the address 192.0.2.1$", "it has .*127.0.0.1"],
+    );
+}
+
+/// A port alone is the loopback's, and the address is told only once it answers.
+#[test]
+fn a_port_alone_is_for_this_machine() {
+    let serve = Serve::start(TempDir::new(), &[]);
+    let port = serve.port.number;
+    let told =
+        format!("  http://127.0.0.1:{port}/\nreachable from this machine only; --public is for others\n");
+    wait::holds("the address on the terminal", || serve.terminal().contains(&told));
+    let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let local = |address: &str| format!(" {address}:{port:04X} 00000000:0000 0A ");
+    assert!(listening.contains(&local("0100007F")), "{listening}");
+    assert!(!listening.contains(&local("00000000")), "{listening}");
+}
+
+#[test]
+fn in_public_all_addresses_are_told() {
+    let serve = Serve::start(TempDir::new(), &["--public"]);
+    let port = serve.port.number;
+    let told = format!("  http://127.0.0.1:{port}/\n");
+    wait::holds("the address on the terminal", || serve.terminal().contains(&told));
+    assert!(!serve.terminal().contains("this machine only"), "{}", serve.terminal());
+    let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    assert!(listening.contains(&format!(" 00000000:{port:04X} 00000000:0000 0A ")), "{listening}");
+}
+
+#[test]
+fn nothing_is_told_before_it_listens() {
+    let dir = TempDir::new();
+    let port = ports::claim();
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
+    let folder = dir.path().display().to_string();
+    let output = brisk(&["serve", &folder, "--listen", &port.number.to_string()]);
+    let own = std::process::id();
+    check(
+        &output,
+        1,
+        &[
+            &format!("^brisk serve: port {} is in use: .* \\(process {own}\\) listens there$", port.number),
+            "^   = help: choose another port: --listen \\d+$",
+            "!serving",
+            "!emerg",
+            "!-->",
+        ],
+    );
+}
+
+#[test]
+fn files_that_are_not_meant_for_visitors_stay() {
+    let dir = TempDir::new();
+    let private = [
+        ".env",
+        ".git/config",
+        "sub/.svn/entries",
+        ".htpasswd",
+        ".DS_Store",
+        "notes.bak",
+        "wp-config.php~",
+        "dump.sql",
+        "dump.sql.gz",
+        ".index.html.swp",
+        "old.swp",
+        "#x#",
+        "server.key",
+    ];
+    for name in private {
+        dir.write(name, "secret");
+    }
+    let programs = ["index.php", "wp-config.php.txt", "lib/x.inc", "cgi-bin/run", "A.PHP"];
+    for name in programs {
+        dir.write(name, "secret");
+    }
+    let open = ["hello.html", ".well-known/security.txt", "main.py"];
+    for name in open {
+        dir.write(name, "open");
+    }
+    let serve = Serve::start(dir, &[]);
+    let mut client = Client::connect(serve.port.number);
+    let target = |name: &str| format!("/{}", name.replace('#', "%23"));
+    for name in private {
+        assert_eq!(client.get(&target(name)).status, 404, "{name}");
+    }
+    for target in ["/%2eenv", "/x/../.env", "//.env", "/./.git/config", "/.git%2fconfig", "/dump.sq%6c"] {
+        assert_eq!(client.get(target).status, 404, "{target}");
+    }
+    for name in programs {
+        assert_eq!(client.get(&target(name)).status, 403, "{name}");
+    }
+    for name in open {
+        let response = client.get(&target(name));
+        assert_eq!((response.status, response.text().as_str()), (200, "open"), "{name}");
+    }
+    let listing = client.get("/").text();
+    for name in ["dump.sql", "index.php", "wp-config", "server.key", ".env", "cgi-bin", "old.swp"] {
+        assert!(!listing.contains(name), "{name} in {listing}");
+    }
+    assert!(listing.contains("hello.html") && listing.contains("11 entries are not shown"), "{listing}");
+    wait::holds("the hint about PHP", || serve.terminal().contains("index.php is not run"));
+}
+
+/// The page needs nothing from elsewhere and allows nothing else; its links sort.
+#[test]
+fn the_page_of_a_folder() {
+    let dir = TempDir::new();
+    dir.write("small.txt", "1");
+    dir.write("big.txt", "12345");
+    dir.write("deep/x.txt", "");
+    dir.write("\"><script>alert(1)</script>.txt", "");
+    let serve = Serve::start(dir, &[]);
+    let mut client = Client::connect(serve.port.number);
+    let page = client.get("/");
+    let policy = page.header("Content-Security-Policy").unwrap().to_string();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(page.header("X-Content-Type-Options"), Some("nosniff"));
+    let html = page.text();
+    assert!(!html.contains("<script>alert"), "{html}");
+    assert!(html.contains("name=\"viewport\"") && html.contains("prefers-color-scheme:dark"), "{html}");
+    let order = |html: &str, a: &str, b: &str| html.find(a).unwrap() < html.find(b).unwrap();
+    assert!(order(&html, "data-name=\"big.txt", "data-name=\"small.txt"), "{html}");
+    let by_size = client.get("/?sort=size").text();
+    assert!(order(&by_size, "data-name=\"small.txt", "data-name=\"big.txt"), "{by_size}");
+    assert!(client.get("/deep/").text().contains("<a href=\"../\">Home</a>"));
+    // A file of the folder has its own rules.
+    assert_eq!(client.get("/small.txt").header("Content-Security-Policy"), None);
+}
+
+/// The page's own script runs under its policy; nothing that a name holds does.
+#[test]
+fn a_browser_runs_the_page_and_no_name() {
+    let dir = TempDir::new();
+    let outer = TempDir::new();
+    dir.write("<img src=x onerror=document.title='owned'>.txt", "");
+    dir.write("\"><svg onload=document.title='owned'>.txt", "");
+    dir.write("javascript:document.title='owned'", "");
+    let serve = Serve::start(dir, &[]);
+    let url = format!("http://127.0.0.1:{}/", serve.port.number);
+    let dom = brisk_testkit::browser::document(&url, outer.path());
+    assert!(dom.contains("<title>Index of /</title>"), "{dom}");
+    assert!(!dom.contains("<img") && dom.matches("<svg onload").count() == 0, "{dom}");
+    // The search box is shown by the script.
+    let input = dom.split_once("<input").unwrap().1.split_once('>').unwrap().0;
+    assert!(!input.contains("hidden"), "{input}");
+    // Names that were searched for are compared in lower case.
+    assert!(dom.contains("data-name=\"javascript:document.title='owned'\""), "{dom}");
+}
+
+#[test]
+fn built_in_error_pages_fit_phones_and_dark_rooms() {
+    let serve = Serve::start(TempDir::new(), &[]);
+    let page = Client::connect(serve.port.number).get("/missing").text();
+    assert!(page.contains("<center><h1>404 Not Found</h1></center>"), "{page}");
+    assert!(page.contains("<meta name=\"viewport\"") && page.contains("content=\"light dark\""), "{page}");
+}
+
+#[test]
+fn a_unix_socket_is_told_and_a_stale_one_replaced() {
+    let dir = TempDir::new();
+    let path = dir.path().join("s.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let mut child = Command::new(BIN)
+        .args(["serve", ".", "--listen", "unix:s.sock"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(dir.path().join(".terminal")).unwrap())
+        .spawn()
+        .unwrap();
+    wait::holds("it to answer", || Client::connect_unix(&path).is_ok());
+    process::signal(child.id(), Signal::INT);
+    assert!(child.wait().unwrap().success());
+    let said = std::fs::read_to_string(dir.path().join(".terminal")).unwrap();
+    assert!(said.contains(&format!("  unix:{}\n", path.display())), "{said}");
+}
