@@ -10,6 +10,8 @@ use crate::files::{Cold, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::h2::Exchange;
 use crate::interim::Interim;
+use crate::limits::{WAITING_REQUEST_BYTES, WAITING_SLACK_BYTES_MAX};
+use crate::memory::Charge;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -17,6 +19,7 @@ use crate::response::Response;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
 use brisk_http::framing::BodyFraming;
+use brisk_http::head::{Header, Span};
 use brisk_http::negotiate::Preference;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
@@ -25,7 +28,7 @@ use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
 use brisk_net::watch::Watch;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::path::Path;
@@ -128,6 +131,10 @@ pub struct Request {
     pub(crate) awaits_end: bool,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
+    /// What its head occupies while it waits, as its connection counts it.
+    head_charge: Option<Charge>,
+    /// What is kept for it besides.
+    charge: OnceCell<Charge>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
     /// Likewise.
@@ -193,6 +200,8 @@ impl Request {
             hinted: false,
             awaits_end: false,
             ongoing: None,
+            head_charge: None,
+            charge: OnceCell::new(),
             vars: Rc::default(),
             common: Rc::default(),
             captures: RefCell::default(),
@@ -224,6 +233,8 @@ impl Request {
         self.conn = None;
         self.link = None;
         self.ongoing = None;
+        self.head_charge = None;
+        self.charge.take();
         self.cursor = Cursor::default();
         self.internal = false;
         self.add_uri_to_alias = false;
@@ -260,6 +271,38 @@ impl Request {
         self.body_received.set(0);
         self.slots.clear();
         self.findings.get_mut().clear();
+    }
+
+    /// Bytes that the head occupies, with all copies of its parts.
+    pub(crate) fn head_bytes(&self) -> usize {
+        let spans = self.head.headers.capacity() * size_of::<Header>()
+            + self.head.ignored.capacity() * size_of::<Span>();
+        let parts = [&self.buf, &self.target.path, &self.uri, &self.args, &self.host];
+        spans + parts.iter().map(|part| part.capacity()).sum::<usize>()
+    }
+
+    /// The request is going to wait: from here on its connection counts what it holds. Room that it does not need is given back.
+    pub(crate) fn hold(&mut self) {
+        let Some(account) = self.conn.as_ref().map(|conn| conn.account.clone()) else { return };
+        if self.buf.capacity() - self.buf.len() > WAITING_SLACK_BYTES_MAX {
+            self.buf.shrink_to_fit();
+        }
+        let headers = &mut self.head.headers;
+        if (headers.capacity() - headers.len()) * size_of::<Header>() > WAITING_SLACK_BYTES_MAX {
+            headers.shrink_to_fit();
+        }
+        let bytes = self.head_bytes();
+        self.head_charge = Some(account.hold_head(bytes));
+        self.also_holds(WAITING_REQUEST_BYTES);
+    }
+
+    /// So many bytes more are kept until the request ends.
+    pub fn also_holds(&self, bytes: usize) {
+        if let Some(charge) = self.charge.get() {
+            charge.add(bytes);
+        } else if let Some(conn) = &self.conn {
+            let _ = self.charge.set(conn.account.hold(bytes));
+        }
     }
 
     pub fn snap(&self) -> &Snapshot {
