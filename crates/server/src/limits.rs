@@ -63,6 +63,7 @@ pub const MEMORY_FULL_PERCENT: u64 = 90;
 pub const MEMORY_RESUME_PERCENT: u64 = 85;
 /// What connections may hold together of it in any case.
 pub const MEMORY_SHARE_PERCENT: u64 = 10;
+pub const MEMORY_SHARE_BYTES_MIN: u64 = 1024 * 1024;
 /// `memory_limit auto`: what it is of the machine's memory or the control group's, and of what the process's own limits leave room for:
 /// stacks of threads that start later and gaps between allocations need the rest.
 pub const MEMORY_AUTO_PERCENT: u64 = 80;

@@ -133,7 +133,8 @@ pub struct Request {
     pub(crate) ongoing: Option<Ongoing>,
     /// What its head occupies while it waits, as its connection counts it.
     head_charge: Option<Charge>,
-    /// What is kept for it besides.
+    /// What of its body is in memory, and what is kept for it besides.
+    body_charge: OnceCell<Charge>,
     charge: OnceCell<Charge>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
@@ -201,6 +202,7 @@ impl Request {
             awaits_end: false,
             ongoing: None,
             head_charge: None,
+            body_charge: OnceCell::new(),
             charge: OnceCell::new(),
             vars: Rc::default(),
             common: Rc::default(),
@@ -234,6 +236,7 @@ impl Request {
         self.link = None;
         self.ongoing = None;
         self.head_charge = None;
+        self.body_charge.take();
         self.charge.take();
         self.cursor = Cursor::default();
         self.internal = false;
@@ -298,10 +301,15 @@ impl Request {
 
     /// So many bytes more are kept until the request ends.
     pub fn also_holds(&self, bytes: usize) {
-        if let Some(charge) = self.charge.get() {
-            charge.add(bytes);
-        } else if let Some(conn) = &self.conn {
-            let _ = self.charge.set(conn.account.hold(bytes));
+        if let Some(conn) = &self.conn {
+            self.charge.get_or_init(|| conn.account.hold(0)).add(bytes);
+        }
+    }
+
+    /// So many bytes of the body are in memory.
+    pub(crate) fn holds_body(&self, bytes: usize) {
+        if let Some(conn) = &self.conn {
+            self.body_charge.get_or_init(|| conn.account.hold(0)).set(bytes);
         }
     }
 

@@ -14,6 +14,8 @@ const CONNECTIONS: u32 = 2;
 /// Connections that are to be closed, all attackers together, and how many they open at most.
 const CLOSED: u32 = 24;
 const CONNECTIONS_MAX: u32 = 400;
+/// How long one is held that the server does not close.
+const HOLD: Duration = Duration::from_secs(2);
 /// However slow the machine is.
 const TIME_MAX: Duration = Duration::from_secs(40);
 
@@ -31,7 +33,8 @@ impl Course {
     }
 }
 
-/// Fills one connection after the other, and has each of its streams go on by a byte from time to time.
+/// Fills one connection after the other, and has each of its streams go on by a byte from time to time. What was refused while memory was
+/// short is tried again on another connection.
 fn hold(port: u16, course: &Course) {
     let updates = (0..STREAMS).map(|n| frame_of(kind::WINDOW_UPDATE, 0, 2 * n + 1, &1u32.to_be_bytes()));
     let updates: Vec<u8> = updates.flatten().collect();
@@ -39,7 +42,8 @@ fn hold(port: u16, course: &Course) {
     while course.goes_on() && course.opened.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX {
         let Ok(mut client) = Client::try_connect(port) else { continue };
         let mut is_open = client.try_send(attack()).is_ok();
-        while is_open && course.goes_on() {
+        let begun = Instant::now();
+        while is_open && course.goes_on() && begun.elapsed() < HOLD {
             // The rate of the attack, not a wait for the server.
             thread::sleep(Duration::from_millis(100));
             is_open = client.try_send(&updates).is_ok();
@@ -119,11 +123,15 @@ fn attackers_are_closed_and_nobody_else() {
 fn a_limit_below_what_the_process_needs_stops_nobody() {
     let server = builder().main("memory_limit 4k;").allow_alerts("of memory are in use").start();
     let mut kept = Client::connect(server.port());
+    wait::holds("a look at the memory while there is work", || {
+        assert_eq!(kept.get("/a.txt").status, 200);
+        assert_eq!(server.get("/a.txt").status, 200);
+        server.error_log().contains("connections hold only")
+    });
     for _ in 0..50 {
         assert_eq!(kept.get("/a.txt").status, 200);
         assert_eq!(server.get("/a.txt").status, 200);
     }
-    server.wait_for_log("connections hold only");
     assert_eq!(metric(&server, "brisk_memory_connections_closed_total"), 0.0);
 }
 

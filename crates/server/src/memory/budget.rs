@@ -6,8 +6,8 @@
 use super::grown;
 use crate::connection::Connection;
 use crate::limits::{
-    MEMORY_FULL_HELD_BYTES, MEMORY_FULL_PERCENT, MEMORY_LOOK_MS, MEMORY_RESUME_PERCENT, MEMORY_SHARE_PERCENT,
-    MEMORY_STEP_BYTES_MAX, MEMORY_STEP_BYTES_MIN,
+    MEMORY_FULL_HELD_BYTES, MEMORY_FULL_PERCENT, MEMORY_LOOK_MS, MEMORY_RESUME_PERCENT,
+    MEMORY_SHARE_BYTES_MIN, MEMORY_SHARE_PERCENT, MEMORY_STEP_BYTES_MAX, MEMORY_STEP_BYTES_MIN,
 };
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -164,7 +164,7 @@ impl Budget {
 
     /// What connections may hold together whatever else is in the memory.
     pub fn share(&self) -> u64 {
-        percent(self.limit.load(Ordering::Relaxed), MEMORY_SHARE_PERCENT)
+        percent(self.limit.load(Ordering::Relaxed), MEMORY_SHARE_PERCENT).max(MEMORY_SHARE_BYTES_MIN)
     }
 
     /// True once in `pause_ms`, for the first who asks.
@@ -237,9 +237,9 @@ mod tests {
         let look = budget.look(1).unwrap();
         assert_eq!(look.level, Level::Full);
         assert!(budget.is_full() && look.used > 1000 && look.excess == look.used - 850);
-        assert!(!budget.held(99) && !budget.is_full());
+        assert!(!budget.held(MEMORY_SHARE_BYTES_MIN - 1) && !budget.is_full());
         assert_eq!(budget.look(2).unwrap().level, Level::FullElsewhere);
-        assert!(budget.held(100) && budget.is_full());
+        assert!(budget.held(MEMORY_SHARE_BYTES_MIN) && budget.is_full());
         budget.set_limit(Some(u64::MAX / 2));
         assert_eq!(budget.look(3).unwrap().level, Level::Fine);
         budget.set_limit(None);
