@@ -254,6 +254,11 @@ impl<T> Connection<T> {
         self.streams.get_mut(stream).map(|stream| &mut stream.data)
     }
 
+    /// What the caller keeps with each of the streams.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.streams.iter().map(|stream| &stream.data)
+    }
+
     /// Ids of all streams.
     pub fn ids(&self) -> Vec<u32> {
         self.streams.iter().map(|stream| stream.id).collect()

@@ -9,7 +9,7 @@
 
 use crate::io::Io;
 use crate::tls::{Tls, TlsError};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -19,11 +19,13 @@ use std::task::{Context, Poll, ready};
 pub struct Stream {
     io: Io,
     tls: OnceCell<Box<Tls>>,
+    received: Cell<u64>,
+    sent: Cell<u64>,
 }
 
 impl From<Io> for Stream {
     fn from(io: Io) -> Stream {
-        Stream { io, tls: OnceCell::new() }
+        Stream { io, tls: OnceCell::new(), received: Cell::new(0), sent: Cell::new(0) }
     }
 }
 
@@ -103,47 +105,72 @@ impl Stream {
     /// Reads what is there. A short read means that there is no more, and clears the readiness; so does `WouldBlock`.
     #[inline]
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        match self.tls.get() {
+        let count = match self.tls.get() {
             None => self.io.try_read(buf),
             Some(tls) => tls.try_read(&self.io, buf),
-        }
+        }?;
+        self.received.set(self.received.get() + count as u64);
+        Ok(count)
+    }
+
+    /// Bytes that were read, without what a session adds to them.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.received.get()
+    }
+
+    /// Bytes that were written, without what a session adds to them.
+    pub fn sent(&self) -> u64 {
+        self.sent.get()
+    }
+
+    #[inline]
+    fn count_sent(&self, written: io::Result<usize>) -> io::Result<usize> {
+        let count = written?;
+        self.sent.set(self.sent.get() + count as u64);
+        Ok(count)
+    }
+
+    /// Bytes of memory that a session keeps in buffers.
+    pub fn memory(&self) -> usize {
+        self.tls().map_or(0, Tls::memory)
     }
 
     /// Writes once. After `WouldBlock` what is offered again must begin with the same bytes: a session has sealed them
     /// already. What it says to have written has been taken by the kernel.
     #[inline]
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        match self.tls.get() {
+        self.count_sent(match self.tls.get() {
             None => self.io.try_write(buf),
             Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], false),
-        }
+        })
     }
 
     /// As [`Stream::try_write`], of the last bytes before the end: a session says so along with them. If the stream is dropped
     /// at once when all of it is taken, the kernel does, too: one packet less, and the peer is woken once.
     pub fn try_write_last(&self, buf: &[u8], drops_at_once: bool) -> io::Result<usize> {
-        match self.tls.get() {
+        self.count_sent(match self.tls.get() {
             None if drops_at_once => self.io.try_write_more(buf),
             None => self.io.try_write(buf),
             Some(tls) => tls.try_write(&self.io, &[io::IoSlice::new(buf)], true),
-        }
+        })
     }
 
     /// As [`Stream::try_write`], telling the kernel that more follows at once.
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
-        match self.tls.get() {
+        self.count_sent(match self.tls.get() {
             None => self.io.try_write_more(buf),
             Some(tls) => tls.try_write_more(&self.io, buf),
-        }
+        })
     }
 
     /// As [`Stream::try_write`], of several pieces.
     #[inline]
     pub fn try_writev(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        match self.tls.get() {
+        self.count_sent(match self.tls.get() {
             None => self.io.try_writev(bufs),
             Some(tls) => tls.try_write(&self.io, bufs, false),
-        }
+        })
     }
 
     /// Whether [`Stream::try_sendfile`] works here, for `count` bytes that are to be sent now. A session may have the kernel
@@ -155,10 +182,10 @@ impl Stream {
     /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`. Only where
     /// [`Stream::can_sendfile`].
     pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
-        match self.tls.get() {
+        self.count_sent(match self.tls.get() {
             None => self.io.try_sendfile(file, offset, count),
             Some(tls) => tls.try_sendfile(&self.io, file, offset, count),
-        }
+        })
     }
 
     /// Ready when a read may succeed (or report the end).

@@ -306,6 +306,26 @@ pub fn forget_code() {
     }
 }
 
+/// Bytes that the allocator has from the system: for processes that cannot ask the system.
+pub fn committed_memory() -> u64 {
+    let [mut elapsed, mut user, mut system, mut rss, mut peak, mut commit, mut most, mut faults] =
+        [0usize; 8];
+    // SAFETY: each pointer is to a number of its own, which lives through the call; mimalloc only writes to them.
+    unsafe {
+        libmimalloc_sys::mi_process_info(
+            &raw mut elapsed,
+            &raw mut user,
+            &raw mut system,
+            &raw mut rss,
+            &raw mut peak,
+            &raw mut commit,
+            &raw mut most,
+            &raw mut faults,
+        );
+    }
+    commit as u64
+}
+
 /// Gives freed memory back to the system now: for a process that has just dropped most of what it had.
 pub fn release_free_memory() {
     // SAFETY: mimalloc is the program's allocator or unused; collecting is always allowed.

@@ -227,6 +227,15 @@ impl Tls {
         self.session.borrow().is_established()
     }
 
+    /// Bytes of memory in buffers.
+    pub(crate) fn memory(&self) -> usize {
+        let rest = self.rest.borrow();
+        self.session.borrow().left()
+            + rest.received.as_ref().map_or(0, Vec::capacity)
+            + rest.plaintext.capacity()
+            + rest.outgoing.room.capacity()
+    }
+
     pub(crate) fn has_plaintext(&self) -> bool {
         !self.rest.borrow().plaintext.is_empty()
     }

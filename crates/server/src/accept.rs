@@ -69,6 +69,9 @@ impl Thread {
         if self.accept_paused.get() {
             return;
         }
+        if self.shared.budget.is_full() {
+            return self.wait_for_memory();
+        }
         let live = self.live();
         // Whoever waits unseen in the kernel's queue is waiting, too.
         let batch = if live.snap.main.multi_accept || live.snap.measures_lag {
@@ -116,10 +119,15 @@ impl Thread {
         let this = self.clone();
         brisk_net::spawn(async move {
             brisk_net::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
-            this.accept_paused.set(false);
-            let count = this.listeners.borrow().len();
-            (0..count).for_each(|index| this.accept(index));
+            this.resume_accepting();
         });
+    }
+
+    /// Goes on accepting after a pause, with the connections that have come meanwhile.
+    pub(crate) fn resume_accepting(self: &Rc<Self>) {
+        self.accept_paused.set(false);
+        let count = self.listeners.borrow().len();
+        (0..count).for_each(|index| self.accept(index));
     }
 
     /// Gives a new connection to a thread. Most connections of some clients bring one request and end; handing those over costs

@@ -421,12 +421,14 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
     let mut file = None;
     loop {
         let more = reader.read(&mut memory, core.client_body_timeout).await;
+        r.holds_body(memory.capacity());
         r.body_received.set(reader.received());
         if !more? {
             break;
         }
         if memory.len() as u64 >= room {
             memory = spool(r, core, &mut file, memory).await.map_err(BodyError::File)?;
+            r.holds_body(memory.capacity());
         }
     }
     if file.is_none() && core.client_body_in_file_only == BodyFile::Off {

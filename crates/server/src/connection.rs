@@ -2,6 +2,7 @@
 
 use crate::h1;
 use crate::h2::Session;
+use crate::memory::Account;
 use crate::thread::Listener;
 use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
@@ -82,6 +83,8 @@ pub struct Connection {
     /// `$remote_addr` as text: it is in every log line.
     pub peer_text: Box<[u8]>,
     pub listener: Rc<Listener>,
+    /// What the connection makes the process hold.
+    pub account: Rc<Account>,
     pub started: Now,
     /// `debug_connection`: everything about it is logged.
     pub debug: Cell<bool>,
@@ -124,6 +127,7 @@ impl Connection {
             peer,
             peer_text: peer.to_string().into_bytes().into(),
             listener,
+            account: Rc::default(),
             started,
             debug: Cell::new(false),
             requests: Cell::new(0),
@@ -176,6 +180,22 @@ impl Connection {
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.
     pub fn local(&self) -> Option<SocketAddr> {
         *self.local.get_or_init(|| brisk_net::listen::local_ip(self.io.fd()))
+    }
+
+    /// How much more request heads may occupy on this connection.
+    #[inline]
+    pub fn head_room(&self) -> usize {
+        self.account.head_room(self.io.received())
+    }
+
+    /// Bytes of memory, as far as they are counted.
+    pub fn memory(&self) -> usize {
+        size_of::<Connection>()
+            + self.input.borrow().capacity()
+            + self.unsent.borrow().capacity()
+            + self.io.memory()
+            + self.account.bytes()
+            + self.session.get().map_or(0, |session| session.memory())
     }
 
     /// Whether the client has sent something that was not looked at yet.

@@ -22,6 +22,7 @@ pub mod limits;
 pub mod location;
 pub mod log;
 mod logged;
+pub mod memory;
 pub mod metrics;
 pub mod module;
 pub mod names;

@@ -54,6 +54,40 @@ pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
 pub const H2_FIELDS_MAX: usize = 2048;
 /// HTTP/2: how long a client that was asked to leave may take to answer before what it begins is not heard any more.
 pub const H2_LEAVE_MS: u64 = 1000;
+/// Bytes that the request heads of one connection may occupy, copies included, however little has come on it.
+pub const HEADS_BYTES_MIN: usize = 1024 * 1024;
+/// Where more has come: bytes of heads per byte that was received. Heads that are not compressed stay far below.
+pub const HEAD_BYTES_PER_RECEIVED: u64 = 20;
+/// `memory_limit`: from this part of it on nothing is accepted and connections are closed; below the second, all is well again.
+pub const MEMORY_FULL_PERCENT: u64 = 90;
+pub const MEMORY_RESUME_PERCENT: u64 = 85;
+/// What connections may hold together of it in any case.
+pub const MEMORY_SHARE_PERCENT: u64 = 10;
+pub const MEMORY_SHARE_BYTES_MIN: u64 = 1024 * 1024;
+/// `memory_limit auto`: what it is of the machine's memory or the control group's, and of what the process's own limits leave room for:
+/// stacks of threads that start later and gaps between allocations need the rest.
+pub const MEMORY_AUTO_PERCENT: u64 = 80;
+pub const MEMORY_ADDRESS_SPACE_PERCENT: u64 = 50;
+/// An anonymous mapping from this size on is the allocator's, not a stack.
+pub const MEMORY_AREA_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// How often the memory is looked at while there is work, and how often connections are surveyed while it is full.
+pub const MEMORY_LOOK_MS: u64 = 50;
+pub const MEMORY_SURVEY_MS: u64 = 200;
+/// Messages about it are this far apart.
+pub const MEMORY_LOG_MS: u64 = 10_000;
+/// It is also looked at when the connections of a thread have grown by so much, between these bounds a 64th of the limit.
+pub const MEMORY_STEP_BYTES_MIN: usize = 256 * 1024;
+pub const MEMORY_STEP_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// While it is full, a connection of several streams that holds so much begins no more of them.
+pub const MEMORY_FULL_HELD_BYTES: usize = 64 * 1024;
+/// A busy connection on which so many bytes move in a second is half as dear as one on which nothing does.
+pub const MEMORY_RATE_BYTES: u64 = 16 * 1024;
+/// Unused room that a request's buffers may keep while the request waits.
+pub const WAITING_SLACK_BYTES_MAX: usize = 2 * 1024;
+/// An estimate of what a request that waits on a stream takes besides its head: its own fields, its task, its response.
+pub const WAITING_REQUEST_BYTES: usize = 8 * 1024;
+/// An estimate of what a TLS session takes besides its buffers.
+pub const TLS_SESSION_BYTES: usize = 8 * 1024;
 /// Connections taken from one listening socket per wake-up.
 pub const ACCEPT_BATCH_MAX: usize = 64;
 /// The same with `multi_accept on`.

@@ -11,6 +11,8 @@ use crate::files::{Cold, Dep, Deps, Files, Found, Wanted};
 use crate::flow::Flow;
 use crate::h2::Exchange;
 use crate::interim::Interim;
+use crate::limits::{WAITING_REQUEST_BYTES, WAITING_SLACK_BYTES_MAX};
+use crate::memory::Charge;
 use crate::phases::Cursor;
 use crate::plan::Purity;
 use crate::regex::Captures;
@@ -18,6 +20,7 @@ use crate::response::Response;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
 use brisk_http::framing::BodyFraming;
+use brisk_http::head::{Header, Span};
 use brisk_http::negotiate::Preference;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
@@ -26,7 +29,7 @@ use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::path::Path;
@@ -134,6 +137,11 @@ pub struct Request {
     pub extended: Option<Box<ExtendedConnect>>,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
+    /// What its head occupies while it waits, as its connection counts it.
+    head_charge: Option<Charge>,
+    /// What of its body is in memory, and what is kept for it besides.
+    body_charge: OnceCell<Charge>,
+    charge: OnceCell<Charge>,
     /// Shared with subrequests.
     pub vars: Rc<Store>,
     /// Likewise.
@@ -201,6 +209,9 @@ impl Request {
             awaits_end: false,
             extended: None,
             ongoing: None,
+            head_charge: None,
+            body_charge: OnceCell::new(),
+            charge: OnceCell::new(),
             vars: Rc::default(),
             common: Rc::default(),
             captures: RefCell::default(),
@@ -232,6 +243,9 @@ impl Request {
         self.conn = None;
         self.link = None;
         self.ongoing = None;
+        self.head_charge = None;
+        self.body_charge.take();
+        self.charge.take();
         self.cursor = Cursor::default();
         self.internal = false;
         self.add_uri_to_alias = false;
@@ -270,6 +284,43 @@ impl Request {
         self.body_received.set(0);
         self.slots.clear();
         self.findings.get_mut().clear();
+    }
+
+    /// Bytes that the head occupies, with all copies of its parts.
+    pub(crate) fn head_bytes(&self) -> usize {
+        let spans = self.head.headers.capacity() * size_of::<Header>()
+            + self.head.ignored.capacity() * size_of::<Span>();
+        let parts = [&self.buf, &self.target.path, &self.uri, &self.args, &self.host];
+        spans + parts.iter().map(|part| part.capacity()).sum::<usize>()
+    }
+
+    /// The request is going to wait: from here on its connection counts what it holds. Room that it does not need is given back.
+    pub(crate) fn hold(&mut self) {
+        let Some(account) = self.conn.as_ref().map(|conn| conn.account.clone()) else { return };
+        if self.buf.capacity() - self.buf.len() > WAITING_SLACK_BYTES_MAX {
+            self.buf.shrink_to_fit();
+        }
+        let headers = &mut self.head.headers;
+        if (headers.capacity() - headers.len()) * size_of::<Header>() > WAITING_SLACK_BYTES_MAX {
+            headers.shrink_to_fit();
+        }
+        let bytes = self.head_bytes();
+        self.head_charge = Some(account.hold_head(bytes));
+        self.also_holds(WAITING_REQUEST_BYTES);
+    }
+
+    /// So many bytes more are kept until the request ends.
+    pub fn also_holds(&self, bytes: usize) {
+        if let Some(conn) = &self.conn {
+            self.charge.get_or_init(|| conn.account.hold(0)).add(bytes);
+        }
+    }
+
+    /// So many bytes of the body are in memory.
+    pub(crate) fn holds_body(&self, bytes: usize) {
+        if let Some(conn) = &self.conn {
+            self.body_charge.get_or_init(|| conn.account.hold(0)).set(bytes);
+        }
     }
 
     pub fn snap(&self) -> &Snapshot {

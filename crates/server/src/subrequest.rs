@@ -10,7 +10,7 @@ use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
 use crate::h1::{self, intake};
 use crate::h2::Exchange;
-use crate::limits::{ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
+use crate::limits::{ASIDE_MAX, SUBREQUEST_DEPTH_MAX, WAITING_REQUEST_BYTES};
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::regex::Captures;
 use crate::request::Request;
@@ -157,6 +157,7 @@ impl Parent {
         r.internal = true;
         r.unparsed_uri_valid = false;
         r.started = self.started;
+        r.also_holds(r.head_bytes() + WAITING_REQUEST_BYTES);
         r
     }
 }

@@ -11,6 +11,7 @@ use crate::h2;
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
+use crate::memory::Budget;
 use crate::metrics::{Places, PlacesOfThread};
 use crate::prepared::Prepared;
 use crate::proxy_protocol;
@@ -120,6 +121,8 @@ pub struct Shared {
     /// Numbers of requests, by thread.
     pub places: Vec<PlacesOfThread>,
     pub watcher: Option<Arc<Watcher>>,
+    /// `memory_limit`.
+    pub budget: Budget,
     /// Readable when a thread that drains has no connection left.
     empty: OwnedFd,
 }
@@ -133,6 +136,7 @@ impl Shared {
             counters: (0..threads).map(|_| Counters::default()).collect(),
             places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
             watcher,
+            budget: Budget::default(),
             empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
@@ -298,6 +302,11 @@ impl Thread {
         if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.buf.capacity() <= 64 << 10 {
             pool.push(r);
         }
+    }
+
+    /// Frees the requests that are kept for later ones.
+    pub(crate) fn drop_spare_requests(&self) {
+        self.requests.borrow_mut().clear();
     }
 
     /// Lets go of all of the configuration but what the end of a response needs.
@@ -670,6 +679,7 @@ impl Driver for ThreadDriver {
     fn before_sleep(&self) {
         h2::flush_dirty(&self.0);
         self.0.logs.flush_due();
+        self.0.look_at_memory();
     }
 }
 

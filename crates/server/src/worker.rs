@@ -4,6 +4,7 @@ use crate::conf::Snapshot;
 use crate::core::LogLevel;
 use crate::limits::LOG_SETTLE_MS_MAX;
 use crate::log::{self, Entry, LogFile};
+use crate::memory;
 use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
 use brisk_net::blocking::Serial;
@@ -86,6 +87,8 @@ impl Worker {
         for _ in 0..count {
             started.recv().map_err(io::Error::other)??;
         }
+        // Now that the threads have what they need.
+        shared.budget.set_limit(memory::limit::of(&snap.main));
         Ok(Worker { shared, generation, logs, snap })
     }
 
@@ -119,6 +122,7 @@ impl Worker {
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);
+        self.shared.budget.set_limit(memory::limit::of(&snap.main));
         if let Some(watcher) = &self.shared.watcher {
             watcher.distrust();
         }

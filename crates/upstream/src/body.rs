@@ -7,6 +7,7 @@ use brisk_balance::Outcome;
 use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::core::LogLevel;
 use brisk_server::log::Witness;
+use brisk_server::memory::Charge;
 use brisk_server::request::ClientWatch;
 use brisk_server::response::{BodyStream, Chunk, Piece, Reported};
 use std::future::Future as _;
@@ -63,6 +64,8 @@ pub struct Incoming {
     unflushed: bool,
     /// The temporary file was reported.
     told_of_file: bool,
+    /// What waits in memory, as the client's connection counts it.
+    charge: Option<Charge>,
 }
 
 /// What [`Incoming`] starts with.
@@ -76,6 +79,7 @@ pub struct Begin {
     pub rate: Option<Rate>,
     pub client: Option<ClientWatch>,
     pub witness: Witness,
+    pub charge: Option<Charge>,
 }
 
 impl Incoming {
@@ -99,6 +103,14 @@ impl Incoming {
             // The head does not wait for a body that is passed on as it comes.
             unflushed: true,
             told_of_file: false,
+            charge: begin.charge,
+        }
+    }
+
+    /// Tells the connection's account what waits in memory now.
+    fn count(&self) {
+        if let Some(charge) = &self.charge {
+            charge.set(self.spool.memory());
         }
     }
 
@@ -124,6 +136,7 @@ impl Incoming {
                     rate.read += bytes.len() as u64;
                 }
                 self.spool.push(bytes);
+                self.count();
             }
             Ok(Got::Log(level, text)) => {
                 let text = String::from_utf8_lossy(&text);
@@ -191,6 +204,7 @@ impl BodyStream for Incoming {
         loop {
             match self.spool.poll_next(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
+                    self.count();
                     self.unflushed = true;
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
                 }

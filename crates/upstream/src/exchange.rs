@@ -163,6 +163,11 @@ impl Exchange {
         this
     }
 
+    /// Bytes of the request that are ready and have not left.
+    pub fn unsent(&self) -> usize {
+        self.out.len() - self.out_at
+    }
+
     /// Sends what can be sent; ready when the whole request has left.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         self.is_held_up = false;

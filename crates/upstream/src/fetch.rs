@@ -299,7 +299,9 @@ impl<P: Protocol> Journey<P> {
             send_timeout: settings.send_timeout,
         };
         let source = self.payload.source();
-        Ok(Box::new(Exchange::new(link, codec, source, limits, self.state.clone())))
+        let exchange = Exchange::new(link, codec, source, limits, self.state.clone());
+        r.also_holds(exchange.unsent());
+        Ok(Box::new(exchange))
     }
 
     /// What a response head, or its failing to come, makes of an attempt.
@@ -594,6 +596,7 @@ impl<P: Protocol> Journey<P> {
             rate: Rate::new(self.settings().rate(r)),
             client: watches.then(|| r.watch_client()),
             witness: Witness::of(r),
+            charge: r.conn.as_ref().map(|conn| conn.account.hold(0)),
         });
         Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
     }

@@ -79,9 +79,14 @@ impl Spool {
         }
     }
 
+    /// Bytes that wait in memory.
+    pub fn memory(&self) -> usize {
+        self.front_bytes + self.tail.len()
+    }
+
     /// Whether no more should be taken now.
     pub fn is_full(&self) -> bool {
-        self.front_bytes + self.tail.len() >= self.limits.memory_bytes_max
+        self.memory() >= self.limits.memory_bytes_max
     }
 
     /// Makes room by writing to the file; true if something has been begun. `opened` is told of a new file.

@@ -2,6 +2,7 @@
 
 use super::{Connection, Role};
 use crate::error::{ConnectionError, ErrorCode};
+use crate::flood::Nuisance;
 use crate::frame::{self, WINDOW_MAX, flag, kind};
 use crate::priority::Priority;
 use crate::streams::Half;
@@ -155,6 +156,12 @@ impl<T> Connection<T> {
         if let Some(stream) = self.streams.get_mut(stream) {
             self.scheduler.reprioritise(stream, priority);
         }
+    }
+
+    /// Gives a request back unseen (RFC 9113 §8.7): the peer may send it again. Too many of them are a flood.
+    pub fn refuse(&mut self, stream: u32, out: &mut Vec<u8>) -> Result<(), ConnectionError> {
+        self.reset(stream, ErrorCode::REFUSED_STREAM, out);
+        self.flood.count(Nuisance::Stray, &self.config.flood)
     }
 
     /// Ends a stream in both directions; gives what was kept with it.

@@ -25,6 +25,15 @@ pub enum CpuAffinity {
     Masks(Vec<Vec<usize>>),
 }
 
+/// `memory_limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// What the machine, the control group or the process's own limits leave room for.
+    Auto,
+    Bytes(u64),
+    Off,
+}
+
 /// Directives of `main` and `events`.
 #[derive(Clone, Debug)]
 pub struct MainConf {
@@ -44,6 +53,7 @@ pub struct MainConf {
     pub working_directory: Option<String>,
     /// `env`: a name, or a name and a value.
     pub env: Vec<(String, Option<String>)>,
+    pub memory_limit: MemoryLimit,
     pub connections: u64,
     /// `debug_connection`: clients whose requests are logged at every level.
     pub debug_clients: Vec<DebugClient>,
@@ -71,6 +81,7 @@ impl Default for MainConf {
             shutdown_timeout: Duration::ZERO,
             working_directory: None,
             env: Vec::new(),
+            memory_limit: MemoryLimit::Auto,
             connections: 512,
             debug_clients: Vec::new(),
             multi_accept: false,

@@ -1,6 +1,6 @@
 //! Directives of `main` and `events`.
 
-use super::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
+use super::main_conf::{CpuAffinity, DebugClient, MainConf, MemoryLimit, Processes};
 use crate::conf::{Cx, invalid_value};
 use crate::module::{Row, Set};
 use crate::{ignored, row, simple};
@@ -157,6 +157,16 @@ pub static ROWS: &[Row] = &[
             cx.conf::<MainConf>().env.push((name.to_string(), value));
             Ok(())
         })
+    ),
+    row!(
+        "memory_limit",
+        MAIN,
+        Arity::ONE,
+        D::Value("auto"),
+        Replace,
+        false,
+        "Memory that the worker process may hold: a size, auto, or off. From 90 % of it on nothing is accepted, and the connections that hold most for what moves on them are closed (idle ones count four times), until 85 % are in use; together they may always hold a tenth. What counts is anonymous resident memory. auto is 80 % of the machine's memory or of the control group's limit, and no more than half of what the process's own limits allow (ulimit -v, ulimit -d), which a size cannot exceed either.",
+        Set::Simple(memory_limit)
     ),
     row!(
         "pcre_jit",
@@ -340,6 +350,19 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     };
     cx.conf::<MainConf>().processes = value;
+    Ok(())
+}
+
+fn memory_limit(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let limit = match d.arg(0).str() {
+        "auto" => MemoryLimit::Auto,
+        "off" => MemoryLimit::Off,
+        _ => match value::offset(d.arg(0)) {
+            Ok(bytes) if bytes > 0 => MemoryLimit::Bytes(bytes),
+            _ => return Err(invalid_value(d, d.arg(0), "a size such as 512m, auto or off")),
+        },
+    };
+    cx.conf::<MainConf>().memory_limit = limit;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ pub use http_conf::{
     LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
 };
 pub use http2::{HTTP2, Http2Conf};
-pub use main_conf::{CpuAffinity, MainConf, Processes};
+pub use main_conf::{CpuAffinity, MainConf, MemoryLimit, Processes};
 pub use types::TypeMap;
 
 use crate::module::Module;

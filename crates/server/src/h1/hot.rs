@@ -93,6 +93,9 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
         out.clear();
         let id = read.conn.id;
         let index = read.index;
+        if thread.shared.budget.has_grown() {
+            thread.look_at_memory();
+        }
         let work = AssertUnwindSafe(|| connection(thread, read, arena, &mut out));
         if catch_unwind(work).is_err() {
             panicked(thread, id);
@@ -355,7 +358,10 @@ fn request(
     };
     match run {
         Run::Respond if can_inline(&r) => respond(thread, r, Some(listen), out, keepalive_ms),
-        run => Stand::Pending(r, run),
+        run => {
+            r.hold();
+            Stand::Pending(r, run)
+        }
     }
 }
 

@@ -30,6 +30,10 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
 pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     r.method = r.head.method;
+    if r.head_bytes() > r.conn().head_room() {
+        crate::rlog!(r, Info, "client sent a header that would occupy {} bytes", r.head_bytes());
+        return Err(494);
+    }
     r.framing = match request_framing(&r.buf, &r.head) {
         Ok(framing) => framing,
         Err(error) => {

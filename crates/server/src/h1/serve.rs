@@ -144,6 +144,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                         Ok(()) => phases::run(&mut r),
                         Err(status) => phases::fail(&mut r, status),
                     };
+                    r.hold();
                     next = handle(&thread, &conn, r, run, &mut keepalive).await;
                 }
                 Head::Session => {

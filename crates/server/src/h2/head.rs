@@ -2,6 +2,7 @@
 //! nobody behind this has to know where it came from.
 
 use crate::conf::ListenId;
+use crate::connection::Connection;
 use crate::extended::{self, ExtendedConnect};
 use crate::h1::intake;
 use crate::request::{Persistence, Request};
@@ -27,6 +28,12 @@ static IDS: LazyLock<[u8; STATIC.len() + 1]> = LazyLock::new(|| {
     ids
 });
 
+/// What stands between two crumbs of a cookie (RFC 9113 §8.2.3).
+const CRUMB_SEPARATOR: &[u8] = b"; ";
+/// How often a pseudo header's value is stored at most: `:path` as it came, in the request line, and as the target's path, the
+/// request's path and its arguments.
+const PSEUDO_COPIES: usize = 5;
+
 /// Why a request gets a 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -47,9 +54,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Takes the fields of a head.
+/// What came of a head.
+pub enum Taken {
+    /// A request, with the fault that makes it one to be refused.
+    Request(Box<Request>, Option<Fault>),
+    /// Nothing was kept: it would occupy more than the connection's heads may.
+    Refused,
+}
+
+/// Takes the fields of a head. Each is counted before it is stored, with the copies that are made of it later.
 pub struct Intake<'a> {
     thread: &'a Rc<Thread>,
+    conn: &'a Connection,
+    /// How much more the head may occupy.
+    room: usize,
+    /// There was no room for it.
+    refused: bool,
     /// The request whose head is being taken.
     r: Option<Box<Request>>,
     kind: HeadKind,
@@ -62,14 +82,19 @@ pub struct Intake<'a> {
     protocol: Option<Span>,
     /// Index of the cookie header.
     cookie: Option<usize>,
+    /// Crumbs that came behind another field, each with its separator: they are joined to the header at the end.
+    crumbs: Vec<u8>,
     /// There are names of which a server may want to know nothing.
     odd: bool,
 }
 
 impl<'a> Intake<'a> {
-    pub fn new(thread: &'a Rc<Thread>) -> Intake<'a> {
+    pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection) -> Intake<'a> {
         Intake {
             thread,
+            conn,
+            room: 0,
+            refused: false,
             r: None,
             kind: HeadKind::Request,
             rules: HeadRules::default(),
@@ -80,6 +105,7 @@ impl<'a> Intake<'a> {
             path: Span::default(),
             protocol: None,
             cookie: None,
+            crumbs: Vec::new(),
             odd: false,
         }
     }
@@ -89,9 +115,14 @@ impl<'a> Intake<'a> {
         self.fault.take()
     }
 
-    /// The request, with the fault that makes it one to be refused. Its block had this many bytes.
-    pub fn finish(&mut self, bytes: usize) -> Option<(Box<Request>, Option<Fault>)> {
+    /// What came of the head, whose block had this many bytes.
+    pub fn finish(&mut self, bytes: usize) -> Option<Taken> {
         let mut r = self.r.take()?;
+        if self.refused {
+            self.thread.put_request(r);
+            return Some(Taken::Refused);
+        }
+        self.join_crumbs(&mut r);
         let fault = match self.fault.take() {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
@@ -102,7 +133,17 @@ impl<'a> Intake<'a> {
             r.method = Method::Other;
         }
         r.head.len = bytes;
-        Some((r, fault))
+        Some(Taken::Request(r, fault))
+    }
+
+    /// Counts bytes that are to be stored; false if there is no room for them.
+    #[inline]
+    fn count(&mut self, bytes: usize) -> bool {
+        match self.room.checked_sub(bytes) {
+            Some(room) => self.room = room,
+            None => self.refused = true,
+        }
+        !self.refused
     }
 
     /// Whether names are to be looked at again by the chosen server's rules.
@@ -179,15 +220,20 @@ impl<'a> Intake<'a> {
     }
 
     fn regular(&mut self, field: &Field<'_>) {
-        let Some(r) = self.r.as_deref_mut() else { return };
         let value =
             if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
         let id = HeaderId::from_number(field.tag);
         self.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
+        if id == HeaderId::Cookie
+            && let Some(at) = self.cookie
+        {
+            return self.crumb(at, value);
+        }
+        if !self.count(field.name.len() + value.len() + size_of::<Header>()) {
+            return;
+        }
+        let Some(r) = self.r.as_deref_mut() else { return };
         if id == HeaderId::Cookie {
-            if let Some(at) = self.cookie {
-                return join_cookie(r, at, value);
-            }
             self.cookie = Some(r.head.headers.len());
         }
         let name = push(r, field.name);
@@ -195,7 +241,45 @@ impl<'a> Intake<'a> {
         add(r, Header { name, value, id });
     }
 
+    /// RFC 9113 §8.2.3: crumbs of a cookie are one field again. While nothing else has come behind the cookie a crumb is appended to
+    /// it. Later ones are collected, so that each is copied once more, not once for each that follows.
+    fn crumb(&mut self, at: usize, crumb: &[u8]) {
+        let Some(r) = self.r.as_deref() else { return };
+        let have = r.head.headers[at].value;
+        let is_last = self.crumbs.is_empty() && have.end as usize == r.buf.len();
+        let bytes = CRUMB_SEPARATOR.len() + crumb.len();
+        let counted = match (is_last, self.crumbs.is_empty()) {
+            (true, _) => bytes,
+            // What there is of the cookie is copied, too.
+            (false, true) => 2 * bytes + have.len(),
+            (false, false) => 2 * bytes,
+        };
+        if !self.count(counted) {
+            return;
+        }
+        let Some(r) = self.r.as_deref_mut() else { return };
+        let to = if is_last { &mut r.buf } else { &mut self.crumbs };
+        to.extend_from_slice(CRUMB_SEPARATOR);
+        to.extend_from_slice(crumb);
+        if is_last {
+            r.head.headers[at].value = Span::new(have.start as usize, r.buf.len());
+        }
+    }
+
+    /// Makes one value of the cookie and the crumbs that were collected.
+    fn join_crumbs(&mut self, r: &mut Request) {
+        let Some(at) = self.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
+        let start = r.buf.len();
+        r.buf.reserve_exact(r.head.headers[at].value.len() + self.crumbs.len());
+        r.buf.extend_from_within(range(r.head.headers[at].value));
+        r.buf.append(&mut self.crumbs);
+        r.head.headers[at].value = Span::new(start, r.buf.len());
+    }
+
     fn pseudo(&mut self, pseudo: Pseudo, field: &Field<'_>) {
+        if !self.count(PSEUDO_COPIES * field.value.len()) {
+            return;
+        }
         let Some(r) = self.r.as_deref_mut() else { return };
         let span = push(r, field.value);
         match pseudo {
@@ -224,21 +308,6 @@ fn add(r: &mut Request, header: Header) {
     head.repeated |= head.present & header.id.bit();
     head.present |= header.id.bit();
     head.headers.push(header);
-}
-
-/// RFC 9113 §8.2.3: crumbs of a cookie are one field again.
-fn join_cookie(r: &mut Request, at: usize, crumb: &[u8]) {
-    let have = r.head.headers[at].value;
-    let start = if have.end as usize == r.buf.len() {
-        have.start as usize
-    } else {
-        let start = r.buf.len();
-        r.buf.extend_from_within(range(have));
-        start
-    };
-    r.buf.extend_from_slice(b"; ");
-    r.buf.extend_from_slice(crumb);
-    r.head.headers[at].value = Span::new(start, r.buf.len());
 }
 
 /// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
@@ -271,7 +340,7 @@ impl FieldSink for Intake<'_> {
     }
 
     fn field(&mut self, field: Field<'_>) {
-        if self.fault.is_some() {
+        if self.refused || self.fault.is_some() {
             return;
         }
         let judged = match self.kind {
@@ -298,7 +367,8 @@ impl HeadSink for Intake<'_> {
             r.head.version = Version::Http2;
             r
         });
-        *self = Intake { r, kind, ..Intake::new(self.thread) };
+        let room = self.thread.shared.budget.head_room(self.conn);
+        *self = Intake { room, r, kind, ..Intake::new(self.thread, self.conn) };
     }
 }
 

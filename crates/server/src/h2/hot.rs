@@ -2,7 +2,7 @@
 //! in one write.
 
 use super::encode;
-use super::head::{self, Fault, Intake};
+use super::head::{self, Fault, Intake, Taken};
 use super::life::{self, How};
 use super::serve;
 use super::session::{Session, Stage, Value};
@@ -14,6 +14,7 @@ use crate::h1::{self, can_inline, finish, intake};
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
+use crate::memory;
 use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
 use crate::request::Request;
@@ -220,7 +221,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         life::leave_now(session);
         return Ok(data.len());
     };
-    let mut sink = Intake::new(thread);
+    let mut sink = Intake::new(thread, conn);
     let mut at = 0;
     loop {
         let received = {
@@ -231,12 +232,14 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         match received.event {
             None if received.used == 0 => return Ok(at),
             None => {}
-            Some(Event::Head { stream, end, bytes }) => {
-                if let Some((r, fault)) = sink.finish(bytes) {
+            Some(Event::Head { stream, end, bytes }) => match sink.finish(bytes) {
+                Some(Taken::Request(r, fault)) => {
                     let odd = sink.has_odd_names();
                     request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
                 }
-            }
+                Some(Taken::Refused) => refuse(session, &live, conn, stream)?,
+                None => {}
+            },
             Some(Event::Data { stream, data, end, value }) => body(session, stream, value, data, end),
             Some(Event::Trailers { stream, value }) => match sink.trailer_fault() {
                 Some(_) if value.is_none() => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
@@ -300,6 +303,15 @@ fn body(session: &Session, stream: u32, over: Option<Value>, data: &[u8], end: b
         }
         None => session.drop_body(stream, data.len() as u32),
     }
+}
+
+/// The connection's heads occupy as much as they may: the stream is given back, and the client may try again when others are over.
+#[cold]
+fn refuse(session: &Session, live: &Live, conn: &Connection, stream: u32) -> Result<(), ConnectionError> {
+    memory::HEADS_REFUSED.add(1);
+    let text = format_args!("client has too large requests waiting: stream {stream} is refused");
+    crate::log::connection(live, conn, LogLevel::Info, text);
+    session.engine.borrow_mut().refuse(stream, &mut session.out.borrow_mut())
 }
 
 /// What is known of a request besides its fields.
@@ -371,6 +383,7 @@ pub fn answer(
         session.thread.put_request(r);
         return;
     }
+    r.hold();
     let exchange = Rc::new(Exchange::new(conn.clone(), stream, end, live.generation));
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());

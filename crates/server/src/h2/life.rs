@@ -147,6 +147,18 @@ pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
     session.flush(conn);
 }
 
+/// The connection holds more than there is memory for: the client is told if its socket takes it now, and is closed in any case.
+pub fn give_up(session: &Session, conn: &Rc<Connection>) {
+    let text = "more than there is memory for".into();
+    session
+        .engine
+        .borrow_mut()
+        .fail(&ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, text }, &mut session.out.borrow_mut());
+    session.stage.set(Stage::Failed);
+    session.flush(conn);
+    close(session, conn, How::Broken);
+}
+
 /// `send_timeout` is over.
 pub fn send_timed_out(session: &Session, conn: &Rc<Connection>) {
     let live = session.thread.live();

@@ -20,7 +20,7 @@ mod upgrade;
 
 pub use body::BodyReader;
 pub(crate) use hot::{begin, closed, input, is_deaf, is_preface};
-pub(crate) use life::{cut, drain, expired, leave};
+pub(crate) use life::{cut, drain, expired, give_up, leave};
 pub(crate) use session::{Session, flush_dirty};
 pub(crate) use stream::Exchange;
 pub(crate) use upgrade::{SWITCHING, begin as upgrade, wanted as wants_upgrade};

@@ -79,6 +79,13 @@ impl Session {
         self.running.get() == 0 && self.engine.borrow().is_empty() && self.out.borrow().is_empty()
     }
 
+    /// Bytes of memory: the engine's, bodies that have come, and what is to be sent. What requests hold is counted elsewhere.
+    pub fn memory(&self) -> usize {
+        let engine = self.engine.borrow();
+        let exchanges = engine.values().flatten().map(|exchange| exchange.memory());
+        size_of::<Session>() + engine.memory() + self.out.borrow().capacity() + exchanges.sum::<usize>()
+    }
+
     /// The peer does not take what we say: nothing more is heard until it does.
     pub fn is_paused(&self) -> bool {
         self.flushing.get() && self.out.borrow().len() >= H2_OUT_BYTES_MAX

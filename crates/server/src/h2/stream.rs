@@ -105,6 +105,16 @@ impl Exchange {
         self.conn.session.get().expect("an exchange belongs to a session")
     }
 
+    /// Bytes of memory: what has come, and a piece that is this stream's own.
+    pub fn memory(&self) -> usize {
+        let outgoing = self.outgoing.borrow();
+        let piece = match outgoing.as_ref().map(|outgoing| &outgoing.piece) {
+            Some(Piece::Bytes(Text::Owned(bytes))) => bytes.capacity(),
+            _ => 0,
+        };
+        size_of::<Exchange>() + self.input.borrow().capacity() + piece
+    }
+
     /// The stream has ended before its time.
     pub fn end(&self, code: ErrorCode) {
         if self.gone.get().is_none() {

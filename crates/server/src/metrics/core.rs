@@ -2,6 +2,7 @@
 
 use super::Scrape;
 use crate::counters::{Count, Counters};
+use crate::memory;
 use brisk_net::blocking;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering;
@@ -28,11 +29,27 @@ fn process(to: &mut Scrape) {
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let bytes = resident.unwrap_or(0) * rustix::param::page_size() as u64;
     to.gauge("process_resident_memory_bytes", "Memory of the worker process.", &[], bytes as f64);
+    memory(to);
     let pool = blocking::stats();
     let help = "Threads of the pool for what may block.";
     to.gauge("brisk_pool_threads", help, &[("state", "idle")], pool.idle as f64);
     to.gauge("brisk_pool_threads", help, &[("state", "busy")], pool.threads.saturating_sub(pool.idle) as f64);
     to.gauge("brisk_pool_queue", "Jobs that wait for a thread of the pool.", &[], pool.waiting as f64);
+}
+
+fn memory(to: &mut Scrape) {
+    let shared = to.shared();
+    let used = shared.budget.used();
+    to.gauge("brisk_memory_used_bytes", "Memory as memory_limit counts it.", &[], used as f64);
+    if let Some(limit) = shared.budget.limit() {
+        to.gauge("brisk_memory_limit_bytes", "The limit: memory_limit.", &[], limit as f64);
+    }
+    let help = "Connections that were closed for want of memory.";
+    to.counter("brisk_memory_connections_closed_total", help, &[], memory::CLOSED.get());
+    let help = "How often threads have stopped accepting for want of memory.";
+    to.counter("brisk_memory_accept_pauses_total", help, &[], memory::ACCEPT_PAUSES.get());
+    let help = "Requests that were refused because others of their connection held too much.";
+    to.counter("brisk_memory_heads_refused_total", help, &[], memory::HEADS_REFUSED.get());
 }
 
 fn connections(to: &mut Scrape) {
