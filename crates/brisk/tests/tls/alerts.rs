@@ -2,7 +2,8 @@
 
 use super::{BIN, with};
 use brisk_testkit::tls::issue;
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, TlsClient};
+use brisk_tls::{ClientContext, ClientOptions, Versions};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -318,4 +319,35 @@ fn records_that_are_wrong_are_answered_with_their_alert() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The same where records are protected: with few bytes sent, and with so many that the server seals them by itself.
+#[test]
+fn protected_records_that_are_wrong_are_answered_with_their_alert() {
+    let conf = "ssl_certificate a.crt; ssl_certificate_key a.key; server { listen 127.0.0.1:{{PORT}} ssl; root {{DIR}}/html; }";
+    let builder =
+        Builder::new(BIN).http(conf).file("html/small", "x").file("html/large", vec![b'x'; 100_000]);
+    let server = with(builder, "a", &issue("a.test", false, None)).start();
+    let garbage =
+        |kind: u8, len: u16| [&[kind, 3, 3][..], &len.to_be_bytes(), &vec![7; usize::from(len)]].concat();
+    for versions in [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }] {
+        for (target, len) in [("/small", 1), ("/large", 100_000)] {
+            for (bytes, alert) in [
+                (garbage(99, 20), "unexpected message"),
+                (garbage(0, 20), "unexpected message"),
+                (garbage(23, 30), "bad record mac"),
+                (garbage(23, 0x4801), "record overflow"),
+            ] {
+                let options = ClientOptions { versions, no_resumption: true, ..ClientOptions::default() };
+                let context = ClientContext::new(&options).unwrap();
+                let mut client = TlsClient::connect(server.port(), &context, "a.test").unwrap();
+                client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n")).unwrap();
+                client.until("\r\n\r\n").unwrap();
+                client.exactly(len).unwrap();
+                client.send_raw(&bytes);
+                let end = client.rest().unwrap_err();
+                assert!(end.contains(alert), "{versions:?} {target} {}: {end}, not {alert}", bytes[0]);
+            }
+        }
+    }
 }
