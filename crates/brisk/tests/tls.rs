@@ -11,6 +11,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
+#[path = "tls/alerts.rs"]
+mod alerts;
 #[path = "tls/early.rs"]
 mod early;
 #[path = "tls/hostile.rs"]

@@ -63,6 +63,7 @@ fn reason(error: &rustls::Error) -> Option<&'static str> {
 fn alert_text(alert: AlertDescription) -> Option<&'static str> {
     Some(match alert {
         AlertDescription::UnexpectedMessage => "ssl/tls alert unexpected message",
+        AlertDescription::RecordOverflow => "tlsv1 alert record overflow",
         AlertDescription::BadRecordMac => "ssl/tls alert bad record mac",
         AlertDescription::HandshakeFailure => "ssl/tls alert handshake failure",
         AlertDescription::BadCertificate => "ssl/tls alert bad certificate",

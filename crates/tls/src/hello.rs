@@ -1,14 +1,21 @@
 //! The client's first message, read only as far as the choice of a configuration needs it (RFC 8446 §4.1.2).
 //!
-//! The session reads it again, strictly. What is refused here is what would not even be understood there.
+//! The session reads it again. What is refused here is what would not even be understood there, and what the library does not
+//! look at or has no alert of its own for.
 
 use crate::session::RECORD_PLAIN_MAX;
+use crate::suites::Versions;
+use rustls::AlertDescription;
 
 /// Bytes of a ClientHello, at most: with post-quantum keys and long lists they have some 2 KiB.
 pub const HELLO_BYTES_MAX: usize = 64 * 1024;
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
+const TLS12: u16 = 0x0303;
+const TLS13: u16 = 0x0304;
+/// RFC 7507: the client has tried a higher version before.
+const FALLBACK: u16 = 0x5600;
 const SERVER_NAME: u16 = 0;
 const GROUPS: u16 = 10;
 const SCHEMES: u16 = 13;
@@ -16,10 +23,13 @@ const ALPN: u16 = 16;
 const SESSIONS: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
+const KEY_SHARE: u16 = 51;
 
 /// What a client offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
+    /// The version that it is written in, 1.2 for 1.3.
+    pub version: u16,
     /// The name it wants to reach (RFC 6066 §3), as sent.
     pub server_name: Option<Box<str>>,
     pub ciphers: Box<[u16]>,
@@ -28,6 +38,8 @@ pub struct Hello {
     /// Protocol versions; empty: only what the legacy field says (1.2 or older).
     pub versions: Box<[u16]>,
     pub alpn: Vec<Box<[u8]>>,
+    /// Groups that it has sent keys of; nothing without the extension.
+    pub shares: Option<Box<[u16]>>,
     pub offered: Offered,
 }
 
@@ -47,9 +59,41 @@ pub enum Parsed {
     Complete(Box<Hello>),
 }
 
-/// The bytes are no ClientHello.
+/// The bytes are no ClientHello, or none that may be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoHello;
+pub struct NoHello {
+    /// RFC 8446 §6.
+    pub alert: u8,
+    /// As OpenSSL says it.
+    pub reason: &'static str,
+}
+
+/// RFC 8446 §6.2: bytes that cannot be read.
+const UNREADABLE: NoHello = no(AlertDescription::DecodeError, "length mismatch");
+const UNEXPECTED: NoHello = no(AlertDescription::UnexpectedMessage, "unexpected message");
+const WRONG_VERSION: NoHello = no(AlertDescription::ProtocolVersion, "wrong version number");
+
+const fn no(alert: AlertDescription, reason: &'static str) -> NoHello {
+    let alert = match alert {
+        AlertDescription::UnexpectedMessage => 10,
+        AlertDescription::RecordOverflow => 22,
+        AlertDescription::IllegalParameter => 47,
+        AlertDescription::DecodeError => 50,
+        AlertDescription::ProtocolVersion => 70,
+        AlertDescription::InappropriateFallback => 86,
+        AlertDescription::MissingExtension => 109,
+        AlertDescription::NoApplicationProtocol => 120,
+        _ => 80,
+    };
+    NoHello { alert, reason }
+}
+
+impl NoHello {
+    /// The alert as a record that is not protected.
+    pub fn record(&self) -> [u8; 7] {
+        [21, 3, 3, 0, 2, 2, self.alert]
+    }
+}
 
 impl Hello {
     /// Reads the records at the start of a connection.
@@ -58,18 +102,19 @@ impl Hello {
         if let Some(&[HANDSHAKE, 3, _, _, _, CLIENT_HELLO, a, b, c]) = bytes.first_chunk::<9>() {
             let need = u32::from_be_bytes([0, a, b, c]) as usize;
             if need <= HELLO_BYTES_MAX && bytes.len() < 9 + need {
-                return if records_are_sound(bytes) { Ok(Parsed::Partial) } else { Err(NoHello) };
+                return records_are_sound(bytes).map(|()| Parsed::Partial);
             }
         }
         let Some(message) = message(bytes)? else { return Ok(Parsed::Partial) };
-        let hello = Hello::read(&mut Reader(&message)).ok_or(NoHello)?;
+        let hello = Hello::read(&mut Reader(&message)).ok_or(UNREADABLE)?;
         Ok(Parsed::Complete(Box::new(hello)))
     }
 
     fn read(r: &mut Reader<'_>) -> Option<Hello> {
         let mut hello = Hello::default();
-        // legacy_version, random, legacy_session_id
-        r.take(2 + 32)?;
+        hello.version = r.u16()?;
+        // random, legacy_session_id
+        r.take(32)?;
         r.vector8()?;
         hello.ciphers = r.vector16()?.numbers()?;
         r.vector8()?;
@@ -85,12 +130,14 @@ impl Hello {
                 GROUPS => hello.groups = body.vector16()?.numbers()?,
                 SCHEMES => hello.schemes = body.vector16()?.numbers()?,
                 VERSIONS => hello.versions = body.vector8()?.numbers()?,
+                KEY_SHARE => hello.shares = Some(shares(&mut body.vector16()?)?),
                 SESSIONS => hello.offered.session = true,
                 EARLY_DATA => hello.offered.early_data = true,
                 ALPN => {
                     let mut list = body.vector16()?;
-                    while !list.0.is_empty() {
-                        hello.alpn.push(list.vector8()?.0.into());
+                    while !list.0.is_empty() || hello.alpn.is_empty() {
+                        let name = list.vector8().filter(|name| !name.0.is_empty())?;
+                        hello.alpn.push(name.0.into());
                     }
                 }
                 _ => {}
@@ -100,17 +147,70 @@ impl Hello {
     }
 }
 
+impl Hello {
+    /// Whether a server that has these versions and protocols may answer it: what the library does not look at, or does not
+    /// tell clients as RFC 8446 names it.
+    pub fn check(&self, versions: Versions, alpn: &[&[u8]]) -> Result<(), NoHello> {
+        // RFC 8446 appendix D.5: SSL 3.0 and what was before it, whatever else is offered.
+        if self.version <= 0x0300 {
+            return Err(no(AlertDescription::ProtocolVersion, "unsupported protocol"));
+        }
+        let has_13 = versions.tls13 && self.versions.contains(&TLS13);
+        if versions.tls13 && !has_13 && self.has_12() && self.ciphers.contains(&FALLBACK) {
+            return Err(no(AlertDescription::InappropriateFallback, "inappropriate fallback"));
+        }
+        if has_13 {
+            self.check_13()?;
+        }
+        let is_known = |name: &Box<[u8]>| alpn.iter().any(|known| **known == **name);
+        if !self.alpn.is_empty() && !alpn.is_empty() && !self.alpn.iter().any(is_known) {
+            return Err(no(AlertDescription::NoApplicationProtocol, "no application protocol"));
+        }
+        Ok(())
+    }
+
+    fn has_12(&self) -> bool {
+        if self.versions.is_empty() { self.version >= TLS12 } else { self.versions.contains(&TLS12) }
+    }
+
+    /// RFC 8446 §9.2: what has to be there, and §4.2.8: keys are of groups that were offered.
+    fn check_13(&self) -> Result<(), NoHello> {
+        let missing = |is_missing: bool, reason| {
+            if is_missing { Err(no(AlertDescription::MissingExtension, reason)) } else { Ok(()) }
+        };
+        missing(self.schemes.is_empty() && !self.offered.session, "missing sigalgs extension")?;
+        missing(
+            self.groups.is_empty() && (self.shares.is_some() || !self.offered.session),
+            "missing groups",
+        )?;
+        missing(self.shares.is_none() && !self.groups.is_empty(), "no suitable key share")?;
+        let shares = self.shares.as_deref().unwrap_or_default();
+        if shares.iter().any(|group| !self.groups.contains(group)) {
+            return Err(no(AlertDescription::IllegalParameter, "bad key share"));
+        }
+        Ok(())
+    }
+}
+
 /// Whether all record heads that are there are those of handshake records. Looks at heads only.
-fn records_are_sound(bytes: &[u8]) -> bool {
+fn records_are_sound(bytes: &[u8]) -> Result<(), NoHello> {
     let mut rest = bytes;
     while let Some(head) = rest.first_chunk::<5>() {
-        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        if head[0] != HANDSHAKE || head[1] != 3 || len == 0 || len > RECORD_PLAIN_MAX {
-            return false;
-        }
+        let len = record_len(*head)?;
         rest = rest.get(5 + len..).unwrap_or_default();
     }
-    rest.first().is_none_or(|&kind| kind == HANDSHAKE)
+    if rest.first().is_none_or(|&kind| kind == HANDSHAKE) { Ok(()) } else { Err(UNEXPECTED) }
+}
+
+/// RFC 8446 §5.1: no record without content, none too large; any 3.x is let through.
+fn record_len([kind, major, _, a, b]: [u8; 5]) -> Result<usize, NoHello> {
+    match usize::from(u16::from_be_bytes([a, b])) {
+        _ if kind != HANDSHAKE => Err(UNEXPECTED),
+        _ if major != 3 => Err(WRONG_VERSION),
+        0 => Err(UNEXPECTED),
+        len if len > RECORD_PLAIN_MAX => Err(no(AlertDescription::RecordOverflow, "packet length too long")),
+        len => Ok(len),
+    }
 }
 
 /// The handshake message in the records, without its head; `None` if it is not all there.
@@ -120,12 +220,12 @@ fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NoHello> {
     loop {
         if let Some((&kind, tail)) = message.split_first() {
             if kind != CLIENT_HELLO {
-                return Err(NoHello);
+                return Err(UNEXPECTED);
             }
             if let Some((len, body)) = tail.split_first_chunk::<3>() {
                 let len = u32::from_be_bytes([0, len[0], len[1], len[2]]) as usize;
                 if len > HELLO_BYTES_MAX {
-                    return Err(NoHello);
+                    return Err(UNREADABLE);
                 }
                 if body.len() >= len {
                     return Ok(Some(body[..len].to_vec()));
@@ -134,18 +234,16 @@ fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NoHello> {
         }
         match rest.first() {
             Some(&HANDSHAKE) | None => {}
-            Some(_) => return Err(NoHello),
+            // SSL 2.0 begins with a length.
+            Some(&first) if first & 0x80 != 0 && rest.len() == bytes.len() => return Err(WRONG_VERSION),
+            Some(_) => return Err(UNEXPECTED),
         }
         let Some((head, tail)) = rest.split_first_chunk::<5>() else { return Ok(None) };
-        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        // RFC 8446 §5.1: no record without content, none too large; any 3.x is let through.
-        if head[1] != 3 || len == 0 || len > RECORD_PLAIN_MAX {
-            return Err(NoHello);
-        }
+        let len = record_len(*head)?;
         let part = &tail[..len.min(tail.len())];
         // Even before the record is whole its first byte says what it is.
         if message.is_empty() && part.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
-            return Err(NoHello);
+            return Err(UNEXPECTED);
         }
         if part.len() < len {
             return Ok(None);
@@ -153,6 +251,16 @@ fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NoHello> {
         message.extend_from_slice(part);
         rest = &tail[len..];
     }
+}
+
+/// The groups of a list of keys.
+fn shares(list: &mut Reader<'_>) -> Option<Box<[u16]>> {
+    let mut groups = Vec::new();
+    while !list.0.is_empty() {
+        groups.push(list.u16()?);
+        list.vector16()?;
+    }
+    Some(groups.into())
 }
 
 /// The first host name of a server_name extension; `None` for bytes that are none.
@@ -194,9 +302,11 @@ impl<'a> Reader<'a> {
         self.take(len).map(Reader)
     }
 
+    /// One at least.
     fn numbers(self) -> Option<Box<[u16]>> {
         let (pairs, rest) = self.0.as_chunks::<2>();
-        rest.is_empty().then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
+        (rest.is_empty() && !pairs.is_empty())
+            .then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
     }
 }
 
@@ -267,7 +377,7 @@ mod tests {
             &changed(5 + 4 + 34, 0xff),
         ];
         for bytes in cases {
-            assert_eq!(Hello::parse(bytes), Err(NoHello), "{bytes:x?}");
+            assert!(Hello::parse(bytes).is_err(), "{bytes:x?}");
         }
         // No change of a byte is a panic.
         for at in 0..whole.len() {

@@ -14,7 +14,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::{AlertDescription, CipherSuite, ConnectionTrafficSecrets, ProtocolVersion};
 
-use crate::session::RECORD_PLAIN_MAX;
+use crate::session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX};
 
 pub(crate) const HEAD_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
@@ -341,8 +341,12 @@ impl Records {
         if len > RECORD_PLAIN_MAX + expansion {
             return Err(fault(AlertDescription::RecordOverflow, "packet length too long"));
         }
-        if head[1] != 3 || !(20..=23).contains(&head[0]) {
-            return Err(fault(AlertDescription::DecodeError, "bad record type"));
+        // RFC 8446 §5
+        if !is_known(head[0]) {
+            return Err(fault(AlertDescription::UnexpectedMessage, "bad record type"));
+        }
+        if head[1] != 3 {
+            return Err(fault(AlertDescription::ProtocolVersion, "wrong version number"));
         }
         let Some(body) = rest.get_mut(..len) else { return Ok(0) };
         let (kind, text) = open(self.form, &mut self.opening, head, body)?;
@@ -385,6 +389,24 @@ impl Records {
             out.extend_from_slice(&room[..filled]);
         }
         Ok(())
+    }
+}
+
+/// Whether there are records of this type.
+fn is_known(kind: u8) -> bool {
+    (20..=23).contains(&kind)
+}
+
+/// Where the first record begins whose head alone is wrong.
+pub(crate) fn wrong_head(input: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let &[kind, major, _, a, b] = input.get(at..)?.first_chunk::<HEAD_BYTES>()?;
+        let len = usize::from(u16::from_be_bytes([a, b]));
+        if !is_known(kind) || major != 3 || HEAD_BYTES + len > RECORD_BYTES_MAX {
+            return Some(at);
+        }
+        at += HEAD_BYTES + len;
     }
 }
 
@@ -467,6 +489,9 @@ fn handshake(form: Form, before: &mut Vec<u8>, text: &[u8]) -> Result<Option<boo
         return Err(unexpected());
     }
     before.extend_from_slice(text);
+    if before.len() >= 4 && before[0] == KEY_UPDATE && before[1..4] != UPDATED[1..4] {
+        return Err(fault(AlertDescription::DecodeError, "bad key update"));
+    }
     if !UPDATED[..4].starts_with(&before[..before.len().min(4)]) || before.len() > UPDATED.len() {
         // Of several messages the keys would change in between (RFC 8446 §5.1).
         return Err(unexpected());

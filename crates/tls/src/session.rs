@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::names;
-use crate::records::{Records, SEAL_OVERHEAD};
+use crate::records::{self, Records, SEAL_OVERHEAD};
 use crate::skip::{self, Next, Skip};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::CertificateDer;
@@ -147,12 +147,12 @@ impl Session {
             return self.receive_and_skip(skip, joined, plain, out);
         }
         if joined.is_empty() {
-            let (used, result) = self.work(input, plain, out);
+            let (used, result) = self.work_all(input, plain, out);
             self.left.extend_from_slice(&input[used..]);
             return self.worked(result);
         }
         joined.extend_from_slice(input);
-        let (used, result) = self.work(&mut joined, plain, out);
+        let (used, result) = self.work_all(&mut joined, plain, out);
         joined.drain(..used);
         self.left = if joined.is_empty() { Vec::new() } else { joined };
         self.worked(result)
@@ -215,6 +215,24 @@ impl Session {
             self.progress.established = self.common().is_some_and(|common| !common.is_handshaking());
         }
         result
+    }
+
+    /// As [`Session::work`]. For a record of no type, or one too long, RFC 8446 §5 wants another alert than the library's, so
+    /// from there on records are ours.
+    fn work_all(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut dyn FnMut(&[u8]),
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<(), Error>) {
+        let wrong = records::wrong_head(input).filter(|_| self.may_take_over());
+        let Some(at) = wrong else { return self.work(input, plain, out) };
+        let (used, result) = self.work(&mut input[..at], plain, out);
+        if result.is_err() || used < at || self.take_over().is_err() {
+            return (used, result);
+        }
+        let (more, result) = self.work(&mut input[at..], plain, out);
+        (at + more, result)
     }
 
     /// Turns of the protocol until it waits for the peer. Gives how much of the input is done with.

@@ -99,9 +99,7 @@ impl Context {
             Sessions::Early => Some(early_sessions()),
         };
         options.key_log = self.key_log.clone().map(key_logger);
-        // nginx's list; a client that offers none of these is refused.
-        let alpn: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
-        options.alpn = alpn[usize::from(!http2)..].iter().map(|name| name.to_vec()).collect();
+        options.alpn = alpn(http2).iter().map(|name| name.to_vec()).collect();
         let certificates: Arc<dyn Certificates> = match &self.certs {
             Certs::Fixed(sources) => sources.clone(),
             Certs::Named { .. } => Arc::new(brisk_tls::Fixed(Arc::new([]))),
@@ -116,6 +114,12 @@ impl Context {
             Certs::Named { .. } => &[],
         }
     }
+}
+
+/// nginx's list; a client that offers none of these is refused.
+pub(super) fn alpn(http2: bool) -> &'static [&'static [u8]] {
+    const NAMES: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
+    &NAMES[usize::from(!http2)..]
 }
 
 /// Writes to the log as the thread has it open at that time.

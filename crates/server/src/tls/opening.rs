@@ -1,6 +1,6 @@
 //! The beginning of a TLS connection: from its first byte to a session.
 
-use super::context::{Certs, Context, Rules, evaluate};
+use super::context::{Certs, Context, Rules, alpn, evaluate};
 use super::facts::Facts;
 use super::source::Pair;
 use crate::conf::ServerId;
@@ -25,6 +25,7 @@ const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The lists of the ClientHello are kept only if one of these is asked for.
 const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
 const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
 /// A new connection: does its socket want TLS? Gives the time for its handshake.
 pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
@@ -144,8 +145,15 @@ fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
     let hello = match parsed {
         Ok(Parsed::Partial) if conn.input.borrow().len() < 2 * HELLO_BYTES_MAX => return Begun::Partial,
         Ok(Parsed::Complete(hello)) => *hello,
-        // The session will find the fault again, and say so to the client.
-        _ => Hello::default(),
+        // Records that are many and small.
+        Ok(Parsed::Partial) => {
+            refuse(live, conn, &DECODE_ERROR, "excessive message size");
+            return Begun::Refused;
+        }
+        Err(wrong) => {
+            refuse(live, conn, &wrong.record(), wrong.reason);
+            return Begun::Refused;
+        }
     };
     conn.awaits_hello.set(false);
     let mut r = thread.take_request();
@@ -179,6 +187,9 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
     let offered = hello.offered;
+    let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
+    let checked =
+        context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(http2)));
     let hello = keeps.then(|| Box::new(hello));
     let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
     let _ = conn.secure.set(Box::new(Facts {
@@ -196,7 +207,10 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         refuse(live, conn, &UNRECOGNIZED_NAME, "callback failed");
         return Begun::Refused;
     };
-    let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
+    if let Err(wrong) = checked {
+        refuse(live, conn, &wrong.record(), wrong.reason);
+        return Begun::Refused;
+    }
     let offer = Offer { http2, offered };
     let received = conn.input.take();
     match &context.certs {
