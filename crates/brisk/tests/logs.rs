@@ -571,3 +571,23 @@ impl Drop for Mount {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+/// `rate=` and `filter=`: other logs of the same place get everything.
+#[test]
+fn error_logs_with_a_rate_and_filters() {
+    let conf = "server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html;
+        error_log {{DIR}}/all.log; error_log {{DIR}}/few.log rate=2m/s;
+        error_log {{DIR}}/some.log filter=message:/b filter=request:~HEAD; }";
+    let server = Builder::new(&bin()).http(conf).start();
+    for n in 0..20 {
+        assert_eq!(server.get(&format!("/a{n}")).status, 404);
+    }
+    server.request("HEAD /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    server.get("/b");
+    server.wait_for_line("all.log", "GET /b ");
+    assert_eq!(server.read("all.log").lines().count(), 22);
+    let some = server.read("some.log");
+    assert!(some.lines().count() == 1 && some.contains("HEAD /b "), "{some}");
+    let few = server.read("few.log");
+    assert!(few.contains("too many log messages, limiting") && few.lines().count() < 22, "{few}");
+}

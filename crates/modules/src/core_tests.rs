@@ -99,6 +99,8 @@ const TAKEN: &[(&str, &[&str])] = &[
             "max_headers 50;",
             "merge_slashes off;",
             "recursive_error_pages on;",
+            "server { listen 8001 multipath; listen 8002 backlog=9 multipath; } server { listen 8003; }",
+            "error_log a.log warn rate=10m/s filter=message:open filter=client:=10.0.0.1; error_log b.log rate=0 debug_http debug_event;",
             "reset_timedout_connection on;",
             "send_timeout 5s;",
             "tcp_nodelay off;",
@@ -255,6 +257,17 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
                 "recursive_error_pages x;",
                 r#"invalid value "x" in "recursive_error_pages" directive, it must be "on" or "off""#,
             ),
+            ("error_log f error warn;", "duplicate log level \"warn\""),
+            ("error_log f error debug_http;", "duplicate log level \"debug_http\""),
+            ("error_log f rate=x;", "invalid rate \"rate=x\""),
+            ("error_log f filter=x;", "missing filter type in \"x\""),
+            ("error_log f filter=tag:x;", "unknown filter type \"tag\""),
+            (
+                "error_log f filter=message:~(;",
+                "pcre2_compile() failed: missing closing parenthesis in \"(\"",
+            ),
+            ("server { listen 8001 spdy; }", "invalid parameter \"spdy\""),
+            ("server { listen 8001 quic; }", "the \"quic\" parameter is not supported yet"),
             (
                 "reset_timedout_connection x;",
                 r#"invalid value "x" in "reset_timedout_connection" directive, it must be "on" or "off""#,
@@ -327,3 +340,11 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
+
+/// Help says what this build speaks.
+#[test]
+fn help_under_quic_is_true() {
+    let (_, diags) = crate::check::build_with(crate::MODULES, "server { listen 8001 quic; }");
+    let help = diags.into_iter().find_map(|diag| diag.help).expect("help");
+    assert!(help.contains("HTTP/1.1 and HTTP/2 are spoken"), "{help}");
+}

@@ -2,7 +2,7 @@
 
 use super::{Http2Conf, TypeMap};
 use crate::conf::{LocationId, LogId};
-use crate::log::Format;
+use crate::log::{Format, Gate};
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
@@ -39,11 +39,13 @@ impl LogLevel {
 }
 
 /// One `error_log`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LogTo {
     pub log: LogId,
     pub level: LogLevel,
     pub format: Format,
+    /// `filter=` and `rate=`.
+    pub gate: Option<Arc<Gate>>,
 }
 
 /// Where files of a location are: `root` or `alias`.

@@ -2,10 +2,10 @@
 
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
 use super::main_conf::MainConf;
-use crate::conf::{Cx, LogTarget, Server, ServerId};
+use crate::conf::{Cx, LogId, LogTarget, Server, ServerId};
 use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;
-use crate::log::{Format, Syslog};
+use crate::log::{Filter, Format, Gate, Limit, Syslog};
 use crate::server_name::Name;
 use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token, value};
@@ -23,7 +23,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         };
         let log = cx.global.log(target, None);
         cx.conf::<CoreConf>().error_log =
-            Arc::new([LogTo { log, level: LogLevel::Error, format: Format::Text }]);
+            Arc::new([LogTo { log, level: LogLevel::Error, format: Format::Text, gate: None }]);
     }
     Ok(())
 }
@@ -349,9 +349,23 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
         text => LogTarget::File(cx.full_path(text)),
     };
-    let mut level = LogLevel::Error;
+    let log = error_log_parameters(cx.global.log(target, Some(d.span)), &d.args[1..])?;
+    let first = cx.first;
+    let conf = cx.conf::<CoreConf>();
+    let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };
+    list.push(log);
+    conf.error_log = list.into();
+    Ok(())
+}
+
+/// What stands behind the target: a level, `format=`, `rate=` and any number of `filter=`.
+fn error_log_parameters(log: LogId, tokens: &[Token]) -> Result<LogTo, Diag> {
+    let mut level = None;
+    let mut is_debug_part = false;
     let mut format = Format::Text;
-    for token in &d.args[1..] {
+    let mut rate = 0;
+    let mut filters = Vec::new();
+    for token in tokens {
         if let Some(name) = token.str().strip_prefix("format=") {
             let formats = [("text", Format::Text), ("json", Format::Json), ("color", Format::Color)];
             let found = formats.iter().find(|(have, _)| *have == name);
@@ -359,21 +373,31 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 Diag::emerg(token.span, format!("invalid log format \"{name}\""))
                     .help("it is text, json or color")
             })?;
-            continue;
-        }
-        level = match token.str() {
-            text if text.starts_with("debug_") => LogLevel::Debug,
-            text => LogLevel::parse(text).ok_or_else(|| {
+        } else if let Some(text) = token.str().strip_prefix("filter=") {
+            let filter = Filter::parse(text);
+            filters.push(filter.map_err(|why| Diag::emerg(token.span, why).help(Filter::help()))?);
+        } else if let Some(text) = token.str().strip_prefix("rate=") {
+            rate = text.strip_suffix("m/s").unwrap_or(text).parse::<u32>().map_err(|_| {
+                Diag::emerg(token.span, format!("invalid rate \"{}\"", token.text())).help(
+                    "write rate=1000m/s for at most so many messages in a second, or rate=0 for any number",
+                )
+            })?;
+        } else {
+            let is_part = token.str().starts_with("debug_");
+            let found = if is_part { Some(LogLevel::Debug) } else { LogLevel::parse(token.str()) };
+            let found = found.ok_or_else(|| {
                 Diag::emerg(token.span, format!("invalid log level \"{}\"", token.text()))
                     .help("the levels are debug, info, notice, warn, error, crit, alert and emerg")
-            })?,
-        };
+            })?;
+            // Several parts of the debug log are one level.
+            if level.is_some() && !(is_part && is_debug_part) {
+                return Err(Diag::emerg(token.span, format!("duplicate log level \"{}\"", token.text())));
+            }
+            (level, is_debug_part) = (Some(found), is_part);
+        }
     }
-    let log = cx.global.log(target, Some(d.span));
-    let first = cx.first;
-    let conf = cx.conf::<CoreConf>();
-    let mut list = if first { Vec::new() } else { conf.error_log.to_vec() };
-    list.push(LogTo { log, level, format });
-    conf.error_log = list.into();
-    Ok(())
+    let level = level.unwrap_or(LogLevel::Error);
+    let limit = (rate > 0).then(|| Limit::new(rate.into(), level));
+    let gate = (limit.is_some() || !filters.is_empty()).then(|| Arc::new(Gate { filters, limit }));
+    Ok(LogTo { log, level, format, gate })
 }

@@ -43,6 +43,16 @@ impl<'a> Entry<'a> {
         self.about.extend(about);
     }
 
+    /// The message alone.
+    pub fn message(&self) -> String {
+        self.message.to_string()
+    }
+
+    /// One of the values that the message is about.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.about.iter().find(|(have, ..)| *have == name).map(|(_, value, _)| value.as_str())
+    }
+
     /// The whole line with its end.
     pub fn line(&self, format: Format) -> String {
         match format {

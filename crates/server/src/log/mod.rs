@@ -6,6 +6,7 @@
 mod buffers;
 mod entry;
 mod file;
+mod gate;
 mod memory;
 mod named;
 mod syslog;
@@ -13,6 +14,7 @@ mod syslog;
 pub use buffers::{Buffering, LogBuffers, Pack};
 pub use entry::{About, Entry, Format};
 pub use file::LogFile;
+pub use gate::{Filter, Gate, Limit};
 pub use memory::NAME as MEMORY_LOG;
 pub use named::NamedCache;
 pub use syslog::Syslog;
@@ -22,6 +24,7 @@ use crate::core::{LogLevel, LogTo};
 use crate::request::Request;
 use crate::thread::Live;
 use brisk_net::{clock, sys};
+use gate::Passage;
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -77,19 +80,31 @@ pub fn write_all(list: &[LogTo], logs: &[Arc<LogFile>], entry: &Entry<'_>) {
     write(list, logs, entry, false);
 }
 
+/// Writes a message that is urgent enough, unless a filter or the rate keeps it back.
+fn write_to(to: &LogTo, log: &LogFile, entry: &Entry<'_>) {
+    match to.gate.as_ref().map_or(Passage::Write, |gate| gate.passage(entry)) {
+        Passage::Write => log.message(entry, to.format),
+        Passage::Announce => {
+            let text = format_args!("too many log messages, limiting");
+            log.message(&Entry::new(entry.level, None, text), to.format);
+        }
+        Passage::Drop => {}
+    }
+}
+
 /// A location's error logs, for what happens on another thread when the request may be gone.
 pub struct ErrorLogs(Vec<(LogTo, Arc<LogFile>)>);
 
 impl ErrorLogs {
     pub fn of(r: &Request) -> ErrorLogs {
         let logs = r.core().error_log.iter();
-        ErrorLogs(logs.map(|to| (*to, r.live.logs[to.log.0 as usize].clone())).collect())
+        ErrorLogs(logs.map(|to| (to.clone(), r.live.logs[to.log.0 as usize].clone())).collect())
     }
 
     /// The main level's, for what belongs to no request.
     pub fn main(live: &Live) -> ErrorLogs {
         let logs = live.snap.core.error_log.iter();
-        ErrorLogs(logs.map(|to| (*to, live.logs[to.log.0 as usize].clone())).collect())
+        ErrorLogs(logs.map(|to| (to.clone(), live.logs[to.log.0 as usize].clone())).collect())
     }
 
     pub fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
@@ -99,7 +114,7 @@ impl ErrorLogs {
 
     fn write_entry(&self, entry: &Entry<'_>) {
         for (to, log) in self.0.iter().filter(|(to, _)| to.level >= entry.level) {
-            log.message(entry, to.format);
+            write_to(to, log, entry);
         }
     }
 }
@@ -125,7 +140,7 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
 /// Writes a message to those of the logs that want it, or to all of them.
 fn write(list: &[LogTo], logs: &[Arc<LogFile>], entry: &Entry<'_>, to_all: bool) {
     for to in list.iter().filter(|to| to_all || to.level >= entry.level) {
-        logs[to.log.0 as usize].message(entry, to.format);
+        write_to(to, &logs[to.log.0 as usize], entry);
     }
 }
 

@@ -168,7 +168,7 @@ pub const ROWS: &[Row] = &[
         D::Told("logs/error.log error"),
         Replace,
         true,
-        "A file, stderr, memory:SIZE (the newest lines; brisk log prints them) or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal.",
+        "A file, stderr, memory:SIZE (the newest lines; brisk log prints them) or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal. rate=1000m/s: at most so many messages a second, more for more urgent ones; what is beyond is announced once and dropped. filter=message:TEXT, filter=logline:TEXT, filter=client:TEXT (server, request, upstream, host, referrer): only messages with the text; =TEXT is the whole value, ~TEXT a regular expression; several filters must all match.",
         Set::Simple(location_rows::error_log)
     ),
     simple!(
