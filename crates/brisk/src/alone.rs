@@ -5,6 +5,7 @@ use crate::launch::{logs_of, pid_file, write_pid};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
 use crate::{control, systemd};
+use brisk_load::output;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -30,7 +31,7 @@ pub fn run(paths: &Paths, snap: Snapshot, logs: Vec<Arc<LogFile>>, sockets: Sock
     let snap = Arc::new(snap);
     let fail = |message: &str| {
         report(&snap, &logs, LogLevel::Emerg, message);
-        eprintln!("brisk: [emerg] {message}");
+        output::note(format_args!("brisk: [emerg] {message}"));
         1
     };
     let Ok(signals) = sys::signal_fd(SIGNALS) else { return fail("signalfd() failed") };

@@ -5,6 +5,7 @@ use crate::config::{self, Paths};
 use crate::launch::pid_file;
 use brisk_cache::Purge;
 use brisk_cache::purge::hex;
+use brisk_load::output;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -146,23 +147,23 @@ fn ask(mut stream: UnixStream, order: &str) -> i32 {
     let done =
         stream.write_all(format!("{order}\n").as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     if let Err(error) = done {
-        eprintln!("brisk: [error] no answer from the master ({error})");
+        output::note(format_args!("brisk: [error] no answer from the master ({error})"));
         return 1;
     }
     match answer.trim_end().split_once(' ') {
         Some(("ok", text)) => {
-            eprintln!("brisk: {order} done ({text})");
+            output::note(format_args!("brisk: {order} done ({text})"));
             0
         }
         Some(("error", text)) => {
             for line in text.lines() {
-                eprintln!("brisk: {line}");
+                output::note(format_args!("brisk: {line}"));
             }
-            eprintln!("brisk: [error] {order} failed; the old configuration stays live");
+            output::note(format_args!("brisk: [error] {order} failed; the old configuration stays live"));
             1
         }
         _ => {
-            eprintln!("brisk: [error] the master ended while it carried out \"{order}\"");
+            output::note(format_args!("brisk: [error] the master ended while it carried out \"{order}\""));
             1
         }
     }
@@ -172,12 +173,15 @@ fn by_signal(pid_path: &str, name: &str) -> i32 {
     let text = match std::fs::read_to_string(pid_path) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("brisk: [error] open() \"{pid_path}\" failed ({})", brisk_conf::os_text(&error));
+            output::note(format_args!(
+                "brisk: [error] open() \"{pid_path}\" failed ({})",
+                brisk_conf::os_text(&error)
+            ));
             return 1;
         }
     };
     let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else {
-        eprintln!("brisk: [error] invalid PID number \"{}\" in \"{pid_path}\"", text.trim());
+        output::note(format_args!("brisk: [error] invalid PID number \"{}\" in \"{pid_path}\"", text.trim()));
         return 1;
     };
     let signal = match name {
@@ -190,7 +194,11 @@ fn by_signal(pid_path: &str, name: &str) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             let why = brisk_conf::os_text(&error.into());
-            eprintln!("brisk: [alert] kill({}, {}) failed ({why})", pid.as_raw_nonzero(), signal.as_raw());
+            output::note(format_args!(
+                "brisk: [alert] kill({}, {}) failed ({why})",
+                pid.as_raw_nonzero(),
+                signal.as_raw()
+            ));
             1
         }
     }

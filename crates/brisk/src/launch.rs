@@ -3,6 +3,7 @@
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
 use crate::{alone, host, master, systemd};
+use brisk_load::output;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::MainConf;
@@ -32,7 +33,7 @@ pub fn run(paths: &Paths) -> i32 {
 fn show(paths: &Paths, outcome: &Outcome) {
     // What only does nothing is for `-t` to tell.
     for (level, text) in outcome.messages().filter(|(level, _)| *level < brisk_conf::Level::Notice) {
-        eprintln!("brisk: {text}");
+        output::note(format_args!("brisk: {text}"));
         if level <= brisk_conf::Level::Error {
             early(paths, &text);
         }
@@ -40,7 +41,7 @@ fn show(paths: &Paths, outcome: &Outcome) {
 }
 
 fn complain(paths: &Paths, message: &str) {
-    eprintln!("brisk: [emerg] {message}");
+    output::note(format_args!("brisk: [emerg] {message}"));
     early(paths, &format!("[emerg] {message}"));
 }
 
@@ -74,9 +75,9 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
         })?;
     }
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
-        eprintln!(
+        output::note(format_args!(
             "brisk: [warn] the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored"
-        );
+        ));
     }
     host::make_folders(&snap)?;
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));

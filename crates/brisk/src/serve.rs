@@ -4,43 +4,39 @@ use crate::cli::Options;
 use crate::config::Paths;
 use crate::launch;
 use crate::local_certificate::{self, Local};
+use brisk_cli::terminal::has_color;
+use brisk_cli::{Call, Entry};
 use brisk_load::output;
-use std::io::IsTerminal as _;
+use clap::{CommandFactory as _, Parser, ValueHint};
 
-const HELP: &str = "\
-Usage: brisk serve [DIR] [--listen ADDR] [--tls]
+/// `brisk serve`.
+pub const SERVE: Entry = Entry { name: "serve", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-Serves a folder (the current one by default): index.html, or a listing of the files.
-A line per request is written to the terminal. Ends with Ctrl-C.
+/// Serves a folder at once: index.html, or a listing of the files.
+#[derive(Debug, Parser)]
+#[command(after_help = "A line per request is written to the terminal. Ends with Ctrl-C.")]
+struct Args {
+    /// The folder
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    folder: String,
+    /// Address, port or unix:PATH [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]
+    #[arg(short, long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// HTTPS, with a certificate of its own that is made at the first time and kept
+    #[arg(long)]
+    tls: bool,
+}
 
-  --listen ADDR : address, port or unix:PATH (default: 127.0.0.1:8080, with --tls 127.0.0.1:8443)
-  --tls         : HTTPS, with a certificate of its own that is made at the first time and kept
-";
-
-/// Runs it; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let mut folder = None;
-    let mut listen: Option<String> = None;
-    let mut tls = false;
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "-h" | "--help" => {
-                output::print(HELP);
-                return 0;
-            }
-            "--listen" | "-l" => match args.next() {
-                Some(address) => listen = Some(address.clone()),
-                None => return complain("option \"--listen\" requires an address"),
-            },
-            text if text.starts_with("--listen=") => listen = Some(text["--listen=".len()..].to_string()),
-            "--tls" => tls = true,
-            text if text.starts_with('-') => return complain(&format!("unknown option \"{text}\"")),
-            text if folder.is_none() => folder = Some(text.to_string()),
-            text => return complain(&format!("one folder at a time; what is \"{text}\"?")),
-        }
+fn main(call: &Call<'_>) -> i32 {
+    match call.parse::<Args>() {
+        Ok(args) => run(args).unwrap_or_else(|message| call.refuse(message)),
+        Err(code) => code,
     }
-    let folder = folder.unwrap_or_else(|| ".".into());
+}
+
+/// Serves; the error says why it cannot.
+fn run(Args { folder, listen, tls }: Args) -> Result<i32, String> {
+    let complain = |message: &str| Err(message.to_owned());
     let path = match std::fs::canonicalize(&folder) {
         Ok(path) if path.is_dir() => path,
         Ok(_) => return complain(&format!("\"{folder}\" is not a folder")),
@@ -55,7 +51,7 @@ pub fn main(args: &[String]) -> i32 {
     if tls && local.is_none() {
         return complain("a certificate cannot be made: the system gives no random bytes");
     }
-    paths.inline = Some(configuration(path, &listen, wants_color(), local.as_ref()));
+    paths.inline = Some(configuration(path, &listen, has_color(&std::io::stderr()), local.as_ref()));
     let shown =
         if listen.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{listen}") } else { listen };
     let scheme = if tls { "https" } else { "http" };
@@ -66,23 +62,11 @@ pub fn main(args: &[String]) -> i32 {
             place.display()
         ));
     }
-    launch::run(&paths)
-}
-
-fn complain(message: &str) -> i32 {
-    output::note(format_args!("brisk serve: {message}\n{HELP}"));
-    1
+    Ok(launch::run(&paths))
 }
 
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "${brisk_dollar}"))
-}
-
-/// Colours are for terminals, and for those who have not said no (no-color.org).
-fn wants_color() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    std::io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// The access log: one format per colour. Escapes stand in formats only; in values they would be made harmless.

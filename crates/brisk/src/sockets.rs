@@ -1,5 +1,6 @@
 //! Listening sockets of the master: bound once, kept across reloads, workers and upgrades.
 
+use brisk_load::output;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
@@ -100,7 +101,7 @@ fn bind_patiently(address: &Address, options: &listen::Options) -> Result<OwnedF
                 if tries >= BIND_TRIES {
                     return Err(failed("bind", address, &error) + &remedy(address, &error));
                 }
-                eprintln!("brisk: [emerg] {}", failed("bind", address, &error));
+                output::note(format_args!("brisk: [emerg] {}", failed("bind", address, &error)));
                 std::thread::sleep(Duration::from_millis(500));
             }
             Err(error) => return Err(failed("bind", address, &error) + &remedy(address, &error)),
