@@ -21,6 +21,12 @@ pub fn config(text: &str) -> (Option<Snapshot>, Vec<String>) {
     (snap, diags.into_iter().map(|diag| diag.message).collect())
 }
 
+/// The errors of a whole configuration.
+pub fn errors(text: &str) -> Vec<String> {
+    let (_, diags) = whole(crate::MODULES, text);
+    diags.into_iter().filter(Diag::is_error).map(|diag| diag.message).collect()
+}
+
 fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
     let env = Environment {
         prefix: "/p/".into(),
