@@ -116,7 +116,7 @@ const INDENT: usize = 13;
 const NAMES: usize = 33;
 
 fn directive(entry: &directives::Entry) -> String {
-    let mut out = heading(entry.name) + &terminal::wrap(entry.doc, terminal::columns(), 2);
+    let mut out = heading(entry.name) + &terminal::wrap(entry.doc, terminal::columns(), 2) + "\n";
     let note = entry.note.as_deref().unwrap_or_default();
     for (title, text) in [
         ("syntax:", entry.syntax.as_str()),
@@ -135,7 +135,7 @@ fn directive(entry: &directives::Entry) -> String {
 fn variable(entry: &variables::Entry) -> String {
     let set = if entry.is_settable { "yes" } else { "no" };
     let doc = terminal::wrap(entry.doc, terminal::columns(), 2);
-    heading(&entry.name) + &doc + &row("set:", set) + &row("module:", entry.module)
+    heading(&entry.name) + &doc + "\n" + &row("set:", set) + &row("module:", entry.module)
 }
 
 /// A line in the terminal's colours, if it has some.

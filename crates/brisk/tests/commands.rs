@@ -108,7 +108,7 @@ fn every_man_page_renders() {
         );
     }
     let server = std::fs::read_to_string(dir.path().join("man8/brisk.8")).unwrap();
-    for part in [".SH SIGNALS", ".SH FILES", "brisk\\-bench(1)"] {
+    for part in [".SH SIGNALS", ".SH FILES", "brisk\\-bench(1)", ".SH NOTES"] {
         assert!(server.contains(part), "{part} in {server}");
     }
     assert_eq!(brisk(&["man", "nonsense"], &[]).status.code(), Some(1));

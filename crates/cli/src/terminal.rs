@@ -1,7 +1,7 @@
 //! What the terminal takes: how many columns, and whether colours.
 
 use rustix::fd::AsFd;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, stderr, stdout};
 
 /// Columns of what is not a terminal, unless `COLUMNS` says otherwise.
 const COLUMNS_USUAL: usize = 100;
@@ -10,14 +10,17 @@ const COLUMNS_MIN: usize = 40;
 /// Longer lines are hard to read.
 const COLUMNS_MAX: usize = 120;
 
-/// Columns of the standard output for text in sentences.
+/// Columns for text in sentences: of the terminal that is written to, else what `COLUMNS` says, else of the terminal that a
+/// pager stands before.
 pub fn columns() -> usize {
-    let of_terminal = || {
-        let size = rustix::termios::tcgetwinsize(stdout()).ok().filter(|_| stdout().is_terminal())?;
-        (size.ws_col > 0).then(|| usize::from(size.ws_col))
-    };
     let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    of_terminal().or_else(told).unwrap_or(COLUMNS_USUAL).clamp(COLUMNS_MIN, COLUMNS_MAX)
+    let found = of_terminal(&stdout()).or_else(told).or_else(|| of_terminal(&stderr()));
+    found.unwrap_or(COLUMNS_USUAL).clamp(COLUMNS_MIN, COLUMNS_MAX)
+}
+
+fn of_terminal(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok().filter(|_| stream.is_terminal())?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// Whether a stream takes colours: it is a terminal that knows them, and `NO_COLOR` (no-color.org) is not set.

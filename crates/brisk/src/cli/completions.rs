@@ -4,9 +4,10 @@ use super::BRISK;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_modules::reference::{directives, variables};
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Command, CommandFactory as _, Parser};
+use clap::builder::PossibleValuesParser;
+use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
+use std::collections::BTreeSet;
 
 pub const COMPLETIONS: Entry =
     Entry { name: "completions", define: Args::command, run: main, inner: &[], usage_code: 1 };
@@ -43,36 +44,33 @@ fn main(call: &Call<'_>) -> i32 {
 }
 
 fn script(shell: Shell) -> Vec<u8> {
+    let named = [
+        ("directives", "words", names(directives::all().map(|(_, row)| row.name))),
+        ("variables", "words", names(variables::all().map(|(_, row)| row.name.trim_end_matches('*')))),
+        ("completions", "shell", vec!["bash", "zsh", "fish"]),
+        ("help", "words", names(super::COMMANDS.iter().map(|command| command.name))),
+        ("man", "words", names(super::COMMANDS.iter().map(|command| command.name))),
+    ];
+    let mut brisk = BRISK.definition("brisk");
+    for (command, id, words) in &named {
+        let parser = PossibleValuesParser::new(words);
+        brisk = brisk.mut_subcommand(command, |command| command.mut_arg(id, |arg| arg.value_parser(parser)));
+    }
     let mut out = Vec::new();
-    let mut brisk = BRISK
-        .definition("brisk")
-        .mut_subcommand("directives", |command| with_names(command, directive_names()))
-        .mut_subcommand("variables", |command| with_names(command, variable_names()))
-        .mut_subcommand("completions", |command| {
-            with_words(command, "shell", ["bash", "zsh", "fish"].map(PossibleValue::new).to_vec())
-        });
     clap_complete::generate(shell, &mut brisk, "brisk", &mut out);
+    if shell == Shell::Fish {
+        // clap_complete leaves out what stands without an option.
+        for (command, _, words) in &named {
+            let words = words.join(" ");
+            let line =
+                format!("complete -c brisk -n '__fish_brisk_using_subcommand {command}' -f -a '{words}'\n");
+            out.extend_from_slice(line.as_bytes());
+        }
+    }
     out
 }
 
-fn directive_names() -> Vec<PossibleValue> {
-    let mut names: Vec<&str> = directives::all().map(|(_, row)| row.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(PossibleValue::new).collect()
-}
-
-fn variable_names() -> Vec<PossibleValue> {
-    let mut names: Vec<&str> = variables::all().map(|(_, row)| row.name.trim_end_matches('*')).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(PossibleValue::new).collect()
-}
-
-fn with_names(command: Command, names: Vec<PossibleValue>) -> Command {
-    with_words(command, "words", names)
-}
-
-fn with_words(command: Command, id: &'static str, words: Vec<PossibleValue>) -> Command {
-    command.mut_arg(id, |arg| arg.value_parser(PossibleValuesParser::new(words)))
+/// Each once, in order.
+fn names(all: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    all.collect::<BTreeSet<_>>().into_iter().collect()
 }

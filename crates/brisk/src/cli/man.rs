@@ -69,12 +69,19 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
         .section(section)
         .source(concat!("Brisk ", env!("CARGO_PKG_VERSION")))
         .manual(if section == "8" { "System administration" } else { "Brisk" })
-        .date("");
+        .date(date());
     man.render(&mut page)?;
-    if section == "8" {
-        page.extend_from_slice(SERVER.as_bytes());
-    }
-    Ok(page)
+    // What clap calls "extra" is named after what it is, and the commands' pages are in a section of their own.
+    let text = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n");
+    let text = if section == "8" { text.replace("(8)\n", "(1)\n") + SERVER } else { text };
+    Ok(text.into_bytes())
+}
+
+/// The day on which pages are made; for builds that can be repeated, the one that `SOURCE_DATE_EPOCH` says.
+fn date() -> String {
+    let told = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let secs = told.unwrap_or_else(|| brisk_net::clock::refresh().unix_secs);
+    brisk_server::log::stamp(secs).chars().take_while(|c| *c != ' ').collect::<String>().replace('/', "-")
 }
 
 fn write_all(command: &Command, folder: &Path) -> io::Result<()> {

@@ -45,7 +45,7 @@ pub fn definition() -> Command {
         Arg::new(id).short(letter).value_name(value).help(help)
     };
     Command::new("brisk")
-        .about("Brisk: a web server that reads nginx's configuration")
+        .about("A web server that reads nginx's configuration")
         .override_usage(
             "brisk [-tTqvVh] [-s SIGNAL] [-c FILE] [-p DIR] [-e FILE] [-g DIRECTIVES]\n       brisk COMMAND ...",
         )
@@ -82,9 +82,14 @@ pub fn definition() -> Command {
         .arg(flag("version", 'v', "Print the version"))
         .arg(flag("configuration", 'V', "Print the version and what is built in"))
         .arg(flag("help", 'h', "Print help").long("help"))
-        .arg(flag("usage", '?', "The same to the standard error, as nginx does").hide(true))
         .arg(Arg::new("long_version").long("version").action(ArgAction::SetTrue).help("Print the version to the standard output").hide(true))
         .after_help("Without options or commands, brisk reads its configuration and serves.")
+}
+
+/// What is read: besides, what shells cannot complete.
+fn readable() -> Command {
+    let help = "As -h, to the standard error, as nginx does";
+    definition().arg(Arg::new("usage").short('?').action(ArgAction::SetTrue).help(help))
 }
 
 /// Runs the program as nginx would be run; gives the exit code.
@@ -135,7 +140,7 @@ fn inform(call: &Call<'_>, topic: Topic) {
 /// Reads nginx's options.
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options::default();
-    for given in getopt::read(&definition(), args, Long::Whole).map_err(fault)? {
+    for given in getopt::read(&readable(), args, Long::Whole).map_err(fault)? {
         match given {
             Given::Option(id, value) => set(&mut options, &id, value)?,
             // nginx looks for letters behind the hyphen, and there are none.

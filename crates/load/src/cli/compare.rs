@@ -71,8 +71,8 @@ pub struct Args {
     /// Requests at a time per connection over HTTP/2 (implies it)
     #[arg(short = 'm', long, value_name = "N", value_parser = depth)]
     streams: Option<usize>,
-    /// What is compared: the server's CPU per response, the median latency, or the rate [default: cpu where it can be seen]
-    #[arg(long, value_name = "WHAT", value_enum)]
+    /// What is compared: cpu (of the server, per response), latency (median) or rate [default: cpu where it can be seen]
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     by: Option<By>,
     /// Whose CPU is A's: PID, command name, pool:, cgroup:, port: [default: what listens on the URL's port; a command's processes]
     #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]

@@ -45,11 +45,12 @@ mod tests {
     use crate::check::errors;
     use crate::reference::directives;
     use brisk_conf::Context;
+    use brisk_server::module::Row;
 
     /// What examples refer to.
-    const BEFORE: &str = "log_format timed x; limit_req_zone $binary_remote_addr zone=requests:1m rate=1r/s; \
-        limit_conn_zone $binary_remote_addr zone=connections:1m; upstream app { server 127.0.0.1:1; } \
-        map $uri $purge { default 0; } map $uri $backend { default a; } match ready { status 200; } ";
+    const BEFORE: &str = "limit_req_zone $binary_remote_addr zone=requests:1m rate=1r/s; \
+        limit_conn_zone $binary_remote_addr zone=connections:1m; \
+        map $uri $purge { default 0; } map $uri $backend { default a; } ";
 
     /// A configuration with a statement in a context.
     fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
@@ -65,6 +66,8 @@ mod tests {
         let before = if statement.contains("_zone ") { zone } else { before };
         let http = |inner: &str| format!("events {{}} http {{ {before} {inner} }}");
         let server = |inner: &str| http(&format!("server {{ {inner} }}"));
+        // A file of servers belongs to a zone.
+        let zone = if statement.starts_with("state ") { "zone group 64k; " } else { "server 127.0.0.1:2; " };
         Some(match context {
             Context::MAIN if statement.starts_with("events") => format!("{statement} http {{}}"),
             Context::MAIN if statement.starts_with("http ") => format!("events {{}} {statement}"),
@@ -73,7 +76,7 @@ mod tests {
             Context::HTTP => http(statement),
             Context::SERVER => server(statement),
             Context::LOCATION => server(&format!("location / {{ {statement} }}")),
-            Context::UPSTREAM => http(&format!("upstream group {{ server 127.0.0.1:2; {statement} }}")),
+            Context::UPSTREAM => http(&format!("upstream group {{ {zone} {statement} }}")),
             _ => return None,
         })
     }
@@ -83,35 +86,49 @@ mod tests {
         message.contains("No such file") || message.contains("is defined for certificate")
     }
 
+    const CONTEXTS: [Context; 6] = [
+        Context::MAIN,
+        Context::EVENTS,
+        Context::HTTP,
+        Context::SERVER,
+        Context::LOCATION,
+        Context::UPSTREAM,
+    ];
+
+    /// Why a statement cannot be built in any of a directive's contexts; nothing if it can.
+    fn faults(module: &str, row: &Row, statement: &str) -> Option<String> {
+        let mut faults = Vec::new();
+        let is_built = CONTEXTS.iter().filter(|context| row.contexts.has(**context)).any(|context| {
+            let Some(text) = placed(module, statement, *context) else { return false };
+            faults = errors(&text);
+            faults.iter().all(|message| is_elsewhere(message))
+        });
+        (!is_built).then(|| format!("{statement} {faults:?}"))
+    }
+
+    /// The statements with each of the words that `on | off | auto` offers.
+    fn choices(name: &str, arguments: &str) -> Vec<String> {
+        let words: Vec<&str> = arguments.split(" | ").collect();
+        let is_word = |word: &&str| {
+            word.len() > 1
+                && word.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789.-".contains(&byte))
+        };
+        words.into_iter().filter(is_word).map(|word| format!("{name} {word};")).collect()
+    }
+
     #[test]
-    fn every_directive_has_an_example_that_can_be_built() {
-        let contexts = [
-            Context::MAIN,
-            Context::EVENTS,
-            Context::HTTP,
-            Context::SERVER,
-            Context::LOCATION,
-            Context::UPSTREAM,
-        ];
+    fn every_directive_has_an_example_and_choices_that_can_be_built() {
+        /// They are refused on purpose.
+        const REFUSED: [&str; 2] = ["ntlm", "ssl_ech_file"];
         let mut wrong = Vec::new();
-        for (module, row) in directives::all() {
+        for (module, row) in directives::all().filter(|(_, row)| !REFUSED.contains(&row.name)) {
             let Some(usage) = of(module.name, row.name) else {
                 wrong.push(format!("{} of {} has no line", row.name, module.name));
                 continue;
             };
-            if row.name == "ntlm" || row.name == "ssl_ech_file" {
-                // They are refused on purpose.
-                continue;
-            }
-            let mut faults = Vec::new();
-            let is_built = contexts.iter().filter(|context| row.contexts.has(**context)).any(|context| {
-                let Some(text) = placed(module.name, &usage.example, *context) else { return false };
-                faults = errors(&text);
-                faults.iter().all(|message| is_elsewhere(message))
-            });
-            if !is_built {
-                wrong.push(format!("{}: {faults:?}", usage.example));
-            }
+            let statements =
+                std::iter::once(usage.example.into_owned()).chain(choices(row.name, usage.arguments));
+            wrong.extend(statements.filter_map(|statement| faults(module.name, row, &statement)));
         }
         assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     }
