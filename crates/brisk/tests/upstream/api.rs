@@ -154,7 +154,7 @@ fn the_command_line_speaks_to_it() {
     let (ok, text) = run(&["list"]);
     assert!(ok && text.contains("127.0.0.1:1") && text.contains("down"), "{text}");
     let listed: Value = serde_json::from_str(&run(&["list", "--json"]).1).unwrap();
-    assert_eq!(listed["u"]["peers"][0]["server"], "127.0.0.1:1");
+    assert_eq!(listed["u"]["peers"][1]["server"], "127.0.0.1:1");
     let (ok, text) = run(&["add", "u", &two, "weight=3"]);
     assert!(ok && text.contains(&two), "{text}");
     assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["weight"], 3);
