@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use brisk_load::output;
 use brisk_load::system;
 use lexopt::prelude::*;
 
@@ -49,9 +50,9 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
         _ => {}
     }
     let Some((options, parts)) = parse(args).map_err(|error| io::Error::other(error.to_string()))? else {
-        print!("{HELP}");
+        output::print(HELP);
         for part in ALL {
-            println!("  {:<9} {}", part.name, part.about);
+            output::line(format_args!("  {:<9} {}", part.name, part.about));
         }
         return Ok(());
     };
@@ -65,17 +66,17 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
 
 /// Runs one part and writes its results beside those of the others.
 fn run(definition: &Definition, options: &Options) -> io::Result<()> {
-    eprintln!("{}:", definition.name);
+    output::note(format_args!("{}:", definition.name));
     let mut environment = Environment::read(options);
     let lab = Lab::new(options.clone())?;
     let findings = (definition.run)(&lab)?;
     environment.add_waiting(findings.waited_share);
     if findings.waited_share > WAITED_SHARE_MAX {
-        eprintln!(
+        output::note(format_args!(
             "  others kept server or generator waiting for a core for {:.0} % of the time: \
              run this again on a quiet machine",
             findings.waited_share * 100.0
-        );
+        ));
     }
     let part = Part {
         name: definition.name.to_owned(),
@@ -87,7 +88,12 @@ fn run(definition: &Definition, options: &Options) -> io::Result<()> {
     };
     for check in &part.checks {
         let verdict = check.target.judge(check.figure).text();
-        eprintln!("  {}: {:.3} ({}) {verdict}", check.what, check.figure.median, check.target.text());
+        output::note(format_args!(
+            "  {}: {:.3} ({}) {verdict}",
+            check.what,
+            check.figure.median,
+            check.target.text()
+        ));
     }
     let json = options.out.join("benchmarks.json");
     let mut parts = results::load(&json)?;
@@ -207,7 +213,7 @@ fn ask_from(args: &[String]) -> io::Result<()> {
     let duration = Duration::from_secs_f64(seconds.parse().map_err(|_| usage())?);
     let port = port.parse().map_err(|_| usage())?;
     let answers = least::ask(port, path, connections.parse().map_err(|_| usage())?, duration)?;
-    println!("answers: {answers}");
+    output::line(format_args!("answers: {answers}"));
     Ok(())
 }
 

@@ -40,7 +40,8 @@ fn main() {
     let code = match args {
         Ok(args) => cli::run(&program.to_string_lossy(), &args),
         Err(arg) => {
-            output::note(format_args!("brisk: the argument {arg:?} is not valid UTF-8"));
+            let shown = arg.to_string_lossy();
+            output::note(format_args!("brisk: the argument \"{}\" is not valid UTF-8", shown.escape_debug()));
             1
         }
     };

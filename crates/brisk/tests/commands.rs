@@ -186,6 +186,7 @@ fn wrong_usage_says_what_was_probably_meant() {
         (&["bench", "--connectons", "5", "http://127.0.0.1:1/"][..], 2, ["brisk bench: ", "--connections"]),
         (&["cache", "lst"], 1, ["brisk cache: ", "'list'"]),
         (&["help", "cach"], 1, ["no command \"cach\"", "did you mean \"cache\"?"]),
+        (&["help", "proxy_pass"], 1, ["no command \"proxy_pass\"", "brisk directives proxy_pass"]),
         (&["bnech"], 1, ["invalid option: \"bnech\"", "did you mean \"brisk bench\"?"]),
         (&["--hlep"], 1, ["invalid option: \"--hlep\"", "did you mean \"--help\"?"]),
         (&["--json"], 1, ["\"--json\" goes with -t", "brisk help"]),

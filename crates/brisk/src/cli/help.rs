@@ -2,6 +2,8 @@
 
 use super::BRISK;
 use brisk_cli::{Call, Entry};
+use brisk_load::output;
+use brisk_modules::reference::directives;
 use clap::{CommandFactory as _, Parser};
 
 pub const HELP: Entry = Entry { name: "help", define: Args::command, run: main, inner: &[], usage_code: 1 };
@@ -16,7 +18,15 @@ struct Args {
 
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
-        Ok(args) => BRISK.help("brisk", &args.words),
+        Ok(args) => {
+            let code = BRISK.help("brisk", &args.words);
+            if let ([word], true) = (&args.words[..], code != 0)
+                && directives::all().any(|(_, row)| row.name == word)
+            {
+                output::note(format_args!("brisk: it is a directive: brisk directives {word}"));
+            }
+            code
+        }
         Err(code) => code,
     }
 }

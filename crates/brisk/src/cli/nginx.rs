@@ -130,7 +130,8 @@ fn inform(call: &Call<'_>, topic: Topic) {
         Topic::Help => drop(call.show_help()),
         Topic::LongVersion => output::print(version::short()),
         Topic::Usage => {
-            output::hint(format_args!("{}\n{}", version::short(), call.definition().render_help()))
+            output::note(version::short());
+            call.hint_help();
         }
         Topic::Configuration => output::hint(version::long()),
         Topic::Version => output::hint(version::short()),

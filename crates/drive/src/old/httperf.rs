@@ -137,7 +137,7 @@ fn main(call: &Call<'_>) -> i32 {
 
 /// What a command line comes to.
 enum Parsed {
-    Run(Options),
+    Run(Box<Options>),
     Usage,
     Version,
 }
@@ -177,7 +177,7 @@ fn parse(args: &[String]) -> Result<Parsed, String> {
     if options.connections.saturating_mul(options.calls) > CALLS_MAX {
         return Err(format!("--num-conns times --num-calls is more than {CALLS_MAX}"));
     }
-    Ok(Parsed::Run(options))
+    Ok(Parsed::Run(Box::new(options)))
 }
 
 impl Options {
@@ -344,7 +344,7 @@ mod tests {
 
     fn check(line: &str) -> Result<Options, String> {
         parse(&super::super::words(line)).map(|parsed| match parsed {
-            Parsed::Run(options) => options,
+            Parsed::Run(options) => *options,
             _ => panic!("{line}"),
         })
     }
