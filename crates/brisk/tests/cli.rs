@@ -46,6 +46,11 @@ fn options_are_refused_in_nginx_words() {
     check(&brisk(&["start"]), 1, &["^brisk: invalid option: \"start\"$"]);
     check(&brisk(&["-s"]), 1, &["^brisk: option \"-s\" requires parameter$"]);
     check(&brisk(&["-s", "start"]), 1, &["^brisk: invalid option: \"-s start\"$"]);
+    // Letters are joined, values are glued, and what follows an option is its value.
+    check(&brisk(&["-stop"]), 1, &["^brisk: invalid option: \"-s top\"$"]);
+    check(&brisk(&["-t", "--"]), 1, &["^brisk: invalid option: \"-\"$"]);
+    check(&brisk(&["-tq", "-c=/x"]), 1, &["open\\(\\) \"/etc/brisk/=/x\" failed"]);
+    check(&brisk(&["-c", "-q", "-t"]), 1, &["open\\(\\) \"/etc/brisk/-q\" failed"]);
     check(&brisk(&["-c"]), 1, &["^brisk: option \"-c\" requires file name$"]);
     check(&brisk(&["-e"]), 1, &["^brisk: option \"-e\" requires file name$"]);
     check(&brisk(&["-p"]), 1, &["^brisk: option \"-p\" requires directory name$"]);

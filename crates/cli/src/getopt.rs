@@ -10,9 +10,11 @@ use std::fmt;
 /// How long options are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Long {
-    /// In full, behind two hyphens.
+    /// In full, behind two hyphens; what follows two hyphens alone is no option.
     #[default]
     Whole,
+    /// The same, of a program that has none of its own: two hyphens alone are an option that there is not.
+    Added,
     /// As `getopt_long_only` reads them: cut short as long as they are unique, and behind one hyphen too.
     Short,
 }
@@ -77,6 +79,9 @@ pub fn read(definition: &Command, args: &[String], long: Long) -> Result<Vec<Giv
     let mut args = args.iter();
     while let Some(word) = args.next() {
         if word == "--" {
+            if long == Long::Added {
+                return Err(Fault::Letter('-'));
+            }
             given.extend(args.by_ref().cloned().map(Given::Word));
             break;
         }
@@ -99,7 +104,7 @@ pub fn read(definition: &Command, args: &[String], long: Long) -> Result<Vec<Giv
 fn hyphens(word: &str, long: Long) -> Option<&str> {
     let name = word.strip_prefix("--");
     match long {
-        Long::Whole => name,
+        Long::Whole | Long::Added => name,
         // Web pages turn two hyphens into a dash.
         Long::Short => name
             .or_else(|| word.strip_prefix(['–', '—']))
@@ -211,6 +216,7 @@ mod tests {
         check("a --quiet - --conf=b --conf c", Long::Whole, "\"a\" quiet \"-\" conf=b conf=c");
         check("-l a -lb --log c --log=d -l=e", Long::Whole, "log \"a\" log=b log \"c\" log=d log=e");
         check("-t -- -q --x", Long::Whole, "test \"-q\" \"--x\"");
+        check("-t -- -q", Long::Added, "invalid option -- '-'");
         check("-tx", Long::Whole, "invalid option -- 'x'");
         check("-tc", Long::Whole, "option requires an argument -- 'c'");
         check("--conf", Long::Whole, "option '--conf' requires an argument");

@@ -68,7 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
+    ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
     (
         "brisk-fuzz",
         &[

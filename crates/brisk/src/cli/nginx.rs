@@ -141,7 +141,7 @@ fn inform(call: &Call<'_>, topic: Topic) {
 /// Reads nginx's options.
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options::default();
-    for given in getopt::read(&readable(), args, Long::Whole).map_err(fault)? {
+    for given in getopt::read(&readable(), args, Long::Added).map_err(fault)? {
         match given {
             Given::Option(id, value) => set(&mut options, &id, value)?,
             // nginx looks for letters behind the hyphen, and there are none.
@@ -242,6 +242,8 @@ mod tests {
         assert_eq!(check("-x"), Err("invalid option: \"x\"".into()));
         assert_eq!(check("start"), Err("invalid option: \"start\"".into()));
         assert_eq!(check("-s start"), Err("invalid option: \"-s start\"".into()));
+        assert_eq!(check("-stop"), Err("invalid option: \"-s top\"".into()));
+        assert_eq!(check("-t -- -q"), Err("invalid option: \"-\"".into()));
         assert_eq!(check("-c"), Err("option \"-c\" requires file name".into()));
         assert_eq!(check("bnech"), Err("invalid option: \"bnech\"; did you mean \"brisk bench\"?".into()));
         assert!(
