@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// `brisk cache`.
 pub const CACHE: Entry = Entry { name: "cache", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-/// Looks into the caches of a configuration: what is stored, and why a page is not.
+/// Looks into caches: what is stored, and why a page is not.
 #[derive(Debug, Parser)]
 #[command(
     subcommand_required = true,

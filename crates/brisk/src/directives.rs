@@ -17,8 +17,11 @@ pub const VARIABLES: Entry =
 pub const COVERAGE: Entry =
     Entry { name: "coverage", define: Coverage::command, run: coverage, inner: &[], usage_code: 1 };
 
-/// Explains a directive, or lists those whose names or texts have all the words; without words, all of them.
+/// Explains a directive, or looks for words in all of them.
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Without a name all directives are listed. Of several words, each must be in a directive's name or text."
+)]
 struct Directives {
     /// A directive's name, or words to look for
     #[arg(value_name = "NAME|WORD")]
@@ -27,8 +30,11 @@ struct Directives {
     form: Form,
 }
 
-/// Explains a variable, or lists those whose names or texts have all the words; without words, all of them.
+/// Explains a variable, or looks for words in all of them.
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Without a name all variables are listed. Of several words, each must be in a variable's name or text."
+)]
 struct Variables {
     /// A variable's name, or words to look for
     #[arg(value_name = "NAME|WORD")]

@@ -16,9 +16,12 @@ use std::os::unix::fs::MetadataExt as _;
 /// `brisk log`.
 pub const LOG: Entry = Entry { name: "log", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-/// Prints what the running server keeps of its error log in memory (error_log memory:SIZE), oldest lines first.
+/// Prints the error log that a running server keeps in memory.
 #[derive(Debug, Parser)]
-#[command(after_help = "It may be called by root and by the user of the master.")]
+#[command(
+    after_help = "The server keeps one where the configuration has error_log memory:SIZE. The oldest lines come first.\n\n\
+    It may be called by root and by the user of the master."
+)]
 struct Args {
     #[command(flatten)]
     site: Site,

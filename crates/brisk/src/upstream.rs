@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const UPSTREAM: Entry =
     Entry { name: "upstream", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-/// Shows and changes the servers of upstreams, through the API of a running server.
+/// Shows and changes the servers of upstreams while they run.
 #[derive(Debug, Parser)]
 #[command(
     subcommand_required = true,

@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 pub const COMPLETIONS: Entry =
     Entry { name: "completions", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-/// Prints a script that completes commands, options and names of directives in a shell.
+/// Prints a script that completes commands in a shell.
 #[derive(Debug, Parser)]
-#[command(after_help = "bash: source <(brisk completions bash), in ~/.bashrc\n\
+#[command(after_help = "Commands, options and names of directives and variables are completed.\n\n\
+    bash: source <(brisk completions bash), in ~/.bashrc\n\
     zsh:  brisk completions zsh >~/.zfunc/_brisk, with ~/.zfunc in fpath\n\
     fish: brisk completions fish >~/.config/fish/completions/brisk.fish\n\n\
     make install puts all three into place.")]

@@ -8,7 +8,7 @@ use clap::{CommandFactory as _, Parser};
 
 pub const HELP: Entry = Entry { name: "help", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-/// Explains a command: brisk help cache purge
+/// Explains a command, for example: brisk help cache purge
 #[derive(Debug, Parser)]
 struct Args {
     /// The command; without one, all are listed

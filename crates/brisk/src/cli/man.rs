@@ -13,8 +13,9 @@ pub const MAN: Entry = Entry { name: "man", define: Args::command, run: main, in
 /// What the page of the server says besides its options.
 const SERVER: &str = include_str!("server.man");
 
-/// Prints the manual page of a command, for example: brisk man bench run | man -l -
+/// Prints the manual page of a command.
 #[derive(Debug, Parser)]
+#[command(after_help = "For example: brisk man bench run | man -l -")]
 struct Args {
     /// The command; without one, the server itself
     #[arg(value_name = "COMMAND")]

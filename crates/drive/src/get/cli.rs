@@ -43,9 +43,10 @@ pub const GET: Entry = Entry {
     usage_code: WRONG_USAGE,
 };
 
-/// Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, frames, times.
+/// Shows one exchange as it was on the wire.
 #[derive(Debug, Parser)]
-#[command(after_help = "A header line \"Name:\" leaves one out that would be sent.\n\n\
+#[command(after_help = "Shown are look-up, connect, TLS, heads, chunks and frames, with their times.\n\n\
+    A header line \"Name:\" leaves one out that would be sent.\n\n\
     Exit code: 0 an answer came, 1 none came, 2 wrong usage.")]
 struct CommandLine {
     /// What is asked; a name alone means http://NAME

@@ -54,7 +54,7 @@ fn definition() -> Command {
             .hide(true)
     });
     old::definition(
-        "httperf by its name: its options and report, on the load engine of brisk bench",
+        "httperf's options and report, with the load of brisk bench",
         "httperf [options]",
         options.into_iter().chain(refused).collect(),
     )

@@ -19,7 +19,7 @@ pub const WRK: Entry = Entry { name: "wrk", define: definition, run: main, inner
 /// wrk's options.
 fn definition() -> Command {
     old::definition(
-        "wrk by its name: its flags and report, on the load engine of brisk bench",
+        "wrk's flags and report, with the load of brisk bench",
         "wrk <options> <url>",
         vec![
             option("connections", "N", "Connections to keep open").short('c'),

@@ -26,7 +26,7 @@ pub const PAGE: Entry = Entry {
     usage_code: WRONG_USAGE,
 };
 
-/// Fetches a page with everything that it is made of, as a browser does, and says what would make it faster.
+/// Fetches a page as a browser does, and says how to make it faster.
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Scripts are not run: what they fetch is not seen.\n\nExit code: 1 if the page itself did not come."

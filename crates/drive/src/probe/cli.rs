@@ -44,7 +44,7 @@ pub const PROBE: Entry = Entry {
     usage_code: WRONG_USAGE,
 };
 
-/// Looks at pages again and again, keeps what it saw, and tells when something is wrong.
+/// Looks at pages again and again, and tells when one is wrong.
 #[derive(Debug, Parser)]
 #[command(after_help = "A status of 400 and more, and no answer, are wrong.\n\n\
     Exit code: 0 all is well, 3 there was an alert, 2 wrong usage, 1 else.")]

@@ -22,11 +22,12 @@ use crate::stats::Stats;
 use crate::system;
 use crate::watch::{Who, proc};
 
-/// Which of two is faster: interleaved, shuffled rounds until it is clear, or until they are equal within 3 %.
+/// Finds out which of two is faster.
 #[derive(Debug, Parser)]
 #[command(
     override_usage = "brisk bench compare [OPTIONS] A B",
-    after_help = "Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
+    after_help = "Both are run in interleaved, shuffled rounds until it is clear, or until they are equal within 3 %.\n\n\
+        Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
         0.1 % of the requests failed.\n\n\
         Exit code: 0, whatever the verdict; 1 it could not be done; 2 wrong usage, no pair counted, or a target gave nothing but \
         errors."

@@ -59,7 +59,7 @@ pub struct Options {
 /// ab's options.
 pub fn definition() -> Command {
     old::definition(
-        "ApacheBench by its name: its flags and report, on the load engine of brisk bench",
+        "ApacheBench's flags and report, with the load of brisk bench",
         "ab [options] [http[s]://]hostname[:port]/path",
         vec![
             option("n", "requests", "Number of requests to perform"),

@@ -49,7 +49,7 @@ pub struct Options {
 pub fn definition() -> Command {
     let file = ValueHint::FilePath;
     old::definition(
-        "siege by its name: its flags and report, on the load engine of brisk bench",
+        "siege's flags and report, with the load of brisk bench",
         "siege [options]\n       siege [options] URL",
         vec![
             flag("version", "VERSION, prints the version number").short('V'),
