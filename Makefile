@@ -17,7 +17,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test tests lint bench experiments conformance corpus docs soak fuzz fuzz-guided install uninstall
+.PHONY: help build run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,13 +73,18 @@ soak: ## good and hostile clients, reloads and shortages at once, MINUTES=30 of 
 	BRISK_TEST_BIN=$(abspath $(BRISK)) BRISK_SOAK_SECONDS=$$(( $(if $(filter file,$(origin MINUTES)),30,$(MINUTES)) * 60 )) \
 	    $(AS_ROOT) cargo test --locked -p brisk --test soak -- --nocapture
 
+man: build ## manual pages and completions of all commands, in target/man and target/completions
+	mkdir -p $(TARGET)/man $(TARGET)/completions
+	$(BRISK) man --all $(TARGET)/man
+	for shell in bash zsh fish; do $(BRISK) completions $$shell >$(TARGET)/completions/brisk.$$shell || exit 1; done
+
 fuzz: ## random inputs for the parsers, MINUTES=1 for each
 	cargo run --profile fuzz --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
 
 fuzz-guided: ## the same led by coverage (libFuzzer; needs a C++ compiler)
 	scripts/fuzz-guided.sh $(MINUTES)
 
-install: ## program, default configuration, systemd unit, log rotation (PREFIX, SYSCONFDIR, DESTDIR, RUN_USER)
+install: ## program, manual pages, completions, default configuration, systemd unit, log rotation (PREFIX, SYSCONFDIR, DESTDIR, RUN_USER)
 	@BRISK=$(BRISK) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) DESTDIR=$(DESTDIR) \
 	    RUN_USER=$(RUN_USER) scripts/install.sh
 

@@ -6,14 +6,21 @@ here=$(readlink -f "$(dirname "$0")/..")
 : "${PREFIX:=/usr}" "${SYSCONFDIR:=/etc}" "${DESTDIR:=}" "${RUN_USER:=www-data}" "${UNITDIR:=$PREFIX/lib/systemd/system}"
 
 bin=$DESTDIR$PREFIX/bin/brisk
-man=$DESTDIR$PREFIX/share/man/man8/brisk.8
+man=$DESTDIR$PREFIX/share/man
+bash=$DESTDIR$PREFIX/share/bash-completion/completions/brisk
+# Debian's zsh looks for what its own packages bring elsewhere than for the rest.
+case $PREFIX in
+/usr) zsh=$DESTDIR$PREFIX/share/zsh/vendor-completions/_brisk ;;
+*) zsh=$DESTDIR$PREFIX/share/zsh/site-functions/_brisk ;;
+esac
+fish=$DESTDIR$PREFIX/share/fish/vendor_completions.d/brisk.fish
 doc=$DESTDIR$PREFIX/share/doc/brisk
 unit=$DESTDIR$UNITDIR/brisk.service
 etc=$DESTDIR$SYSCONFDIR/brisk
 rotate=$DESTDIR$SYSCONFDIR/logrotate.d/brisk
 
 if [ "${1:-}" = uninstall ]; then
-    rm -f "$bin" "$man" "$unit" "$unit.d/older-systemd.conf" "$rotate"
+    rm -f "$bin" "$man/man8/brisk.8" "$man"/man1/brisk-*.1 "$bash" "$zsh" "$fish" "$unit" "$unit.d/older-systemd.conf" "$rotate"
     rm -rf "$doc"
     [ ! -d "$unit.d" ] || rmdir --ignore-fail-on-non-empty "$unit.d"
     echo "removed; $etc, $DESTDIR/var/log/brisk and $DESTDIR/var/www/brisk are left as they are"
@@ -43,7 +50,20 @@ place_new() {
 }
 
 install -D -m 755 "$BRISK" "$bin"
-place 644 "$here/packaging/brisk.8" "$man"
+# Manual pages and completions come from the program itself.
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+"$BRISK" man --all "$made"
+for page in "$made"/man?/*; do
+    place 644 "$page" "$man/${page#"$made"/}"
+done
+complete() {
+    "$BRISK" completions "$1" >"$made/completions"
+    install -D -m 644 "$made/completions" "$2"
+}
+complete bash "$bash"
+complete zsh "$zsh"
+complete fish "$fish"
 place 644 "$here/packaging/brisk.service" "$unit"
 for example in brisk.socket brisk.service.d/unprivileged.conf; do
     place 644 "$here/packaging/$example" "$doc/examples/$(basename "$example")"

@@ -1,14 +1,15 @@
 //! The command line: which parts, how long, where to.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
 use std::time::Duration;
 
+use brisk_cli::{Call, Entry};
+use brisk_load::output;
 use brisk_load::system;
-use lexopt::prelude::*;
+use clap::{Command, CommandFactory as _, Parser};
 
 use crate::floor;
 use crate::lab::{Lab, Options};
@@ -18,24 +19,48 @@ use crate::results::{self, Part};
 use crate::rounds::WAITED_SHARE_MAX;
 use crate::{least, markdown, server, slow};
 
-const HELP: &str = "\
-brisk-benches: measures whole servers and holds them against our targets
+/// `brisk-benches`.
+const BENCHES: Entry = Entry { name: "brisk-benches", define, run: carry_out, inner: &[], usage_code: 1 };
 
-usage: brisk-benches [options] all|PART...
+/// Measures whole servers and holds them against our targets.
+#[derive(Parser)]
+struct Args {
+    /// What is measured; without any, all parts are listed
+    #[arg(value_name = "all|PART")]
+    parts: Vec<String>,
+    /// Brisk's binary [default: it is built, target/release/brisk]
+    #[arg(long, value_name = "PATH", value_parser = absolute)]
+    brisk: Option<PathBuf>,
+    /// nginx's binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/nginx", value_parser = absolute)]
+    nginx: PathBuf,
+    /// h2o's binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/bin/h2o", value_parser = absolute)]
+    h2o: PathBuf,
+    /// HAProxy's binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/haproxy", value_parser = absolute)]
+    haproxy: PathBuf,
+    /// Varnish's binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/varnishd", value_parser = absolute)]
+    varnish: PathBuf,
+    /// Rounds of each part [default: 9]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Length of one measurement, in seconds [default: 3]
+    #[arg(long, value_name = "S")]
+    secs: Option<f64>,
+    /// 3 rounds of 1 second, to try things out (too few for honest intervals)
+    #[arg(long, conflicts_with_all = ["rounds", "secs"])]
+    quick: bool,
+    /// Where benchmarks.md and benchmarks.json are [default: docs]
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
+    out: Option<PathBuf>,
+}
 
-      --brisk PATH    Brisk's binary; without it, it is built and target/release/brisk is used
-      --nginx PATH    nginx's binary [/usr/sbin/nginx]
-      --h2o PATH      h2o's binary [/usr/bin/h2o]
-      --haproxy PATH  HAProxy's binary [/usr/sbin/haproxy]
-      --varnish PATH  Varnish's binary [/usr/sbin/varnishd]
-      --rounds N      rounds of each part [9]
-      --secs S        length of one measurement [3]
-      --quick         3 rounds of 1 second, to try things out (too few for honest intervals)
-      --out DIR       where benchmarks.md and benchmarks.json are [docs]
-  -h, --help          this text
-
-parts:
-";
+fn define() -> Command {
+    let parts = ALL.iter().map(|part| format!("  {:<9} {}\n", part.name, part.about));
+    Args::command().after_help(format!("Parts:\n{}", parts.collect::<String>()))
+}
 
 /// Runs the program.
 pub fn main(args: Vec<String>) -> io::Result<()> {
@@ -48,34 +73,49 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
         Some((first, rest)) if first == "slow-server" => return slow_from(rest),
         _ => {}
     }
-    let Some((options, parts)) = parse(args).map_err(|error| io::Error::other(error.to_string()))? else {
-        print!("{HELP}");
-        for part in ALL {
-            println!("  {:<9} {}", part.name, part.about);
-        }
-        return Ok(());
+    match BENCHES.main(BENCHES.name, &args) {
+        0 => Ok(()),
+        code => process::exit(code),
+    }
+}
+
+fn carry_out(call: &Call<'_>) -> i32 {
+    let args: Args = match call.parse() {
+        Ok(args) => args,
+        Err(code) => return code,
     };
+    if args.parts.is_empty() {
+        return call.show_help();
+    }
+    let measured = args
+        .options()
+        .map_err(|error| error.to_string())
+        .and_then(|(options, parts)| measure(&options, &parts).map_err(|error| error.to_string()));
+    call.carry_out(measured.map(|()| 0))
+}
+
+fn measure(options: &Options, parts: &[&'static Definition]) -> io::Result<()> {
     if std::thread::available_parallelism()?.get() < 2 {
         return Err(io::Error::other("the server and the generator need a core each"));
     }
     // Servers inherit this: 10,000 connections and more.
     system::raise_open_files(12_000)?;
-    parts.iter().try_for_each(|part| run(part, &options))
+    parts.iter().try_for_each(|part| run(part, options))
 }
 
 /// Runs one part and writes its results beside those of the others.
 fn run(definition: &Definition, options: &Options) -> io::Result<()> {
-    eprintln!("{}:", definition.name);
+    output::note(format_args!("{}:", definition.name));
     let mut environment = Environment::read(options);
     let lab = Lab::new(options.clone())?;
     let findings = (definition.run)(&lab)?;
     environment.add_waiting(findings.waited_share);
     if findings.waited_share > WAITED_SHARE_MAX {
-        eprintln!(
+        output::note(format_args!(
             "  others kept server or generator waiting for a core for {:.0} % of the time: \
              run this again on a quiet machine",
             findings.waited_share * 100.0
-        );
+        ));
     }
     let part = Part {
         name: definition.name.to_owned(),
@@ -87,7 +127,12 @@ fn run(definition: &Definition, options: &Options) -> io::Result<()> {
     };
     for check in &part.checks {
         let verdict = check.target.judge(check.figure).text();
-        eprintln!("  {}: {:.3} ({}) {verdict}", check.what, check.figure.median, check.target.text());
+        output::note(format_args!(
+            "  {}: {:.3} ({}) {verdict}",
+            check.what,
+            check.figure.median,
+            check.target.text()
+        ));
     }
     let json = options.out.join("benchmarks.json");
     let mut parts = results::load(&json)?;
@@ -98,66 +143,57 @@ fn run(definition: &Definition, options: &Options) -> io::Result<()> {
     fs::write(options.out.join("benchmarks.md"), markdown::render(&parts))
 }
 
-fn parse(args: Vec<String>) -> Result<Option<(Options, Vec<&'static Definition>)>, lexopt::Error> {
-    let mut options = Options {
-        brisk: PathBuf::new(),
-        nginx: "/usr/sbin/nginx".into(),
-        h2o: "/usr/bin/h2o".into(),
-        haproxy: "/usr/sbin/haproxy".into(),
-        varnish: "/usr/sbin/varnishd".into(),
-        rounds: 9,
-        measure: Duration::from_secs(3),
-        warmup: Duration::from_millis(300),
-        out: root().join("docs"),
-        given: String::new(),
-    };
-    let mut parts: Vec<&Definition> = Vec::new();
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            Long("brisk") => {
-                let given = parser.value()?;
-                options.given.extend([" --brisk ", &given.to_string_lossy()]);
-                options.brisk = absolute(given)?;
-            }
-            Long("nginx") => options.nginx = absolute(parser.value()?)?,
-            Long("varnish") => options.varnish = absolute(parser.value()?)?,
-            Long("haproxy") => options.haproxy = absolute(parser.value()?)?,
-            Long("h2o") => options.h2o = absolute(parser.value()?)?,
-            Long("rounds") => {
-                options.rounds = parser.value()?.parse::<usize>()?.max(1);
-                options.given.extend([" --rounds ", &options.rounds.to_string()]);
-            }
-            Long("secs") => {
-                options.measure = Duration::from_secs_f64(parser.value()?.parse::<f64>()?.clamp(0.1, 600.0));
-                options.given.extend([" --secs ", &options.measure.as_secs_f64().to_string()]);
-            }
-            Long("quick") => {
-                (options.rounds, options.measure) = (3, Duration::from_secs(1));
-                options.given += " --quick";
-            }
-            Long("out") => options.out = absolute(parser.value()?)?,
-            Short('h') | Long("help") => return Ok(None),
-            Value(name) if name == "all" => parts.extend(ALL),
-            Value(name) => match ALL.iter().find(|part| name == part.name) {
+impl Args {
+    /// How is measured, and which parts.
+    fn options(self) -> io::Result<(Options, Vec<&'static Definition>)> {
+        let mut parts: Vec<&Definition> = Vec::new();
+        for name in &self.parts {
+            match ALL.iter().find(|part| name == part.name) {
+                _ if name == "all" => parts.extend(ALL),
                 Some(part) => parts.push(part),
-                None => return Err(format!("no part {}; --help lists them", name.display()).into()),
-            },
-            other => return Err(other.unexpected()),
+                None => return Err(io::Error::other(format!("no part {name}; --help lists them"))),
+            }
         }
+        let given = self.given();
+        let (rounds, secs) =
+            if self.quick { (3, 1.0) } else { (self.rounds.unwrap_or(9), self.secs.unwrap_or(3.0)) };
+        let options = Options {
+            brisk: self.brisk.map_or_else(build_brisk, Ok)?,
+            nginx: self.nginx,
+            h2o: self.h2o,
+            haproxy: self.haproxy,
+            varnish: self.varnish,
+            rounds: rounds.max(1),
+            measure: Duration::from_secs_f64(secs.clamp(0.1, 600.0)),
+            warmup: Duration::from_millis(300),
+            out: self.out.unwrap_or_else(|| root().join("docs")),
+            given,
+        };
+        Ok((options, parts))
     }
-    if parts.is_empty() {
-        return Ok(None);
+
+    /// The options as given, for the command that repeats a part.
+    fn given(&self) -> String {
+        let mut given = String::new();
+        if let Some(brisk) = &self.brisk {
+            given.extend([" --brisk ", &brisk.to_string_lossy()]);
+        }
+        if let Some(rounds) = self.rounds {
+            given.extend([" --rounds ", &rounds.to_string()]);
+        }
+        if let Some(secs) = self.secs {
+            given.extend([" --secs ", &secs.to_string()]);
+        }
+        if self.quick {
+            given += " --quick";
+        }
+        given
     }
-    if options.brisk.as_os_str().is_empty() {
-        options.brisk = build_brisk().map_err(|error| error.to_string())?;
-    }
-    Ok(Some((options, parts)))
 }
 
 /// Programs are started in folders of their own: there a path means the same as here.
-fn absolute(given: OsString) -> Result<PathBuf, lexopt::Error> {
-    std::path::absolute(&given).map_err(|error| format!("{}: {error}", given.display()).into())
+fn absolute(given: &str) -> Result<PathBuf, String> {
+    std::path::absolute(given).map_err(|error| format!("{given}: {error}"))
 }
 
 fn root() -> &'static Path {
@@ -172,7 +208,7 @@ pub fn target_dir() -> PathBuf {
 /// Builds Brisk, so that `make bench` never measures yesterday's.
 fn build_brisk() -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = process::Command::new(cargo);
     build.current_dir(root()).args(["build", "--release", "-p", "brisk"]);
     if !build.status()?.success() {
         return Err(io::Error::other("cargo build --release -p brisk failed"));
@@ -207,7 +243,7 @@ fn ask_from(args: &[String]) -> io::Result<()> {
     let duration = Duration::from_secs_f64(seconds.parse().map_err(|_| usage())?);
     let port = port.parse().map_err(|_| usage())?;
     let answers = least::ask(port, path, connections.parse().map_err(|_| usage())?, duration)?;
-    println!("answers: {answers}");
+    output::line(format_args!("answers: {answers}"));
     Ok(())
 }
 
@@ -231,7 +267,8 @@ mod tests {
     #[test]
     fn programs_are_found_from_any_folder() {
         let args = "--brisk a/brisk --nginx b --h2o ./c --haproxy ../d --varnish e/f --out g load";
-        let (options, parts) = parse(args.split(' ').map(str::to_owned).collect()).unwrap().unwrap();
+        let args = Args::try_parse_from(std::iter::once("brisk-benches").chain(args.split(' '))).unwrap();
+        let (options, parts) = args.options().unwrap();
         let here = std::env::current_dir().unwrap();
         let Options { brisk, nginx, h2o, haproxy, varnish, out, given, .. } = options;
         assert_eq!(brisk, here.join("a/brisk"));

@@ -11,6 +11,8 @@
 //! | [`floor`] | the cheapest thing that looks like a server |
 //! | [`slow`] | a back end that takes its time |
 #![forbid(unsafe_code)]
+// `brisk_load::output` is the way out: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cli;
 pub mod conf;

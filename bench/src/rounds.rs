@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use brisk_load::engine;
+use brisk_load::output;
 use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
 use brisk_tls::{ClientContext, ClientOptions, Groups};
@@ -142,7 +143,7 @@ pub fn interleave(lab: &Lab, cases: &[Case<'_>]) -> io::Result<Vec<Samples>> {
     let mut samples: Vec<Samples> = vec![Vec::new(); cases.len()];
     for round in 1..=lab.options.rounds {
         rng.shuffle(&mut order);
-        eprintln!("  round {round} of {}: {} cases", lab.options.rounds, cases.len());
+        output::note(format_args!("  round {round} of {}: {} cases", lab.options.rounds, cases.len()));
         for &index in &order {
             samples[index].push(cases[index].measure_calmly(lab)?);
         }

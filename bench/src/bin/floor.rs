@@ -1,6 +1,9 @@
 //! The floor as a program of its own: `floor PORT BODY_BYTES [CPU [WORK]]`.
 #![forbid(unsafe_code)]
+// `brisk_load::output` is the way out: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+use brisk_load::output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -8,7 +11,7 @@ fn main() -> ExitCode {
     match brisk_benches::cli::main(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("floor: {error}");
+            output::note(format_args!("floor: {error}"));
             ExitCode::FAILURE
         }
     }

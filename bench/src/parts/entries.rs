@@ -11,6 +11,7 @@ use crate::conf::Conf;
 use crate::lab::Lab;
 use crate::results::Target;
 use crate::server::Server;
+use brisk_load::output;
 
 const ENTRIES: u32 = 1_000_000;
 /// More than a block: sizes that are known differ from sizes that are not.
@@ -32,13 +33,13 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     };
     let (empty, full) = (folder.join("empty"), folder.join("full"));
     fs::create_dir_all(&empty)?;
-    eprintln!("  making {ENTRIES} files");
+    output::note(format_args!("  making {ENTRIES} files"));
     fill(&full)?;
     let (empty, full) =
         (brisk(conf(&empty)).unpinned().prepare(lab)?, brisk(conf(&full)).unpinned().prepare(lab)?);
     let (mut seconds, mut measured, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=lab.options.rounds {
-        eprintln!("  round {round} of {}", lab.options.rounds);
+        output::note(format_args!("  round {round} of {}", lab.options.rounds));
         let mut server = empty.start()?;
         await_entries(&server, 0)?;
         let before = server.memory().pss;

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use brisk_load::engine;
+use brisk_load::output;
 use brisk_load::plan::{Plan, Stop};
 
 use super::{Findings, absolute, brisk, nginx, plain_row};
@@ -25,7 +26,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let specs = [brisk(Conf::default()), nginx(Conf::default())];
     let mut growth = [const { Vec::new() }; 2];
     for round in 1..=lab.options.rounds {
-        eprintln!("  round {round} of {}", lab.options.rounds);
+        output::note(format_args!("  round {round} of {}", lab.options.rounds));
         for (spec, growth) in specs.iter().zip(&mut growth) {
             growth.push(grow(lab, spec)?);
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use brisk_load::output;
 use brisk_load::rng::Rng;
 
 use super::{CPU_UNIT, Findings, Measured, named, nginx, ours_over_peer};
@@ -229,7 +230,11 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let rounds = if is_given("--rounds") { lab.options.rounds } else { USUAL.0 };
     let seconds = if is_given("--secs") { lab.options.measure.as_secs_f64() } else { USUAL.1 };
     for round in 1..=rounds {
-        eprintln!("  round {round} of {rounds}: {} generators, {} cases", tools.len(), cases.len());
+        output::note(format_args!(
+            "  round {round} of {rounds}: {} generators, {} cases",
+            tools.len(),
+            cases.len()
+        ));
         rng.shuffle(&mut work);
         for &(case, tool) in &work {
             let (connections, streams) = cases[case];
@@ -258,7 +263,7 @@ fn tenth(lab: &Lab) -> io::Result<Option<Check>> {
     let steps = (WORK.as_secs_f64() / begun.elapsed().as_secs_f64() * STEPS as f64) as usize;
     let (program, port) = (std::env::current_exe()?, free_port()?);
     let command = |steps: usize| format!("exec {} floor {port} 100 {SERVER_CPU} {steps}", program.display());
-    eprintln!("  compare: two servers, one with a tenth less work");
+    output::note(format_args!("  compare: two servers, one with a tenth less work"));
     let output = Command::new(&lab.options.brisk)
         .args("bench compare --json --by cpu --pairs 20 -d 500ms -w 100ms -c 16 --cpu".split(' '))
         .args([&LOAD_CPU.to_string(), "--url", &format!("http://127.0.0.1:{port}/")])
@@ -268,7 +273,7 @@ fn tenth(lab: &Lab) -> io::Result<Option<Check>> {
         .map_err(|_| io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))?;
     let of = |name: &str| found[name].as_f64();
     let (Some(ratio), Some(low), Some(high)) = (of("ratio"), of("low"), of("high")) else {
-        eprintln!("  compare: all pairs were spoilt: the machine must be quieter");
+        output::note(format_args!("  compare: all pairs were spoilt: the machine must be quieter"));
         return Ok(None);
     };
     let costs: Vec<[f64; 2]> = serde_json::from_value(found["costs"].clone()).unwrap_or_default();

@@ -8,6 +8,7 @@ use crate::conf::{Conf, Vhosts};
 use crate::lab::Lab;
 use crate::process::Memory;
 use crate::results::Target;
+use brisk_load::output;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -25,7 +26,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         let specs = [brisk(conf.clone()), nginx(conf)];
         let mut memory = [const { Vec::<Memory>::new() }; 2];
         for round in 1..=lab.options.rounds {
-            eprintln!("  {case}: round {round} of {}", lab.options.rounds);
+            output::note(format_args!("  {case}: round {round} of {}", lab.options.rounds));
             for (spec, memory) in specs.iter().zip(&mut memory) {
                 memory.push(spec.prepare(lab)?.start()?.memory());
             }

@@ -13,6 +13,7 @@ use crate::conf::Conf;
 use crate::lab::Lab;
 use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Spec, end, free_port};
+use brisk_load::output;
 
 /// PHP's processes, connections that are kept to them, and clients: with as many connections kept as there are processes,
 /// nginx would stall.
@@ -208,7 +209,7 @@ impl WordPress {
 impl Drop for WordPress {
     fn drop(&mut self) {
         if let Err(error) = self.script("down") {
-            eprintln!("  {error}");
+            output::note(format_args!("  {error}"));
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::lab::Lab;
 use crate::rounds::{Case, Request, Tls, interleave, rates};
 use crate::server::{Prepared, Program, Spec};
 use crate::stats::median;
+use brisk_load::output;
 
 const USERS: usize = 50;
 /// A page as applications make them.
@@ -50,7 +51,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let mut findings = Findings::default();
     for ((case, server, _), samples) in setups.iter().zip(interleave(lab, &cases)?) {
         let pages = rates(&samples);
-        eprintln!("  {case}, {server}: {:.1} pages/s", median(&pages));
+        output::note(format_args!("  {case}, {server}: {:.1} pages/s", median(&pages)));
         let case = format!("{case}, {USERS} users");
         findings.rows.push(plain_row(&case, server, &rates(&samples), "pages/s"));
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use brisk_load::engine;
+use brisk_load::output;
 use brisk_load::plan::Stop;
 
 use super::{Findings, absolute, brisk, nginx, plain_row};
@@ -28,7 +29,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         [unpinned(brisk(conf())).prepare(lab)?.start()?, unpinned(nginx(conf())).prepare(lab)?.start()?];
     let mut shares = [const { Vec::new() }; 2];
     for round in 1..=lab.options.rounds {
-        eprintln!("  round {round} of {}", lab.options.rounds);
+        output::note(format_args!("  round {round} of {}", lab.options.rounds));
         for (server, shares) in servers.iter().zip(&mut shares) {
             shares.push(busiest_over_mean(server)?);
         }

@@ -9,6 +9,7 @@ use crate::conf::Conf;
 use crate::lab::Lab;
 use crate::results::{Check, Row, Target};
 use crate::server::{Prepared, Spec};
+use brisk_load::output;
 
 /// How often the server is asked whether it is there.
 const ASK_EVERY: Duration = Duration::from_micros(200);
@@ -44,7 +45,7 @@ fn measure(
     let nginx = Spec { name: "nginx".to_owned(), ..nginx(conf.clone()) };
     let mut candidates = [prepare(brisk(conf))?, prepare(nginx)?];
     for round in 1..=lab.options.rounds {
-        eprintln!("  {case}: round {round} of {}", lab.options.rounds);
+        output::note(format_args!("  {case}: round {round} of {}", lab.options.rounds));
         for candidate in &mut candidates {
             candidate.round()?;
         }

@@ -5,32 +5,82 @@
 
 mod visit;
 
-use crate::cli::Options;
+use crate::cli::Site;
 use crate::config::Paths;
 use crate::{config, control};
 use brisk_cache::disk::{self, Seen, Want};
 use brisk_cache::format::Header;
 use brisk_cache::{Pattern, Purge};
+use brisk_cli::{Call, Entry};
 use brisk_load::output;
-use std::fmt::Write as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-const HELP: &str = "\
-Usage: brisk cache [-c FILE] [-p PREFIX] [--zone NAME] COMMAND
-  list [KEY*]        what is stored: status, seconds left, bytes, key
-  stats              entries and bytes of each cache
-  purge KEY|KEY*     remove one entry, or all whose keys begin so
-  purge --tag TAG    remove all with this tag (Surrogate-Key, Cache-Tag, X-LiteSpeed-Tag)
-  purge --all        remove everything
-  warm [-f FILE] URL...   ask for these pages, so that they are stored; -f: a file with a URL per line
-  why URL            whether a page is stored, in which cache and under what key, and why not
+/// `brisk cache`.
+pub const CACHE: Entry = Entry { name: "cache", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-warm and why take also
-  -k                 any certificate is good
-  -H \"NAME: VALUE\"   a field of the request: cookies, or the Host of a server that is asked by its address
+/// Looks into caches: what is stored, and why a page is not.
+#[derive(Debug, Parser)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Exit code: 0; 1 after an error, if nothing was there to be purged, or if one of the pages did not come."
+)]
+struct Args {
+    #[command(flatten)]
+    site: Site,
+    /// This cache alone
+    #[arg(long, value_name = "NAME", global = true, display_order = 901)]
+    zone: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true, display_order = 901)]
+    json: bool,
+    #[command(subcommand)]
+    order: Order,
+}
 
-Exit code: 0; 1 after an error, if nothing was there to be purged, or if one of the pages did not come.
-";
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// What is stored: cache, status, seconds left, bytes, key
+    List {
+        /// This key, or all that begin so
+        #[arg(value_name = "KEY|KEY*", default_value = "*", hide_default_value = true)]
+        key: String,
+    },
+    /// Entries and bytes of each cache
+    Stats,
+    /// Remove one entry, or all that have something in common
+    Purge(What),
+    /// Ask for pages, so that they are stored
+    Warm(visit::Pages),
+    /// Whether a page is stored, in which cache and under what key, and why not
+    Why(visit::Page),
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// The entry with this key, or all whose keys begin so
+    #[arg(value_name = "KEY|KEY*")]
+    key: Option<String>,
+    /// All with this tag (Surrogate-Key, Cache-Tag, X-LiteSpeed-Tag)
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Everything
+    #[arg(long)]
+    all: bool,
+}
+
+impl What {
+    fn purge(&self) -> Purge {
+        match (&self.key, &self.tag) {
+            (Some(key), _) => pattern(key),
+            (None, Some(tag)) => Purge::Many(Pattern::Tag(tag.as_bytes().into())),
+            (None, None) => Purge::Many(Pattern::All),
+        }
+    }
+}
 
 /// A cache of the configuration.
 struct Zone {
@@ -42,54 +92,59 @@ struct Zone {
 /// What a command prints, and its exit code.
 type Outcome = Result<(String, i32), String>;
 
-/// Runs a command; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    match run(args) {
-        Ok((text, code)) => {
+fn main(call: &Call<'_>) -> i32 {
+    match call.parse::<Args>() {
+        Ok(args) => call.carry_out(run(&args).map(|(text, code)| {
             output::print(text);
             code
-        }
-        Err(message) => {
-            output::note(format_args!("brisk cache: {message}"));
-            1
-        }
+        })),
+        Err(code) => code,
     }
 }
 
-fn run(args: &[String]) -> Outcome {
-    let mut options = Options::default();
-    let mut zone = None;
-    let mut args = args.iter();
-    let value = |args: &mut std::slice::Iter<'_, String>, name: &str| {
-        args.next().cloned().ok_or_else(|| format!("option \"{name}\" needs a value"))
-    };
-    let command = loop {
-        match args.next().map(String::as_str) {
-            Some("-c") => options.conf = Some(value(&mut args, "-c")?),
-            Some("-p") => options.prefix = Some(value(&mut args, "-p")?),
-            Some("--zone") => zone = Some(value(&mut args, "--zone")?),
-            None | Some("-h" | "--help") => return Ok((HELP.into(), 0)),
-            Some(command) => break command.to_string(),
+fn run(args: &Args) -> Outcome {
+    let zones = |paths: &Paths| zones(paths, args.zone.as_deref());
+    match &args.order {
+        Order::List { key } => {
+            let found = list(&zones(&args.site.paths())?, &pattern(key));
+            Ok((
+                if args.json {
+                    json_line(&found.iter().map(Stored::json).collect())
+                } else {
+                    found.iter().map(Stored::line).collect()
+                },
+                0,
+            ))
         }
-    };
-    let rest: Vec<&str> = args.map(String::as_str).collect();
-    match command.as_str() {
-        "warm" => return visit::warm(&rest),
-        "why" => return visit::why(&rest),
-        _ => {}
+        Order::Stats => {
+            let all = stats(&zones(&args.site.paths())?);
+            let heading = String::from("cache\tentries\tfresh\tbytes\tfolder\n");
+            Ok((
+                if args.json {
+                    json_line(&all.iter().map(Figures::json).collect())
+                } else {
+                    all.iter().fold(heading, |out, zone| out + &zone.line())
+                },
+                0,
+            ))
+        }
+        Order::Purge(what) => {
+            let paths = args.site.paths();
+            let count = carry_out(&paths, &zones(&paths)?, &what.purge());
+            let text = if args.json {
+                json_line(&json!({ "removed": count }))
+            } else {
+                format!("{count} removed\n")
+            };
+            Ok((text, i32::from(count == 0)))
+        }
+        Order::Warm(pages) => visit::warm(pages, args.json),
+        Order::Why(page) => visit::why(page, args.json),
     }
-    let paths = Paths::new(&options);
-    let zones = zones(&paths, zone.as_deref())?;
-    let orders = |purge: Purge| Ok(carry_out(&paths, &zones, &purge));
-    match (command.as_str(), rest.as_slice()) {
-        ("list", []) => Ok((list(&zones, &pattern("*")), 0)),
-        ("list", [text]) => Ok((list(&zones, &pattern(text)), 0)),
-        ("stats", []) => Ok((stats(&zones), 0)),
-        ("purge", ["--all"]) => orders(Purge::Many(Pattern::All)),
-        ("purge", ["--tag", tag]) => orders(Purge::Many(Pattern::Tag(tag.as_bytes().into()))),
-        ("purge", [text]) if !text.starts_with("--") => orders(pattern(text)),
-        _ => Err(format!("unknown command\n{HELP}")),
-    }
+}
+
+fn json_line(value: &Value) -> String {
+    format!("{value:#}\n")
 }
 
 /// `KEY`, or `KEY*` for all that begin so.
@@ -137,39 +192,81 @@ fn each(zone: &Zone, mut work: impl FnMut(&Path, Header)) {
     }
 }
 
-fn list(zones: &[Zone], wanted: &Purge) -> String {
+/// What `list` tells of an entry.
+struct Stored {
+    zone: String,
+    status: u16,
+    ttl: i64,
+    bytes: u64,
+    key: String,
+}
+
+impl Stored {
+    fn line(&self) -> String {
+        let Stored { zone, status, ttl, bytes, key } = self;
+        format!("{zone}\t{status}\t{ttl}\t{bytes}\t{}\n", key.escape_debug())
+    }
+
+    fn json(&self) -> Value {
+        json!({ "cache": self.zone, "status": self.status, "ttl": self.ttl, "bytes": self.bytes, "key": self.key })
+    }
+}
+
+fn list(zones: &[Zone], wanted: &Purge) -> Vec<Stored> {
     let now = disk::unix_now();
-    let mut out = String::new();
+    let mut found = Vec::new();
     for zone in zones {
         each(zone, |_, header| {
             if wanted.matches(&header.meta) {
-                let key = String::from_utf8_lossy(&header.meta.key).escape_debug().to_string();
-                let (status, ttl, bytes) =
-                    (header.meta.status, header.meta.terms.ttl(now), header.body_bytes);
-                let _ = writeln!(out, "{}\t{status}\t{ttl}\t{bytes}\t{key}", zone.name);
+                found.push(Stored {
+                    zone: zone.name.clone(),
+                    status: header.meta.status,
+                    ttl: header.meta.terms.ttl(now),
+                    bytes: header.body_bytes,
+                    key: String::from_utf8_lossy(&header.meta.key).into_owned(),
+                });
             }
         });
     }
-    out
+    found
 }
 
-fn stats(zones: &[Zone]) -> String {
+/// What `stats` tells of a cache.
+struct Figures {
+    zone: String,
+    entries: u64,
+    fresh: u64,
+    bytes: u64,
+    folder: String,
+}
+
+impl Figures {
+    fn line(&self) -> String {
+        let Figures { zone, entries, fresh, bytes, folder } = self;
+        format!("{zone}\t{entries}\t{fresh}\t{bytes}\t{folder}\n")
+    }
+
+    fn json(&self) -> Value {
+        json!({ "cache": self.zone, "entries": self.entries, "fresh": self.fresh, "bytes": self.bytes, "folder": self.folder })
+    }
+}
+
+fn stats(zones: &[Zone]) -> Vec<Figures> {
     let now = disk::unix_now();
-    let mut out = String::from("cache\tentries\tfresh\tbytes\tfolder\n");
-    for zone in zones {
+    let of = |zone: &Zone| {
         let (mut entries, mut fresh, mut bytes) = (0, 0, 0);
         each(zone, |_, header| {
             entries += 1;
             fresh += u64::from(header.meta.terms.ttl(now) >= 0);
             bytes += header.body_bytes + u64::from(header.bytes);
         });
-        let _ = writeln!(out, "{}\t{entries}\t{fresh}\t{bytes}\t{}", zone.name, zone.folder.display());
-    }
-    out
+        Figures { zone: zone.name.clone(), entries, fresh, bytes, folder: zone.folder.display().to_string() }
+    };
+    zones.iter().map(of).collect()
 }
 
 /// Removes what matches: from the disk, and from the memory of a server that runs.
-fn carry_out(paths: &Paths, zones: &[Zone], purge: &Purge) -> (String, i32) {
+fn carry_out(paths: &Paths, zones: &[Zone], purge: &Purge) -> u64 {
     let mut count = 0;
     for zone in zones {
         each(zone, |path, header| {
@@ -190,7 +287,7 @@ fn carry_out(paths: &Paths, zones: &[Zone], purge: &Purge) -> (String, i32) {
             }
         }
     }
-    (format!("{count} removed\n"), i32::from(count == 0))
+    count
 }
 
 #[cfg(test)]
@@ -199,11 +296,15 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
-        let run = |line: &str| run(&line.split(' ').map(String::from).collect::<Vec<_>>());
-        assert!(run("why").is_err() && run("warm -f").is_err());
-        assert!(run("-h").unwrap().0.contains("purge --tag"));
-        assert!(run("why -H a http://a/").unwrap_err().contains("NAME: VALUE"));
-        assert!(run("why ftp://a/").is_err() && run("warm -x http://a/").is_err());
-        assert!(run("-c /nonexistent/brisk.conf list").is_err());
+        let parse = |line: &str| Args::try_parse_from(line.split(' '));
+        assert!(
+            parse("cache why").is_err() && parse("cache warm -f").is_err() && parse("cache purge").is_err()
+        );
+        assert!(parse("cache purge --all x").is_err() && parse("cache frob").is_err());
+        assert!(parse("cache why -H a http://a/").unwrap_err().to_string().contains("NAME: VALUE"));
+        let run = |line: &str| run(&parse(line).unwrap());
+        assert!(run("cache why ftp://a/").is_err());
+        assert!(run("cache -c /nonexistent/brisk.conf list").is_err());
+        assert!(run("cache list -c /nonexistent/brisk.conf").is_err());
     }
 }

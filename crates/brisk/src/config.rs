@@ -3,6 +3,7 @@
 use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
 use crate::cli::Options;
 use crate::{refusal, sockets};
+use brisk_conf::source::SourceFile;
 use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
 use brisk_load::output;
 use brisk_modules::MODULES;
@@ -10,6 +11,7 @@ use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Places, Snapshot};
 use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The prefix where none is given.
@@ -201,34 +203,75 @@ fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, So
     (snap, diags, sources)
 }
 
+/// How `-t` says what it has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// As nginx: every message, and what came of it.
+    All,
+    /// Nothing unless something is wrong.
+    Faults,
+    /// As one JSON object on the standard output.
+    Json,
+}
+
 /// `-t` and `-T`; gives the exit code.
-pub fn test(paths: &Paths, dump: bool, quiet: bool) -> i32 {
+pub fn test(paths: &Paths, dump: bool, said: Said) -> i32 {
     let outcome = load(paths);
+    let tried = outcome.loaded.as_ref().map(|loaded| try_out(&loaded.snap));
+    let is_good = tried.as_ref().is_some_and(Vec::is_empty);
+    if said == Said::Json {
+        output::line(format_args!("{:#}", as_json(paths, &outcome, tried.as_deref(), dump)));
+        return i32::from(!is_good);
+    }
     for (level, text) in outcome.messages() {
-        if !quiet || level <= Level::Warn {
-            eprintln!("brisk: {text}");
+        if said == Said::All || level <= Level::Warn {
+            output::note(format_args!("brisk: {text}"));
         }
     }
-    let failed = || {
-        eprintln!("brisk: configuration file {} test failed", paths.conf);
-        1
-    };
-    let Some(loaded) = &outcome.loaded else { return failed() };
-    if !quiet {
-        eprintln!("brisk: the configuration file {} syntax is ok", paths.conf);
+    if said == Said::All && tried.is_some() {
+        output::note(format_args!("brisk: the configuration file {} syntax is ok", paths.conf));
     }
-    let refused = try_out(&loaded.snap);
-    if !refused.is_empty() {
-        refused.iter().for_each(|diag| eprintln!("brisk: {}", diag.render(&outcome.sources)));
-        return failed();
+    for diag in tried.iter().flatten() {
+        output::note(format_args!("brisk: {}", diag.render(&outcome.sources)));
     }
-    if !quiet {
-        eprintln!("brisk: configuration file {} test is successful", paths.conf);
+    if !is_good {
+        output::note(format_args!("brisk: configuration file {} test failed", paths.conf));
+        return 1;
+    }
+    if said == Said::All {
+        output::note(format_args!("brisk: configuration file {} test is successful", paths.conf));
     }
     if dump {
         dump_files(&outcome.sources);
     }
     0
+}
+
+/// The same for programs.
+fn as_json(paths: &Paths, outcome: &Outcome, tried: Option<&[Diag]>, dump: bool) -> Value {
+    let sources = &outcome.sources;
+    let message = |diag: &Diag| {
+        let place = diag.span.map(|span| (sources.file(span.file).name.as_str(), sources.start(span)));
+        json!({
+            "level": diag.level.as_str(),
+            "message": diag.message,
+            "file": place.map(|(file, _)| file),
+            "line": place.map(|(_, (line, _))| line),
+            "column": place.map(|(_, (_, column))| column),
+            "text": diag.span.map(|span| String::from_utf8_lossy(sources.line_bytes(span)).into_owned()),
+            "help": diag.help,
+        })
+    };
+    let refused = tried.unwrap_or_default();
+    let messages: Vec<Value> = outcome.diags.iter().chain(refused).map(message).collect();
+    let is_good = tried.is_some_and(<[Diag]>::is_empty);
+    let mut all = json!({ "file": paths.conf, "ok": is_good, "messages": messages });
+    if dump {
+        let text =
+            |file: &SourceFile| json!({ "name": file.name, "text": String::from_utf8_lossy(&file.text) });
+        all["files"] = configuration_files(sources).map(text).collect();
+    }
+    all
 }
 
 /// What only the running system can tell: logs and sockets can be opened, the user exists.
@@ -242,14 +285,17 @@ fn try_out(snap: &Snapshot) -> Vec<Diag> {
     refused
 }
 
-fn dump_files(sources: &SourceMap) {
+/// Every file of the configuration, once.
+fn configuration_files(sources: &SourceMap) -> impl Iterator<Item = &SourceFile> {
     let mut shown = std::collections::HashSet::new();
-    for file in sources.files() {
-        if shown.insert(file.name.clone()) && file.name != "command line" {
-            output::line(format_args!("# configuration file {}:", file.name));
-            output::write(&file.text);
-            output::line("");
-        }
+    sources.files().iter().filter(move |file| file.name != "command line" && shown.insert(file.name.clone()))
+}
+
+fn dump_files(sources: &SourceMap) {
+    for file in configuration_files(sources) {
+        output::line(format_args!("# configuration file {}:", file.name));
+        output::write(&file.text);
+        output::line("");
     }
 }
 

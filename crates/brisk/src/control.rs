@@ -5,6 +5,7 @@ use crate::config::{self, Paths};
 use crate::launch::pid_file;
 use brisk_cache::Purge;
 use brisk_cache::purge::hex;
+use brisk_load::output;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -169,30 +170,30 @@ fn ask(mut stream: UnixStream, order: &str, timeout: Duration, pid_path: &str) -
         Ok(answer) => answer,
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let seconds = timeout.as_secs();
-            eprintln!(
+            output::note(format_args!(
                 "brisk: [error] {order} has not ended within {seconds} s; it goes on, the error log tells how it ends (--timeout SECONDS waits longer)"
-            );
+            ));
             return 1;
         }
         Err(error) => {
-            eprintln!("brisk: [error] no answer from the master ({error})");
+            output::note(format_args!("brisk: [error] no answer from the master ({error})"));
             return 1;
         }
     };
     match answer.trim_end().split_once(' ') {
         Some(("ok", text)) => {
-            eprintln!("brisk: {order} done ({text})");
+            output::note(format_args!("brisk: {order} done ({text})"));
             0
         }
         Some(("error", text)) => {
             for line in text.lines() {
-                eprintln!("brisk: {line}");
+                output::note(format_args!("brisk: {line}"));
             }
-            eprintln!("brisk: [error] {order} failed; the old configuration stays live");
+            output::note(format_args!("brisk: [error] {order} failed; the old configuration stays live"));
             1
         }
         _ => {
-            eprintln!("brisk: [error] the master ended while it carried out \"{order}\"");
+            output::note(format_args!("brisk: [error] the master ended while it carried out \"{order}\""));
             1
         }
     }
@@ -213,7 +214,7 @@ fn answer(stream: &mut UnixStream, timeout: Duration, mut waits_for: String) -> 
     loop {
         let passed = begin.elapsed();
         if passed >= patience && waits_for != shown {
-            eprintln!("brisk: waiting for {waits_for}");
+            output::note(format_args!("brisk: waiting for {waits_for}"));
             shown.clone_from(&waits_for);
         }
         if passed >= timeout {
@@ -243,13 +244,16 @@ fn by_signal(pid_path: &str, name: &str) -> i32 {
     let text = match std::fs::read_to_string(pid_path) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("brisk: [error] open() \"{pid_path}\" failed ({})", brisk_conf::os_text(&error));
+            output::note(format_args!(
+                "brisk: [error] open() \"{pid_path}\" failed ({})",
+                brisk_conf::os_text(&error)
+            ));
             return 1;
         }
     };
     let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else {
         let shown = brisk_conf::escape_controls(text.trim());
-        eprintln!("brisk: [error] invalid PID number \"{shown}\" in \"{pid_path}\"");
+        output::note(format_args!("brisk: [error] invalid PID number \"{shown}\" in \"{pid_path}\""));
         return 1;
     };
     let signal = match name {
@@ -262,7 +266,11 @@ fn by_signal(pid_path: &str, name: &str) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             let why = brisk_conf::os_text(&error.into());
-            eprintln!("brisk: [alert] kill({}, {}) failed ({why})", pid.as_raw_nonzero(), signal.as_raw());
+            output::note(format_args!(
+                "brisk: [alert] kill({}, {}) failed ({why})",
+                pid.as_raw_nonzero(),
+                signal.as_raw()
+            ));
             1
         }
     }

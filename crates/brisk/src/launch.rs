@@ -5,6 +5,7 @@ use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
 use crate::{alone, host, master, refusal, systemd, title};
 use brisk_conf::{Diag, SourceMap};
+use brisk_load::output;
 use brisk_net::sys;
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::MainConf;
@@ -34,12 +35,14 @@ fn show(paths: &Paths, outcome: &Outcome) {
     if paths.inline.is_some() {
         // Nobody has written that text: where in it something stands helps nobody.
         let problems = outcome.diags.iter().filter(|d| d.is_error());
-        problems.for_each(|d| eprintln!("brisk serve: {}", brisk_conf::escape_controls(&d.message)));
+        problems.for_each(|d| {
+            output::note(format_args!("brisk serve: {}", brisk_conf::escape_controls(&d.message)))
+        });
         return;
     }
     // What only does nothing is for `-t` to tell.
     for (level, text) in outcome.messages().filter(|(level, _)| *level < brisk_conf::Level::Notice) {
-        eprintln!("brisk: {text}");
+        output::note(format_args!("brisk: {text}"));
         if level <= brisk_conf::Level::Error {
             early(paths, &text);
         }
@@ -47,16 +50,16 @@ fn show(paths: &Paths, outcome: &Outcome) {
 }
 
 fn warn(paths: &Paths, message: &str) {
-    eprintln!("brisk: [warn] {message}");
+    output::note(format_args!("brisk: [warn] {message}"));
     early(paths, &format!("[warn] {message}"));
 }
 
 fn complain(paths: &Paths, message: &str) {
     if paths.inline.is_some() {
-        eprintln!("brisk serve: {message}");
+        output::note(format_args!("brisk serve: {message}"));
         return;
     }
-    eprintln!("brisk: [emerg] {message}");
+    output::note(format_args!("brisk: [emerg] {message}"));
     early(paths, &format!("[emerg] {message}"));
 }
 
@@ -81,7 +84,9 @@ fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
     let open = |target: &LogTarget| match (LogFile::open(target), target) {
         (Err(error), LogTarget::File(path)) if usual.as_ref() == Some(path) => {
             let why = brisk_conf::os_text(&error);
-            eprintln!("brisk: [alert] could not open error log file: open() \"{path}\" failed ({why})");
+            output::note(format_args!(
+                "brisk: [alert] could not open error log file: open() \"{path}\" failed ({why})"
+            ));
             LogFile::open(&LogTarget::File("/dev/null".into()))
         }
         (opened, _) => opened,

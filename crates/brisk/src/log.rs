@@ -1,50 +1,51 @@
 //! `brisk log`: what a running server keeps of its error log in memory (`error_log memory:SIZE`).
 
-use crate::cli::Options;
-use crate::config::Paths;
+use crate::cli::Site;
 use crate::control;
+use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_server::log::MEMORY_LOG;
+use clap::{CommandFactory as _, Parser};
 use rustix::fs::{SeekFrom, seek};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 
-const HELP: &str = "\
-Usage: brisk log [-p prefix] [-c filename]
+/// `brisk log`.
+pub const LOG: Entry = Entry { name: "log", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-Prints what the running server of this configuration keeps of its error log in memory (error_log memory:SIZE), oldest
-lines first. It may be called by root and by the user of the master.
-";
+/// Prints the error log that a running server keeps in memory.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "The server keeps one where the configuration has error_log memory:SIZE. The oldest lines come first.\n\n\
+    It may be called by root and by the user of the master."
+)]
+struct Args {
+    #[command(flatten)]
+    site: Site,
+    /// Print a JSON object per line: time, level, pid, tid, connection, message
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs the command; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    match options(args).ok_or_else(|| HELP.trim_end().to_string()).and_then(|options| print(&options)) {
-        Ok(()) => 0,
-        Err(message) => {
-            eprintln!("brisk: {message}");
-            1
-        }
+fn main(call: &Call<'_>) -> i32 {
+    match call.parse::<Args>() {
+        Ok(args) => print(&args).map_or_else(
+            |message| {
+                output::note(format_args!("brisk: {message}"));
+                1
+            },
+            |()| 0,
+        ),
+        Err(code) => code,
     }
 }
 
-fn options(args: &[String]) -> Option<Options> {
-    let mut options = Options::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "-p" => options.prefix = Some(args.next()?.clone()),
-            "-c" => options.conf = Some(args.next()?.clone()),
-            _ => return None,
-        }
-    }
-    Some(options)
-}
-
-fn print(options: &Options) -> Result<(), String> {
+fn print(args: &Args) -> Result<(), String> {
     let failed = |what: &str, error: &io::Error| format!("{what} failed ({})", brisk_conf::os_text(error));
-    let pid_path = control::pid_path(&Paths::new(options));
+    let pid_path = control::pid_path(&args.site.paths());
     let pid = fs::read_to_string(&pid_path).map_err(|e| failed(&format!("open() \"{pid_path}\""), &e))?;
     let folder = format!("/proc/{}/fd", pid.trim());
     let list = fs::read_dir(&folder).map_err(|e| failed(&format!("opendir() \"{folder}\""), &e))?;
@@ -59,7 +60,7 @@ fn print(options: &Options) -> Result<(), String> {
         let inode = log.metadata().map_err(|e| failed("fstat()", &e))?.ino();
         // A log may have several descriptors.
         if logs.insert(inode) {
-            copy(&log).map_err(|e| failed("reading the log", &e))?;
+            copy(&log, args.json).map_err(|e| failed("reading the log", &e))?;
         }
     }
     if logs.is_empty() {
@@ -71,7 +72,7 @@ fn print(options: &Options) -> Result<(), String> {
 }
 
 /// Prints the lines behind the hole in front, without the one that the hole has cut.
-fn copy(log: &File) -> io::Result<()> {
+fn copy(log: &File, as_json: bool) -> io::Result<()> {
     let start = match seek(log, SeekFrom::Data(0)) {
         Ok(start) => start,
         // Nothing was written yet.
@@ -84,9 +85,53 @@ fn copy(log: &File) -> io::Result<()> {
     while !output::is_closed() && lines.read_until(b'\n', &mut line)? > 0 {
         is_cut |= line.first() == Some(&0);
         if !std::mem::take(&mut is_cut) {
-            output::write(&line);
+            if as_json {
+                output::line(parsed(&String::from_utf8_lossy(&line)));
+            } else {
+                output::write(&line);
+            }
         }
         line.clear();
     }
     Ok(())
+}
+
+/// A line of the error log: `2026/01/02 03:04:05 [error] 12#34: *56 what happened`. What is none is a message alone.
+fn parsed(line: &str) -> Value {
+    let line = line.trim_end_matches('\n');
+    let parts = || {
+        let (time, rest) = line.split_once(" [")?;
+        let (level, rest) = rest.split_once("] ")?;
+        let (ids, message) = rest.split_once(": ")?;
+        let (pid, tid) = ids.split_once('#')?;
+        let (pid, tid): (u64, u64) = (pid.parse().ok()?, tid.parse().ok()?);
+        let numbered = message.strip_prefix('*').and_then(|rest| rest.split_once(' '));
+        let connection = numbered.and_then(|(number, text)| Some((number.parse::<u64>().ok()?, text)));
+        let (number, message) = connection.map_or((None, message), |(number, text)| (Some(number), text));
+        Some(
+            json!({ "time": time, "level": level, "pid": pid, "tid": tid, "connection": number, "message": message }),
+        )
+    };
+    parts().unwrap_or_else(|| json!({ "message": line }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_objects() {
+        let check = |line: &str, want: Value| assert_eq!(parsed(line), want, "{line}");
+        check(
+            "2026/01/02 03:04:05 [error] 12#34: *56 open() failed: no\n",
+            json!({ "time": "2026/01/02 03:04:05", "level": "error", "pid": 12, "tid": 34, "connection": 56,
+                "message": "open() failed: no" }),
+        );
+        check(
+            "2026/01/02 03:04:05 [notice] 12#34: started",
+            json!({ "time": "2026/01/02 03:04:05", "level": "notice", "pid": 12, "tid": 34, "connection": null,
+                "message": "started" }),
+        );
+        check("odd", json!({ "message": "odd" }));
+    }
 }

@@ -1,7 +1,7 @@
 //! The `brisk` program: nginx's command line, `brisk serve`, and tools around the configuration.
 #![forbid(unsafe_code)]
-// `brisk_load::output` is the way to the standard output: these end with a panic where it cannot be written.
-#![deny(clippy::print_stdout)]
+// `brisk_load::output` is the way to the standard output and the standard error: these end with a panic where it cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod alone;
 mod background;
@@ -30,37 +30,24 @@ mod upgrade;
 mod upstream;
 mod version;
 
+use brisk_load::output;
+use std::ffi::OsString;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     brisk_net::sys::disable_huge_pages();
-    let mut args = std::env::args();
+    let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
-    let args: Vec<String> = args.collect();
-    let code = if let Some(main) = brisk_drive::old::by_name(&program) { main(&args) } else { run(&args) };
-    std::process::exit(brisk_load::output::finish(code))
-}
-
-/// Runs `brisk ARGS`; gives the exit code.
-fn run(args: &[String]) -> i32 {
-    match args.first().map(String::as_str) {
-        Some("serve") => serve::main(&args[1..]),
-        Some(name @ ("ab" | "httperf" | "siege" | "wrk")) => {
-            brisk_drive::old::by_name(name).map_or(1, |main| main(&args[1..]))
+    let args: Result<Vec<String>, _> = args.map(OsString::into_string).collect();
+    let code = match args {
+        Ok(args) => cli::run(&program.to_string_lossy(), &args),
+        Err(arg) => {
+            let shown = arg.to_string_lossy();
+            output::note(format_args!("brisk: the argument \"{}\" is not valid UTF-8", shown.escape_debug()));
+            1
         }
-        Some("get") => brisk_drive::get::main(&args[1..]),
-        Some("probe") => brisk_drive::probe::main(&args[1..]),
-        Some("bench") if let Some(main) = args.get(1).and_then(|name| brisk_drive::sub_command(name)) => {
-            main(&args[2..])
-        }
-        Some("bench") => brisk_load::cli::main("brisk bench", &args[1..]),
-        Some("cache") => cache::main(&args[1..]),
-        Some("directives") => directives::main(&args[1..]),
-        Some("variables") => directives::variables(&args[1..]),
-        Some("coverage") => directives::coverage(&args[1..]),
-        Some("log") => log::main(&args[1..]),
-        Some("upstream") => upstream::main(&args[1..]),
-        _ => cli::main(args),
-    }
+    };
+    std::process::exit(output::finish(code))
 }

@@ -6,49 +6,43 @@ use crate::cli::Options;
 use crate::config::{Inline, Paths};
 use crate::launch;
 use crate::local_certificate::{self, Local};
+use brisk_cli::terminal::has_color;
+use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_net::listen::Address;
+use clap::{CommandFactory as _, Parser, ValueHint};
 use listen::Problem;
-use std::io::IsTerminal as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-const HELP: &str = "\
-Usage: brisk serve [DIR] [--listen ADDR]... [--public] [--tls]
+/// `brisk serve`.
+pub const SERVE: Entry =
+    Entry { name: "serve", define: Wishes::command, run: main, inner: &[], usage_code: 1 };
 
-Serves a folder (the current one by default): index.html, or a page with its files.
-A line per request is written to the terminal. Ends with Ctrl-C.
-
-  --listen ADDR : port, address, address:port or unix:PATH (default: 127.0.0.1:8080, with --tls
-                  127.0.0.1:8443); a port alone is for this machine only
-  --public      : listen on all addresses, for other machines too
-  --tls         : HTTPS, with a certificate of its own that is made at the first time and kept
-
-Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources
-of programs that run elsewhere, such as PHP: docs/running.md has the list.
-";
-
-/// What the command line asks for.
-#[derive(Debug, Default)]
+/// Serves a folder at once: index.html, or a page with its files.
+#[derive(Debug, Parser)]
+#[command(after_help = "A line per request is written to the terminal. Ends with Ctrl-C.\n\n\
+        Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources of programs \
+        that run elsewhere, such as PHP: docs/running.md has the list.")]
 struct Wishes {
-    folder: Option<String>,
+    /// The folder
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    folder: String,
+    /// Port, address, address:port or unix:PATH; a port alone is for this machine only [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]
+    #[arg(short, long, value_name = "ADDRESS")]
     listen: Vec<String>,
+    /// Listen on all addresses, for other machines too
+    #[arg(long)]
     public: bool,
+    /// HTTPS, with a certificate of its own that is made at the first time and kept
+    #[arg(long)]
     tls: bool,
 }
 
-/// Runs it; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    if args.iter().any(|arg| matches!(arg.as_str(), "-h" | "--help")) {
-        output::print(HELP);
-        return 0;
-    }
-    let wishes = match parse(args) {
+fn main(call: &Call<'_>) -> i32 {
+    let wishes = match call.parse::<Wishes>() {
         Ok(wishes) => wishes,
-        Err(message) => {
-            output::note(format_args!("brisk serve: {message}\n{HELP}"));
-            return 1;
-        }
+        Err(code) => return code,
     };
     match prepare(&wishes) {
         Ok(paths) => launch::run(&paths),
@@ -59,32 +53,10 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn parse(args: &[String]) -> Result<Wishes, String> {
-    let mut wishes = Wishes::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--listen" | "-l" => match args.next() {
-                Some(address) => wishes.listen.push(address.clone()),
-                None => return Err("option \"--listen\" requires an address".into()),
-            },
-            text if text.starts_with("--listen=") => {
-                wishes.listen.push(text["--listen=".len()..].to_string());
-            }
-            "--public" => wishes.public = true,
-            "--tls" => wishes.tls = true,
-            text if text.starts_with('-') => return Err(format!("unknown option \"{text}\"")),
-            text if wishes.folder.is_none() => wishes.folder = Some(text.to_string()),
-            text => return Err(format!("one folder at a time; what is \"{text}\"?")),
-        }
-    }
-    Ok(wishes)
-}
-
 /// Everything that can go wrong by what was given is looked at here, so that messages are about the command line and not
 /// about the configuration that is made of it.
 fn prepare(wishes: &Wishes) -> Result<Paths, Problem> {
-    let path = folder(wishes.folder.as_deref().unwrap_or("."))?;
+    let path = folder(&wishes.folder)?;
     let (scheme, port) = if wishes.tls { ("https", 8443) } else { ("http", 8080) };
     let addresses = listen::addresses(&wishes.listen, wishes.public, port)?;
     addresses.iter().try_for_each(listen::check)?;
@@ -97,7 +69,7 @@ fn prepare(wishes: &Wishes) -> Result<Paths, Problem> {
     let mut paths = Paths::new(&Options { prefix: Some(path.clone()), ..Options::default() });
     paths.conf = "brisk serve".into();
     paths.inline = Some(Inline {
-        text: configuration(&path, &addresses, wants_color(), local.as_ref()),
+        text: configuration(&path, &addresses, has_color(&std::io::stderr()), local.as_ref()),
         welcome: welcome(&path, &addresses, scheme, local.as_ref()),
     });
     Ok(paths)
@@ -167,13 +139,6 @@ fn closed_to_worker(folder: &str) -> Option<String> {
 
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "${brisk_dollar}"))
-}
-
-/// Colours are for terminals, and for those who have not said no (no-color.org).
-fn wants_color() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    std::io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// The access log: one format per colour. Escapes stand in formats only; in values they would be made harmless.

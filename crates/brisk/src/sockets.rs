@@ -2,6 +2,7 @@
 
 use crate::refusal;
 use brisk_conf::Diag;
+use brisk_load::output;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
 use brisk_server::conf::{Listen, Snapshot};
@@ -156,7 +157,7 @@ fn bind_patiently(want: &Listen) -> Result<OwnedFd, Diag> {
                 if error.raw_os_error() != Some(libc::EADDRINUSE) || tries >= BIND_TRIES {
                     return Err(diag);
                 }
-                eprintln!("brisk: [emerg] {}", diag.message);
+                output::note(format_args!("brisk: [emerg] {}", diag.message));
                 std::thread::sleep(Duration::from_millis(500));
             }
         }

@@ -1,98 +1,148 @@
 //! `brisk upstream`: servers of upstreams listed and changed through the API of a running server.
 
 use crate::bundle::DiskLoader;
-use crate::cli::Options;
+use crate::cli::Site;
 use crate::config::{self, Paths};
+use brisk_cli::{Call, Entry};
 use brisk_conf::Directive;
 use brisk_http::response::{ResponseHead, parse_response};
 use brisk_load::output;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::{Map, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const HELP: &str = "\
-Usage: brisk upstream [-p prefix] [-c filename] [--api ADDRESS] COMMAND
+/// `brisk upstream`.
+pub const UPSTREAM: Entry =
+    Entry { name: "upstream", define: Args::command, run: main, inner: &[], usage_code: 1 };
 
-Commands:
-  list [UPSTREAM]                              : servers, what they do and how they are
-  add UPSTREAM SERVER [PARAMETER=VALUE | backup | down | drain]...
-  set UPSTREAM SERVER [PARAMETER=VALUE | up | down | drain]...
-  drain UPSTREAM SERVER                        : no requests but those of its own sessions
-  remove UPSTREAM SERVER
+/// Shows and changes the servers of upstreams while they run.
+#[derive(Debug, Parser)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "ADDRESS is unix:/path/of/socket[:/location] or http://host:port/location; without it, a location with \
+        \"api write=on\" is looked for in the configuration, one on a Unix socket first.\n\n\
+        SERVER is an address as listed, or an id."
+)]
+struct Args {
+    #[command(flatten)]
+    site: Site,
+    /// Where the API is [default: what the configuration has]
+    #[arg(long, value_name = "ADDRESS", global = true, display_order = 901, value_parser = address_of)]
+    api: Option<Address>,
+    /// Print JSON
+    #[arg(long, global = true, display_order = 901)]
+    json: bool,
+    #[command(subcommand)]
+    order: Order,
+}
 
-ADDRESS is unix:/path/of/socket[:/location] or http://host:port/location; without it, a location with
-\"api write=on\" is looked for in the configuration, one on a Unix socket first. SERVER is an address as listed, or an id.
-";
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// Servers, what they do and how they are
+    List {
+        /// Of this upstream alone
+        upstream: Option<String>,
+    },
+    /// Add a server
+    Add {
+        #[command(flatten)]
+        server: Server,
+        /// weight=N, max_fails=N, fail_timeout=TIME and so on; backup, down, drain
+        #[arg(value_name = "PARAMETER")]
+        parameters: Vec<String>,
+    },
+    /// Change a server
+    Set {
+        #[command(flatten)]
+        server: Server,
+        /// weight=N, max_fails=N, fail_timeout=TIME and so on; up, down, drain
+        #[arg(value_name = "PARAMETER", required = true)]
+        parameters: Vec<String>,
+    },
+    /// Give a server no requests but those of its own sessions
+    Drain {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Take a server away
+    Remove {
+        #[command(flatten)]
+        server: Server,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Server {
+    /// The upstream
+    #[arg(value_name = "UPSTREAM")]
+    upstream: String,
+    /// Its server
+    #[arg(value_name = "SERVER")]
+    server: String,
+}
+
+fn address_of(text: &str) -> Result<Address, String> {
+    Address::parse(text).ok_or_else(|| format!("invalid address \"{text}\""))
+}
 
 /// A server that does not answer must not hold the caller up.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The version of the API that is spoken.
 const VERSION: u32 = 9;
 
-/// Runs a command; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    match run(args) {
-        Ok(()) => 0,
-        Err(message) if message.is_empty() => {
-            output::hint(HELP);
-            1
-        }
-        Err(message) => {
-            output::note(format_args!("brisk: {message}"));
-            1
-        }
+fn main(call: &Call<'_>) -> i32 {
+    match call.parse::<Args>() {
+        Ok(args) => run(&args).map_or_else(
+            |message| {
+                output::note(format_args!("brisk: {message}"));
+                1
+            },
+            |()| 0,
+        ),
+        Err(code) => code,
     }
 }
 
-fn run(args: &[String]) -> Result<(), String> {
-    let (mut options, mut api, mut words) = (Options::default(), None, Vec::new());
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().cloned().ok_or_else(|| format!("option \"{arg}\" requires a value"));
-        match arg.as_str() {
-            "-p" => options.prefix = Some(value()?),
-            "-c" => options.conf = Some(value()?),
-            "--api" => api = Some(value()?),
-            "-h" | "--help" => return Err(String::new()),
-            word => words.push(word),
-        }
-    }
-    let api = match api {
-        Some(text) => Address::parse(&text).ok_or_else(|| format!("invalid address \"{text}\""))?,
-        None => configured(&Paths::new(&options))?,
+fn run(args: &Args) -> Result<(), String> {
+    let api = match &args.api {
+        Some(api) => api.clone(),
+        None => configured(&args.site.paths())?,
     };
-    match words.as_slice() {
-        ["list"] => list(&api, None),
-        ["list", upstream] => list(&api, Some(upstream)),
-        ["add", upstream, server, parameters @ ..] => {
+    let show = |server: &Value| {
+        if args.json { output::line(format_args!("{server:#}")) } else { print_server(server) }
+    };
+    match &args.order {
+        Order::List { upstream } => list(&api, upstream.as_deref(), args.json),
+        Order::Add { server: Server { upstream, server }, parameters } => {
             let mut body = parameters_of(parameters)?;
-            body.insert("server".into(), (*server).into());
-            let made =
-                api.call("POST", &format!("/http/upstreams/{upstream}/servers"), &Value::Object(body))?;
-            print_server(&made);
+            body.insert("server".into(), server.as_str().into());
+            show(&api.call("POST", &format!("/http/upstreams/{upstream}/servers"), &Value::Object(body))?);
             Ok(())
         }
-        ["set", upstream, server, parameters @ ..] => change(&api, upstream, server, parameters),
-        ["drain", upstream, server] => change(&api, upstream, server, &["drain"]),
-        ["remove", upstream, server] => {
-            let path = path_of(&api, upstream, server)?;
+        Order::Set { server, parameters } => {
+            change(&api, server, parameters_of(parameters)?).map(|server| show(&server))
+        }
+        Order::Drain { server } => {
+            change(&api, server, parameters_of(&["drain".into()])?).map(|server| show(&server))
+        }
+        Order::Remove { server } => {
+            let path = path_of(&api, server)?;
             api.call("DELETE", &path, &Value::Null).map(drop)
         }
-        _ => Err(String::new()),
     }
 }
 
-fn change(api: &Address, upstream: &str, server: &str, parameters: &[&str]) -> Result<(), String> {
-    let path = path_of(api, upstream, server)?;
-    let changed = api.call("PATCH", &path, &Value::Object(parameters_of(parameters)?))?;
-    print_server(&changed);
-    Ok(())
+fn change(api: &Address, server: &Server, parameters: Map<String, Value>) -> Result<Value, String> {
+    let path = path_of(api, server)?;
+    api.call("PATCH", &path, &Value::Object(parameters))
 }
 
 /// `weight=2 down` as the members of a document.
-fn parameters_of(words: &[&str]) -> Result<Map<String, Value>, String> {
+fn parameters_of(words: &[String]) -> Result<Map<String, Value>, String> {
     let mut members = Map::new();
     for word in words {
         let (name, value) = match word.split_once('=') {
@@ -101,8 +151,8 @@ fn parameters_of(words: &[&str]) -> Result<Map<String, Value>, String> {
                 let number = text.parse::<u64>().map_err(|_| format!("invalid value in \"{word}\""))?;
                 (name, number.into())
             }
-            None if *word == "up" => ("down", false.into()),
-            None if matches!(*word, "down" | "drain" | "backup") => (*word, true.into()),
+            None if word == "up" => ("down", false.into()),
+            None if matches!(word.as_str(), "down" | "drain" | "backup") => (word.as_str(), true.into()),
             None => return Err(format!("invalid parameter \"{word}\"")),
         };
         members.insert(name.to_string(), value);
@@ -111,18 +161,19 @@ fn parameters_of(words: &[&str]) -> Result<Map<String, Value>, String> {
 }
 
 /// The API's path of a server that is named by its address or number.
-fn path_of(api: &Address, upstream: &str, server: &str) -> Result<String, String> {
+fn path_of(api: &Address, Server { upstream, server }: &Server) -> Result<String, String> {
     let list = format!("/http/upstreams/{upstream}/servers");
     let servers = api.call("GET", &list, &Value::Null)?;
     let all = servers.as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_it =
-        |have: &&Value| have["server"] == server || server.parse().is_ok_and(|id: u64| have["id"] == id);
+    let is_it = |have: &&Value| {
+        have["server"] == server.as_str() || server.parse().is_ok_and(|id: u64| have["id"] == id)
+    };
     let found =
         all.iter().find(is_it).ok_or_else(|| format!("no server \"{server}\" in upstream \"{upstream}\""))?;
     Ok(format!("{list}/{}", found["id"]))
 }
 
-fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
+fn list(api: &Address, upstream: Option<&str>, as_json: bool) -> Result<(), String> {
     let all = match upstream {
         Some(name) => {
             let one = api.call("GET", &format!("/http/upstreams/{name}"), &Value::Null)?;
@@ -133,6 +184,10 @@ fn list(api: &Address, upstream: Option<&str>) -> Result<(), String> {
             _ => return Err("the API's answer is no list of upstreams".into()),
         },
     };
+    if as_json {
+        output::line(format_args!("{:#}", Value::Object(all)));
+        return Ok(());
+    }
     output::line(format_args!(
         "{:<20} {:>4} {:<28} {:<10} {:>6} {:>6} {:>10} {:>6}",
         "UPSTREAM", "ID", "SERVER", "STATE", "WEIGHT", "ACTIVE", "REQUESTS", "FAILS"
@@ -316,7 +371,10 @@ mod tests {
 
     #[test]
     fn parameters_are_documents() {
-        let text = |words: &[&str]| parameters_of(words).map(|map| Value::Object(map).to_string());
+        let text = |words: &[&str]| {
+            parameters_of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+                .map(|map| Value::Object(map).to_string())
+        };
         assert_eq!(text(&["weight=2", "down"]), Ok("{\"down\":true,\"weight\":2}".into()));
         assert_eq!(text(&["up", "fail_timeout=5s"]), Ok("{\"down\":false,\"fail_timeout\":\"5s\"}".into()));
         assert!(text(&["weight=x"]).is_err() && text(&["x"]).is_err());

@@ -525,7 +525,7 @@ fn help_names_every_command() {
         assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
         let own = bench(&[name, "--help"]);
         let text = String::from_utf8_lossy(&own.stdout);
-        assert!(own.status.success() && text.starts_with(&format!("usage: brisk bench {name} ")), "{own:?}");
+        assert!(own.status.success() && text.contains(&format!("\nUsage: brisk bench {name} ")), "{own:?}");
         assert_eq!(bench(&[name, "--frobnicate"]).status.code(), Some(2), "{name}");
     }
     assert!(help.contains("\n  schema ") && bench(&["schema"]).status.success());
@@ -542,7 +542,7 @@ fn what_cannot_be_done_is_said() {
     let check = |args: &[&str], want: &str| said(args, 2, want);
     check(&[], "no URL given");
     check(&["ftp://x/"], "only http:// and https://");
-    check(&["--frobnicate", "http://127.0.0.1:1/"], "unknown option --frobnicate");
+    check(&["--frobnicate", "http://127.0.0.1:1/"], "unexpected argument '--frobnicate' found");
     check(&["-d", "soon", "http://127.0.0.1:1/"], "is not a time");
     check(&["-c", "0", "http://127.0.0.1:1/"], "between 1 and");
     check(&["--find-max", "http://127.0.0.1:1/"], "--find-max needs --slo");
@@ -551,13 +551,13 @@ fn what_cannot_be_done_is_said() {
     said(&["--watch", "db=no-such-command", "http://127.0.0.1:1/"], 1, "no process to watch");
     check(&["--body", "@/no/such/file", "http://127.0.0.1:1/"], "cannot read /no/such/file");
     let url = "http://127.0.0.1:1/";
-    check(&["-n", "0", url], "-n 0 asks for nothing");
-    check(&["-d", "0s", url], "-d 0s is no time at all");
-    check(&["--timeout", "0", url], "--timeout 0 is no time at all");
-    check(&["-F", "a=1", "-F", "b=2", "--body", "x", url], "-F and --body both make a body");
+    check(&["-n", "0", url], "0 asks for nothing");
+    check(&["-d", "0s", url], "0s is no time at all");
+    check(&["--timeout", "0", url], "0 is no time at all");
+    check(&["-F", "a=1", "-F", "b=2", "--body", "x", url], "--body and -F both make a body");
     check(&["--body", "x", "-T", "/dev/null", url], "--body and -T both make a body");
     check(&["--body", "x", "--body", "y", url], "--body and --body both make a body");
-    check(&["--csv", "-", url], "--csv -: the report is printed there");
+    check(&["--csv", "-", url], "the report is printed there");
     check(&["--json=-", url], "--json alone prints it");
     check(&["--users", "1,2", "--raw", "x", url], "--raw holds the requests of one run");
     check(&["--users", "1,2", "-n", "9", "-d", "1s", url], "-d, not -n");

@@ -45,6 +45,11 @@ fn options_are_refused_in_nginx_words() {
     check(&brisk(&["start"]), 1, &["^brisk: invalid option: \"start\"$"]);
     check(&brisk(&["-s"]), 1, &["^brisk: option \"-s\" requires parameter$"]);
     check(&brisk(&["-s", "start"]), 1, &["^brisk: invalid option: \"-s start\"$"]);
+    // Letters are joined, values are glued, and what follows an option is its value.
+    check(&brisk(&["-stop"]), 1, &["^brisk: invalid option: \"-s top\"$"]);
+    check(&brisk(&["-t", "--"]), 1, &["^brisk: invalid option: \"-\"$"]);
+    check(&brisk(&["-tq", "-c=/x"]), 1, &["open\\(\\) \"/etc/brisk/=/x\" failed"]);
+    check(&brisk(&["-c", "-q", "-t"]), 1, &["open\\(\\) \"/etc/brisk/-q\" failed"]);
     check(&brisk(&["-c"]), 1, &["^brisk: option \"-c\" requires file name$"]);
     check(&brisk(&["-e"]), 1, &["^brisk: option \"-e\" requires file name$"]);
     check(&brisk(&["-p"]), 1, &["^brisk: option \"-p\" requires directory name$"]);
@@ -53,18 +58,22 @@ fn options_are_refused_in_nginx_words() {
 
 #[test]
 fn help_and_versions() {
-    for flag in ["-h", "-?", "--help", "help"] {
-        check(
-            &brisk(&[flag]),
-            0,
-            &["^Usage: brisk ", "-s signal +: send signal", "^  serve ", "^  directives "],
-        );
+    for flag in ["-h", "--help", "help"] {
+        let help = brisk(&[flag]);
+        check(&help, 0, &["^Usage: brisk ", "-s <SIGNAL> +Send a signal", "^  serve ", "^  directives "]);
+        assert!(help.stderr.is_empty(), "{flag}: {help:?}");
     }
+    // As nginx: to the standard error.
+    let usage = brisk(&["-?"]);
+    check(&usage, 0, &["^nginx version: nginx/1\\.31", "^Usage: brisk "]);
+    assert!(usage.stdout.is_empty(), "{usage:?}");
     check(
         &brisk(&["-v"]),
         0,
         &["^brisk version: brisk/\\d", "^nginx version: nginx/1\\.31\\.\\d", "!configure"],
     );
+    let version = brisk(&["--version"]);
+    assert_eq!((version.stderr.len(), version.stdout), (0, brisk(&["-v"]).stderr));
     // What nginx's own test suite looks for.
     check(
         &brisk(&["-V"]),
@@ -423,6 +432,80 @@ fn the_reference_is_in_the_terminal() {
         0,
         &["^sendfile$", "default: +sendfile off;", "context: +http, server"],
     );
-    check(&brisk(&["directives", "sendfil"]), 1, &["no directive \"sendfil\"; did you mean \"sendfile\"\\?"]);
-    check(&brisk(&["directives", "a", "b"]), 1, &["^Usage"]);
+    check(
+        &brisk(&["directives", "sednfile"]),
+        1,
+        &["no directive \"sednfile\"; did you mean \"sendfile\"\\?"],
+    );
+}
+
+#[test]
+fn words_are_looked_for_in_the_reference() {
+    check(
+        &brisk(&["directives", "cookie", "FLAGS"]),
+        0,
+        &["^proxy_cookie_flags +Sets or removes", "^userid_flags ", "!^root "],
+    );
+    // Names come before texts.
+    let found = brisk(&["directives", "stale"]);
+    check(&found, 0, &["^proxy_cache_use_stale ", "^proxy_cache_background_update "]);
+    assert!(text(&found.stdout).lines().next().unwrap().contains("use_stale"), "{found:?}");
+    check(
+        &brisk(&["directives", "proxy_cache_valid"]),
+        0,
+        &[
+            "^  syntax: +proxy_cache_valid \\[CODE \\.\\.\\.\\] TIME;$",
+            "^  example: +proxy_cache_valid 200 301 10m;$",
+        ],
+    );
+    // Both of that name.
+    check(&brisk(&["directives", "server"]), 0, &["^  syntax: +server \\{ … \\}$", "^  module: +upstream$"]);
+    check(&brisk(&["variables", "$args"]), 0, &["^\\$args$", "^  set: +yes$"]);
+    check(&brisk(&["variables", "cipher"]), 0, &["^\\$ssl_cipher ", "^\\$ssl_ciphers "]);
+    check(&brisk(&["variables", "argz"]), 1, &["no variable \"argz\"; did you mean \"args\"\\?"]);
+}
+
+#[test]
+fn programs_are_told_in_json() {
+    let json = |output: &Output| -> serde_json::Value {
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    };
+    let entry = json(&brisk(&["directives", "--json", "sendfile"]));
+    assert_eq!((&entry[0]["name"], &entry[0]["example"]), (&"sendfile".into(), &"sendfile on;".into()));
+    assert_eq!(entry[0]["contexts"][3], "if in location");
+    assert!(json(&brisk(&["directives", "--json"])).as_array().unwrap().len() > 500);
+    assert_eq!(json(&brisk(&["variables", "--json", "args"]))[0]["set"], true);
+    let coverage = json(&brisk(&["coverage", "--json"]));
+    assert!(
+        coverage
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|entry| entry["name"] == "sendfile" && entry["state"] == "works")
+    );
+
+    let good = site().run(&["-t", "--json"]);
+    check(&good, 0, &[]);
+    let told = json(&good);
+    assert!(
+        told["ok"] == true && told["messages"] == serde_json::json!([]) && good.stderr.is_empty(),
+        "{told}"
+    );
+    let (prepared, _) = tested("events { use epoll; }\nhttp {\n    sendfil on; }");
+    let bad = prepared.run(&["-tq", "--json"]);
+    check(&bad, 1, &["!test failed"]);
+    let told = json(&bad);
+    let (notice, error) = (&told["messages"][0], &told["messages"][1]);
+    assert!(told["ok"] == false && notice["level"] == "notice" && notice["line"] == 1, "{told}");
+    assert!(
+        told["file"].as_str().unwrap().ends_with("/brisk.conf") && error["file"] == told["file"],
+        "{told}"
+    );
+    assert_eq!((&error["line"], &error["column"], &error["level"]), (&3.into(), &5.into(), &"emerg".into()));
+    assert_eq!(error["message"], "unknown directive \"sendfil\"");
+    assert_eq!(error["help"], "did you mean \"sendfile\"?");
+    let dump = json(&site().run(&["-T", "--json"]));
+    assert!(dump["files"][0]["text"].as_str().unwrap().contains("listen"), "{dump}");
+    let (_, unbound) = tested("events { } http { access_log off; server { listen 192.0.2.1:8080; } }");
+    assert!(!unbound.status.success());
 }

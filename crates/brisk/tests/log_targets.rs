@@ -117,6 +117,17 @@ fn memory_keeps_the_newest_messages_over_reloads_and_deaths() {
     };
     server.get("/first");
     assert_eq!(read(&server).matches("/html/first\" failed").count(), 1);
+    let conf = server.dir().join("brisk.conf");
+    let json = Command::new(BIN)
+        .args(["log", "--json", "-p"])
+        .arg(server.dir())
+        .arg("-c")
+        .arg(conf)
+        .output()
+        .unwrap();
+    let json = String::from_utf8(json.stdout).unwrap();
+    let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert!(last["level"] == "error" && last["message"].as_str().unwrap().contains("/html/first"), "{json}");
     server.reload();
     let worker = server.worker();
     rustix::process::kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::KILL).unwrap();

@@ -95,6 +95,10 @@ fn make_install_gives_a_server_that_starts() {
     for path in [
         "usr/bin/brisk",
         "usr/share/man/man8/brisk.8",
+        "usr/share/man/man1/brisk-bench-run.1",
+        "usr/share/bash-completion/completions/brisk",
+        "usr/share/zsh/vendor-completions/_brisk",
+        "usr/share/fish/vendor_completions.d/brisk.fish",
         "var/www/brisk/index.html",
         "etc/brisk/mime.types",
         "etc/brisk/fastcgi.conf",
@@ -137,6 +141,9 @@ fn make_install_gives_a_server_that_starts() {
     make("uninstall", root.path());
     assert_eq!(read("etc/brisk/brisk.conf"), "# mine");
     assert!(!root.path().join("usr/bin/brisk").exists());
+    let mut left = Vec::new();
+    files_below(&root.path().join("usr"), "usr/", &mut left);
+    assert!(left.is_empty(), "{:?}", left.iter().map(|(name, _)| name).collect::<Vec<_>>());
     assert!(!root.path().join("etc/logrotate.d/brisk").exists());
 }
 

@@ -1,54 +1,52 @@
 //! What the command lines of this crate share.
 
 use crate::client::{Fields, Options, Url, Version};
-use brisk_load::cli::args::{duration, text};
-use lexopt::prelude::*;
+use brisk_load::cli::args::duration;
+use std::time::Duration;
 
-/// An option that means the same wherever a [client](crate::client) does the work.
-#[derive(Debug, Clone, Copy)]
-pub enum ClientOption {
-    Header,
-    Insecure,
-    Http1,
-    Http2,
-    Timeout,
+/// Options that mean the same wherever a [client](crate::client) does the work.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ClientArgs {
+    /// Further header line, sent with every request
+    #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = field)]
+    headers: Vec<(String, String)>,
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+    /// HTTP/1.1 alone
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    http1: bool,
+    /// HTTP/2 alone: by ALPN, or without TLS by prior knowledge
+    #[arg(short = '2', long)]
+    http2: bool,
+    /// Longest wait for an answer
+    #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
 }
 
-impl ClientOption {
-    /// If it is one.
-    pub fn of(arg: &lexopt::Arg<'_>) -> Option<Self> {
-        Some(match arg {
-            Short('H') | Long("header") => Self::Header,
-            Short('k') | Long("insecure") => Self::Insecure,
-            Long("http1.1") => Self::Http1,
-            Long("http2") => Self::Http2,
-            Long("timeout") => Self::Timeout,
-            _ => return None,
-        })
+impl ClientArgs {
+    /// A client's options, which are else as given.
+    pub fn options(&self, other: Options) -> Options {
+        let version = match (self.http1, self.http2) {
+            (true, _) => Version::H1,
+            (_, true) => Version::H2,
+            _ => other.version,
+        };
+        Options { insecure: self.insecure, version, timeout: self.timeout, ..other }
     }
 
-    /// Takes it, and its value if it has one.
-    pub fn take(
-        self,
-        parser: &mut lexopt::Parser,
-        options: &mut Options,
-        fields: &mut Fields,
-    ) -> Result<(), String> {
-        match self {
-            Self::Header => {
-                let line = text(parser)?;
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
-                fields.push(name.trim(), value.trim());
-            }
-            Self::Insecure => options.insecure = true,
-            Self::Http1 => options.version = Version::H1,
-            Self::Http2 => options.version = Version::H2,
-            Self::Timeout => options.timeout = duration(&text(parser)?)?,
-        }
-        Ok(())
+    /// The header lines.
+    pub fn fields(&self) -> Fields {
+        let mut fields = Fields::default();
+        self.headers.iter().for_each(|(name, value)| fields.push(name, value));
+        fields
     }
+}
+
+fn field(line: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        line.split_once(':').ok_or(format!("\"{line}\" is not a header line: write \"Name: value\""))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// A URL.

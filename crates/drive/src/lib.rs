@@ -23,14 +23,3 @@ pub mod old;
 pub mod page;
 pub mod probe;
 pub mod scenario;
-
-/// What `brisk bench NAME` runs, if it is one of ours.
-pub fn sub_command(name: &str) -> Option<fn(&[String]) -> i32> {
-    match name {
-        "run" => Some(scenario::cli::main),
-        "schema" => Some(|_| scenario::cli::schema()),
-        "import" => Some(scenario::import::main),
-        "page" => Some(page::cli::main),
-        _ => None,
-    }
-}

@@ -9,7 +9,6 @@
 //! | [`jar`] | cookies that answers have set |
 //! | [`stats`], [`histogram`] | what was seen |
 //! | [`cli`] | `brisk bench` |
-//! | [`output`] | the way to the standard output, and files that will be written |
 //! | [`report`] | the same for people and programs |
 //!
 //! The generator is cheap on purpose: one read and one write per request, one read buffer per
@@ -28,7 +27,6 @@ pub mod fuzz;
 pub mod histogram;
 pub mod jar;
 pub mod live;
-pub mod output;
 pub mod plan;
 pub mod report;
 pub mod request;
@@ -40,3 +38,6 @@ pub mod sweep;
 pub mod system;
 pub mod url;
 pub mod watch;
+
+// The way to the standard output is every command's.
+pub use brisk_cli::output;

@@ -27,6 +27,12 @@ pub fn shown(text: &str) -> Vec<String> {
     diags.iter().map(|diag| diag.render(&sources)).collect()
 }
 
+/// The errors of a whole configuration.
+pub fn errors(text: &str) -> Vec<String> {
+    let (_, diags) = whole(crate::MODULES, text);
+    diags.into_iter().filter(Diag::is_error).map(|diag| diag.message).collect()
+}
+
 fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>) {
     let (snap, diags, _) = with_sources(modules, text);
     (snap, diags)

@@ -48,13 +48,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-drive", &["brisk-h2", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
-    ("brisk-load", &["brisk-h2", "brisk-http", "brisk-net", "brisk-tls"]),
+    ("brisk-cli", &["brisk-conf"]),
+    ("brisk-drive", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
+    ("brisk-load", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-net", "brisk-tls"]),
     (
         "brisk",
         &[
             "brisk-cache",
             "brisk-cachepolicy",
+            "brisk-cli",
             "brisk-conf",
             "brisk-drive",
             "brisk-h2",
@@ -66,7 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tls",
         ],
     ),
-    ("brisk-benches", &["brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
+    ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
     (
         "brisk-fuzz",
         &[

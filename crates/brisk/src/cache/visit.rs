@@ -4,45 +4,68 @@ use super::Outcome;
 use brisk_cachepolicy::Refusal;
 use brisk_drive::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on};
 use brisk_load::output;
+use clap::{Args, ValueHint};
+use serde_json::json;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a server may take for a whole page.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the command line says.
+/// How pages are asked for.
+#[derive(Clone, Debug, Args)]
+struct How {
+    /// Further header line: cookies, or the Host of a server that is asked by its address
+    #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = field)]
+    headers: Vec<(String, String)>,
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+}
+
+/// `brisk cache warm`.
+#[derive(Clone, Debug, Args)]
+pub struct Pages {
+    /// The pages
+    #[arg(value_name = "URL", required_unless_present = "files")]
+    urls: Vec<String>,
+    /// A file with further URLs, one per line
+    #[arg(short = 'f', long = "urls", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `brisk cache why`.
+#[derive(Clone, Debug, Args)]
+pub struct Page {
+    /// The page
+    #[arg(value_name = "URL")]
+    url: String,
+    #[command(flatten)]
+    how: How,
+}
+
+fn field(line: &str) -> Result<(String, String), String> {
+    let (name, value) = line.split_once(':').ok_or("write \"NAME: VALUE\"")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Pages that are to be asked for.
 struct Visit {
     urls: Vec<String>,
     fields: Fields,
     insecure: bool,
 }
 
-fn parse(args: &[&str]) -> Result<Visit, String> {
-    let mut visit = Visit { urls: Vec::new(), fields: Fields::default(), insecure: false };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "-f" => {
-                let file = args.next().ok_or("option \"-f\" needs a file with a URL per line")?;
-                let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-                let lines =
-                    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-                visit.urls.extend(lines.map(String::from));
-            }
-            "-k" => visit.insecure = true,
-            "-H" => {
-                let field = args.next().and_then(|line| line.split_once(':'));
-                let (name, value) = field.ok_or("option \"-H\" needs \"NAME: VALUE\"")?;
-                visit.fields.push(name.trim(), value.trim());
-            }
-            option if option.starts_with('-') => return Err(format!("unknown option \"{option}\"")),
-            url => visit.urls.push(url.to_string()),
-        }
-    }
-    Ok(visit)
-}
-
 impl Visit {
+    fn new(urls: Vec<String>, how: &How) -> Visit {
+        let mut fields = Fields::default();
+        how.headers.iter().for_each(|(name, value)| fields.push(name, value));
+        Visit { urls, fields, insecure: how.insecure }
+    }
+
     /// Asks for one page after the other; `seen` is told of each, with the reason if it did not come.
     fn run(self, mut seen: impl FnMut(&str, Result<Exchange, String>) + 'static) -> Result<(), String> {
         let options =
@@ -75,22 +98,35 @@ struct Tally {
     failed: usize,
 }
 
-pub fn warm(args: &[&str]) -> Outcome {
-    let visit = parse(args)?;
+pub fn warm(pages: &Pages, as_json: bool) -> Outcome {
+    let mut urls = Vec::new();
+    for file in &pages.files {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        urls.extend(lines.map(String::from));
+    }
+    urls.extend(pages.urls.iter().cloned());
     let tally = std::rc::Rc::new(std::cell::RefCell::new(Tally::default()));
     let told = tally.clone();
-    visit.run(move |url, result| {
+    Visit::new(urls, &pages.how).run(move |url, result| {
         let mut tally = told.borrow_mut();
         tally.count += 1;
         // As they come: a list of pages may be long.
-        match result {
-            Ok(page) => {
+        match (result, as_json) {
+            (Ok(page), false) => {
                 tally.failed += usize::from(page.status >= 400);
                 output::line(format_args!("{} {url}", page.status));
             }
-            Err(why) => {
+            (Ok(page), true) => {
+                tally.failed += usize::from(page.status >= 400);
+                output::line(json!({ "url": url, "status": page.status }));
+            }
+            (Err(why), as_json) => {
                 tally.failed += 1;
                 output::note(format_args!("brisk cache: {url}: {why}"));
+                if as_json {
+                    output::line(json!({ "url": url, "error": why }));
+                }
             }
         }
     })?;
@@ -132,16 +168,14 @@ fn explain(word: &str) -> String {
     }
 }
 
-pub fn why(args: &[&str]) -> Outcome {
-    let mut visit = parse(args)?;
-    if visit.urls.len() != 1 {
-        return Err("why takes one URL".into());
-    }
+pub fn why(page: &Page, as_json: bool) -> Outcome {
+    let mut visit = Visit::new(vec![page.url.clone()], &page.how);
     // Only asked from the same machine does the server say it; the field's name keeps prepared answers out. It stands
     // first, whatever else is to be sent.
     visit.fields.0.insert(0, ("Pragma".into(), "brisk-cache-status".into()));
     let answer = std::rc::Rc::new(std::cell::RefCell::new(None));
     let told = answer.clone();
+    let report = if as_json { report_json } else { report };
     visit.run(move |url, result| {
         told.replace(Some(result.map(|page| report(url, &page)).map_err(|why| format!("{url}: {why}"))));
     })?;
@@ -149,13 +183,29 @@ pub fn why(args: &[&str]) -> Outcome {
     Ok((text, 0))
 }
 
+/// What the server says of the page.
+fn status_of(page: &Exchange) -> Option<&str> {
+    page.fields.all("cache-status").filter(|value| value.starts_with("brisk")).last()
+}
+
 fn report(url: &str, page: &Exchange) -> String {
     let mut out = format!("{} {url}\n", page.status);
-    match page.fields.all("cache-status").filter(|value| value.starts_with("brisk")).last() {
+    match status_of(page) {
         Some(status) => out.push_str(&sentences(status)),
         None => out.push_str("no cache was asked: the location has none, or the server is another one\n"),
     }
     out
+}
+
+fn report_json(url: &str, page: &Exchange) -> String {
+    let status = status_of(page);
+    let sentences: Vec<String> = status
+        .map(|status| sentences(status).lines().skip(1).map(String::from).collect())
+        .unwrap_or_default();
+    format!(
+        "{:#}\n",
+        json!({ "url": url, "status": page.status, "cache_status": status, "explained": sentences })
+    )
 }
 
 /// What a member of `Cache-Status` comes to.

@@ -33,6 +33,29 @@ fn the_command_line_knows_the_cache() {
     let (code, text, _) = run_for(&server, &["list", "/a*"]);
     assert!(code == 0 && text.starts_with("one\t200\t") && text.ends_with("\t/a\n"), "{text}");
     assert!(run_for(&server, &["stats"]).1.contains("one\t2\t2\t"));
+    // For programs; options may stand behind the order, too.
+    let json = |args: &[&str]| -> serde_json::Value {
+        let (code, text, _) = run_for(&server, args);
+        assert_eq!(code, 0, "{args:?}: {text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let conf = server.dir().join("brisk.conf").display().to_string();
+    assert_eq!(run(&["list", "/a*", "-c", &conf]).1, text);
+    let listed = json(&["list", "--json", "/a*"]);
+    assert_eq!(
+        (&listed[0]["cache"], &listed[0]["key"], &listed[0]["status"]),
+        (&"one".into(), &"/a".into(), &200.into())
+    );
+    assert_eq!(json(&["--json", "stats"])[0]["entries"], 2);
+    let why = json(&["why", "--json", &a]);
+    assert_eq!((&why["status"], &why["url"]), (&200.into(), &a.as_str().into()));
+    assert!(
+        why["explained"].as_array().unwrap().iter().any(|line| line == "it was answered from the cache"),
+        "{why}"
+    );
+    let warm = json(&["warm", "--json", &a]);
+    assert_eq!((&warm["status"], &warm["url"]), (&200.into(), &a.as_str().into()));
+    assert_eq!(json(&["purge", "/b", "--json"])["removed"], 1);
     assert_eq!(run_for(&server, &["--zone", "two", "list"]).0, 1);
 }
 

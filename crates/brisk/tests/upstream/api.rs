@@ -153,6 +153,8 @@ fn the_command_line_speaks_to_it() {
     let two = format!("127.0.0.1:{}", server.port_of(3));
     let (ok, text) = run(&["list"]);
     assert!(ok && text.contains("127.0.0.1:1") && text.contains("down"), "{text}");
+    let listed: Value = serde_json::from_str(&run(&["list", "--json"]).1).unwrap();
+    assert_eq!(listed["u"]["peers"][1]["server"], "127.0.0.1:1");
     let (ok, text) = run(&["add", "u", &two, "weight=3"]);
     assert!(ok && text.contains(&two), "{text}");
     assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["weight"], 3);
@@ -160,6 +162,8 @@ fn the_command_line_speaks_to_it() {
     assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["drain"], true);
     assert!(run(&["set", "u", &two, "up", "weight=1"]).0);
     assert_eq!(get(&server, "/api/9/http/upstreams/u/servers")[2]["weight"], 1);
+    let set: Value = serde_json::from_str(&run(&["--json", "set", "u", &two, "weight=2"]).1).unwrap();
+    assert_eq!((&set["weight"], &set["server"]), (&2.into(), &two.as_str().into()));
     assert!(run(&["remove", "u", &two]).0);
     assert_eq!(get(&server, "/api/9/http/upstreams/u/servers").as_array().unwrap().len(), 2);
     let (ok, text) = run(&["remove", "u", &two]);

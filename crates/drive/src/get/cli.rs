@@ -1,40 +1,17 @@
 //! The command line of `brisk get`.
 
 use super::show::{self, Wire};
-use crate::cli::{ClientOption, url as url_of};
+use crate::cli::{ClientArgs, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
-use brisk_load::cli::args::{duration, text};
-use brisk_load::cli::main_of;
+use brisk_cli::Entry;
+use brisk_load::cli::{WRONG_USAGE, read};
 use brisk_load::jar::Jar;
 use brisk_load::output::{self, OutFile};
-use lexopt::prelude::*;
+use clap::{CommandFactory as _, Parser};
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
-
-const HELP: &str = "\
-Shows one exchange as it was on the wire: look-up, connect, TLS, heads, chunks, frames, times.
-
-  -L, --location         follow redirects, ten at most
-  -X, --request NAME     method
-  -H, --header LINE      further header line; \"Name:\" leaves one out that would be sent
-  -b, --cookie TEXT      cookies, e.g. a=1; b=2; with -L those that answers set go along, too
-  -d, --data TEXT        body (makes it a POST); @FILE takes it from a file
-  -k, --insecure         take any certificate
-      --http1.1          HTTP/1.1 alone
-      --http2            HTTP/2 alone: by ALPN, or without TLS by prior knowledge
-  -I, --head             HEAD
-      --raw              the body as it came: codings are not undone, nothing is left out
-      --pretty           JSON is indented, text is cut to a screenful (default on a terminal)
-      --body             nothing but the body
-      --frames           HTTP/2 frames and sizes of chunks (default: a summary)
-  -o, --output FILE      the body goes into a file
-  -m, --max-time TIME    limit of the whole [30s]; also --timeout
-  -h, --help             this text
-
-Exit code: 0 an answer came, 1 none came, 2 wrong usage.
-";
 
 /// Redirects followed at most.
 const REDIRECTS_MAX: usize = 10;
@@ -53,81 +30,104 @@ pub(super) struct Args {
     pub jar: Option<Jar>,
 }
 
-/// Runs `brisk get ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    main_of("brisk get", parse(args), |args| {
-        block_on(async move { go(&args).await }).map_err(|error| error.to_string())?.map(|()| 0)
-    })
+/// `brisk get`.
+pub const GET: Entry = Entry {
+    name: "get",
+    define: CommandLine::command,
+    run: |call| {
+        read(call, CommandLine::args, |args| {
+            block_on(async move { go(&args).await }).map_err(|error| error.to_string())?.map(|()| 0)
+        })
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
+
+/// Shows one exchange as it was on the wire.
+#[derive(Debug, Parser)]
+#[command(after_help = "Shown are look-up, connect, TLS, heads, chunks and frames, with their times.\n\n\
+    A header line \"Name:\" leaves one out that would be sent.\n\n\
+    Exit code: 0 an answer came, 1 none came, 2 wrong usage.")]
+struct CommandLine {
+    /// What is asked; a name alone means http://NAME
+    #[arg(value_name = "URL", required = true)]
+    url: String,
+    /// Follow redirects, ten at most
+    #[arg(short = 'L', long)]
+    location: bool,
+    /// Method [default: GET; POST with a body]
+    #[arg(short = 'X', long, visible_alias = "request", value_name = "NAME")]
+    method: Option<String>,
+    /// Cookies, e.g. "a=1; b=2"; with -L those that answers set go along, too
+    #[arg(short = 'b', long, value_name = "TEXT")]
+    cookie: Option<String>,
+    /// Body (makes it a POST); @FILE takes it from a file
+    #[arg(short, long, value_name = "TEXT")]
+    data: Option<String>,
+    /// HEAD
+    #[arg(short = 'I', long)]
+    head: bool,
+    #[command(flatten)]
+    client: ClientArgs,
+    /// The body as it came: codings are not undone, nothing is left out
+    #[arg(long)]
+    raw: bool,
+    /// JSON is indented, text is cut to a screenful (default on a terminal)
+    #[arg(long)]
+    pretty: bool,
+    /// Nothing but the body
+    #[arg(long)]
+    body: bool,
+    /// HTTP/2 frames and sizes of chunks (default: a summary)
+    #[arg(long)]
+    frames: bool,
+    /// The body goes into a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
 }
 
-fn parse(args: &[String]) -> Result<Option<Args>, String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let (mut url, mut method, mut head) = (None, None, false);
-    let mut fields = Fields::default();
-    let mut body: Option<Vec<u8>> = None;
-    let mut cookies: Option<String> = None;
-    let mut options = Options { keep_alive: true, ..Options::default() };
-    let (mut follow, mut raw, mut only_body, mut frames) = (false, false, false, false);
-    let mut pretty = std::io::stdout().is_terminal();
-    let mut output = None;
-    let wrong = |error: lexopt::Error| error.to_string();
-    while let Some(arg) = parser.next().map_err(wrong)? {
-        if let Some(option) = ClientOption::of(&arg) {
-            option.take(&mut parser, &mut options, &mut fields)?;
-            continue;
+impl CommandLine {
+    /// What is to be done. The error says what is wrong with the command line.
+    fn args(self) -> Result<Args, String> {
+        let body = self.data.as_deref().map(data).transpose()?;
+        // A name alone means what it means to a browser's address bar, a development server included.
+        let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
+        let url = url_of(&url)?;
+        let jar = self.cookie.map(|text| {
+            let mut jar = Jar::default();
+            text.split(';').for_each(|pair| jar.set(&url, &format!("{}; Path=/", pair.trim())));
+            jar
+        });
+        let usual = match (self.head, &body) {
+            (true, _) => "HEAD",
+            (false, Some(_)) => "POST",
+            (false, None) => "GET",
+        };
+        let request = Request {
+            method: self.method.unwrap_or_else(|| usual.to_owned()),
+            url,
+            fields: with_defaults(self.client.fields(), body.is_some()),
+            body: body.unwrap_or_default(),
+        };
+        if let Some(fault) = request.fault() {
+            return Err(fault);
         }
-        match arg {
-            Short('L') | Long("location") => follow = true,
-            Short('X') | Long("request") => method = Some(text(&mut parser)?),
-            Short('b') | Long("cookie") => cookies = Some(text(&mut parser)?),
-            Short('d') | Long("data") => body = Some(data(&text(&mut parser)?)?),
-            Short('I') | Long("head") => head = true,
-            Long("raw") => (raw, pretty) = (true, false),
-            Long("pretty") => pretty = true,
-            Long("body") => only_body = true,
-            Long("frames") => frames = true,
-            Short('o') | Long("output") => output = Some(text(&mut parser)?),
-            Short('m') | Long("max-time") => options.timeout = duration(&text(&mut parser)?)?,
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: brisk get [options] URL\n\n{HELP}"));
-                return Ok(None);
-            }
-            Value(value) if url.is_none() => url = Some(value.string().map_err(wrong)?),
-            other => return Err(other.unexpected().to_string()),
+        let options = self.client.options(Options { keep_alive: true, ..Options::default() });
+        if options.timeout > Duration::from_hours(1) {
+            return Err("--timeout is an hour at most".to_owned());
         }
+        Ok(Args {
+            request,
+            options,
+            follow: self.location,
+            raw: self.raw,
+            pretty: self.pretty || !self.raw && std::io::stdout().is_terminal(),
+            only_body: self.body,
+            frames: self.frames,
+            output: self.output,
+            jar,
+        })
     }
-    let url = url.ok_or("no URL given; --help shows the usage")?;
-    // A name alone means what it means to a browser's address bar, a development server included.
-    let url = if url.contains("://") { url } else { format!("http://{url}") };
-    let url = url_of(&url)?;
-    let jar = cookies.map(|text| {
-        let mut jar = Jar::default();
-        text.split(';').for_each(|pair| jar.set(&url, &format!("{}; Path=/", pair.trim())));
-        jar
-    });
-    let method = method.unwrap_or_else(|| {
-        if head {
-            "HEAD"
-        } else if body.is_some() {
-            "POST"
-        } else {
-            "GET"
-        }
-        .to_owned()
-    });
-    let request = Request {
-        method,
-        url,
-        fields: with_defaults(fields, body.is_some()),
-        body: body.unwrap_or_default(),
-    };
-    if let Some(fault) = request.fault() {
-        return Err(fault);
-    }
-    if options.timeout > Duration::from_hours(1) {
-        return Err("--max-time is an hour at most".to_owned());
-    }
-    Ok(Some(Args { request, options, follow, raw, pretty, only_body, frames, output, jar }))
 }
 
 fn data(text: &str) -> Result<Vec<u8>, String> {

@@ -3,4 +3,4 @@
 mod cli;
 mod show;
 
-pub use cli::main;
+pub use cli::GET;

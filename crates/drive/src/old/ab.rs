@@ -6,6 +6,7 @@ mod report;
 mod tests;
 
 use super::run;
+use brisk_cli::{Call, Entry};
 use brisk_load::engine::Outcome;
 use brisk_load::output;
 use brisk_load::plan::{Endpoint, Plan, Site, Stop, Target};
@@ -15,17 +16,21 @@ use report::Report;
 use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
-/// Runs `ab ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let options = match options::parse(args) {
+/// `ab`.
+pub const AB: Entry =
+    Entry { name: "ab", define: options::definition, run: main, inner: &[], usage_code: 22 };
+
+fn main(call: &Call<'_>) -> i32 {
+    let options = match options::parse(call.args) {
         Ok(Parsed::Run(options)) => options,
         Ok(Parsed::Text(text)) => {
             output::print(text);
             return 0;
         }
+        Ok(Parsed::Usage) => return call.show_help(),
         Err(error) => {
             output::note(format_args!("ab: {error}"));
-            output::hint(options::USAGE);
+            call.hint_help();
             return 22;
         }
     };

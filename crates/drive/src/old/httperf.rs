@@ -2,25 +2,63 @@
 
 mod report;
 
-use super::{number, run, value};
+use super::{flag, number, option, run};
+use crate::old;
+use brisk_cli::getopt::{self, Given, Long};
+use brisk_cli::{Call, Entry};
 use brisk_load::arrivals::Rate;
 use brisk_load::output;
 use brisk_load::plan::{Endpoint, Plan, Site, Stop, Target};
 use brisk_tls::Versions;
+use clap::Command;
 use std::fmt::Write as _;
 use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-const USAGE: &str = "\
-Usage: httperf [-hvV] [--add-header S] [--burst-length N]
-\t[--help] [--hog] [--http-version S]
-\t[--method S] [--no-host-hdr]
-\t[--num-calls N] [--num-conns N] [--period [d|u|e]T1[,T2]]
-\t[--port N] [--rate X] [--recv-buffer N] [--send-buffer N]
-\t[--server S] [--server-name S] [--ssl] [--ssl-no-reuse]
-\t[--think-timeout X] [--timeout X] [--uri S] [--verbose] [--version]
-";
+/// `httperf`.
+pub const HTTPERF: Entry =
+    Entry { name: "httperf", define: definition, run: main, inner: &[], usage_code: 1 };
+
+/// httperf's options.
+fn definition() -> Command {
+    let options = vec![
+        option("add-header", "S", "Add header lines to each request, ended by \\n"),
+        option("burst-length", "N", "Calls of a burst"),
+        option("client", "I/N", "Which of several clients this is: only 0/1, one client, is supported"),
+        flag("help", "Print this").short('h'),
+        flag("hog", "Use as many ports as needed"),
+        option("http-version", "S", "1.0 or 1.1"),
+        option("method", "S", "Method of the requests"),
+        flag("no-host-hdr", "Send no Host header"),
+        option("num-calls", "N", "Calls on each connection"),
+        option("num-conns", "N", "Connections in all"),
+        option("period", "[d]T1", "Seconds between connections, in place of --rate"),
+        option("port", "N", "The server's port"),
+        option("rate", "X", "Connections per second; 0: one after another"),
+        option("recv-buffer", "N", "Bytes of the sockets' receive buffer"),
+        option("send-buffer", "N", "Bytes of the sockets' send buffer"),
+        option("server", "S", "The server's name"),
+        option("server-name", "S", "The name in the Host header"),
+        flag("ssl", "Use TLS"),
+        flag("ssl-no-reuse", "Resume no TLS sessions"),
+        option("think-timeout", "X", "Seconds that the server may take for an answer, besides --timeout"),
+        option("timeout", "X", "Seconds to wait for the server"),
+        option("uri", "S", "What is asked for"),
+        flag("verbose", "Has no effect").short('v'),
+        flag("version", "Print version details").short('V'),
+    ];
+    let refused = REFUSED.iter().map(|name| {
+        option(name, "X", "Not supported: brisk bench run has scenarios with sessions")
+            .num_args(0..=1)
+            .hide(true)
+    });
+    old::definition(
+        "httperf's options and report, with the load of brisk bench",
+        "httperf [options]",
+        options.into_iter().chain(refused).collect(),
+    )
+}
 
 /// Each request is kept for the report.
 const CALLS_MAX: u64 = 20_000_000;
@@ -46,7 +84,7 @@ const REFUSED: [&str; 17] = [
     "runtime-parameters",
 ];
 
-/// See [`USAGE`].
+/// See [`definition`].
 #[derive(Debug, Clone)]
 struct Options {
     hog: bool,
@@ -71,14 +109,17 @@ struct Options {
     resume: bool,
 }
 
-/// Runs `httperf ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => return 0,
+fn main(call: &Call<'_>) -> i32 {
+    let options = match parse(call.args) {
+        Ok(Parsed::Run(options)) => options,
+        Ok(Parsed::Usage) => return call.show_help(),
+        Ok(Parsed::Version) => {
+            output::line(format_args!("httperf, by brisk {}", env!("CARGO_PKG_VERSION")));
+            return 0;
+        }
         Err(error) => {
             output::note(format_args!("httperf: {error}"));
-            output::hint(USAGE);
+            call.hint_help();
             return 1;
         }
     };
@@ -94,7 +135,14 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn parse(args: &[String]) -> Result<Option<Options>, String> {
+/// What a command line comes to.
+enum Parsed {
+    Run(Box<Options>),
+    Usage,
+    Version,
+}
+
+fn parse(args: &[String]) -> Result<Parsed, String> {
     let mut options = Options {
         hog: false,
         server: "localhost".to_owned(),
@@ -116,88 +164,20 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
         ssl: false,
         resume: true,
     };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        // Web pages turn the two hyphens into a dash.
-        let long =
-            arg.strip_prefix("--").or_else(|| arg.strip_prefix(['–', '—'])).or_else(|| arg.strip_prefix('-'));
-        let Some(long) = long else { return Err(format!("unexpected argument \"{arg}\"")) };
-        let (name, glued) = long.split_once('=').unwrap_or((long, ""));
-        let name = whole_name(name)?;
-        match name {
-            "hog" => options.hog = true,
-            "no-host-hdr" => options.no_host = true,
-            "ssl" => options.ssl = true,
-            "ssl-no-reuse" => options.resume = false,
-            "verbose" => {}
-            "help" => {
-                output::print(USAGE);
-                return Ok(None);
-            }
-            "version" => {
-                output::line(format_args!("httperf, by brisk {}", env!("CARGO_PKG_VERSION")));
-                return Ok(None);
-            }
-            _ => options.set(name, value(glued, &mut args, name)?)?,
+    for given in getopt::read(&definition(), args, Long::Short).map_err(|fault| fault.to_string())? {
+        match given {
+            Given::Option(name, text) => match name.as_str() {
+                "help" => return Ok(Parsed::Usage),
+                "version" => return Ok(Parsed::Version),
+                name => options.set(name, &text)?,
+            },
+            Given::Word(word) => return Err(format!("unexpected argument \"{word}\"")),
         }
     }
     if options.connections.saturating_mul(options.calls) > CALLS_MAX {
         return Err(format!("--num-conns times --num-calls is more than {CALLS_MAX}"));
     }
-    Ok(Some(options))
-}
-
-/// Options may be cut short as long as they are unique, as getopt has it.
-fn whole_name(name: &str) -> Result<&'static str, String> {
-    const KNOWN: [&str; 26] = [
-        "hog",
-        "no-host-hdr",
-        "ssl",
-        "ssl-no-reuse",
-        "verbose",
-        "help",
-        "version",
-        "add-header",
-        "burst-length",
-        "client",
-        "http-version",
-        "method",
-        "num-calls",
-        "num-conns",
-        "period",
-        "port",
-        "rate",
-        "recv-buffer",
-        "send-buffer",
-        "server",
-        "server-name",
-        "think-timeout",
-        "timeout",
-        "uri",
-        "session-cookies",
-        "debug",
-    ];
-    if let "h" | "v" | "V" = name {
-        return Ok(if name == "h" {
-            "help"
-        } else if name == "v" {
-            "verbose"
-        } else {
-            "version"
-        });
-    }
-    if REFUSED.contains(&name) {
-        return Err(format!("--{name} is not supported; brisk bench run has scenarios with sessions"));
-    }
-    if let Some(exact) = KNOWN.iter().find(|known| **known == name) {
-        return Ok(exact);
-    }
-    let mut begins = KNOWN.iter().filter(|known| !name.is_empty() && known.starts_with(name));
-    match (begins.next(), begins.next()) {
-        (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => Err(format!("option '--{name}' is ambiguous")),
-        _ => Err(format!("unrecognized option '--{name}'")),
-    }
+    Ok(Parsed::Run(Box::new(options)))
 }
 
 impl Options {
@@ -205,6 +185,11 @@ impl Options {
         let option = format!("--{name}");
         let count = |most| number(text, &option, 1, most);
         match name {
+            "hog" => self.hog = true,
+            "no-host-hdr" => self.no_host = true,
+            "ssl" => self.ssl = true,
+            "ssl-no-reuse" => self.resume = false,
+            "verbose" => {}
             "server" => text.clone_into(&mut self.server),
             "server-name" => self.server_name = Some(text.to_owned()),
             "port" => self.port = Some(count(65_535)? as u16),
@@ -225,7 +210,11 @@ impl Options {
             // Which of several clients this is: there is one.
             "client" if matches!(text, "0/1") => {}
             "client" => return Err("--client: only 0/1, one client, is supported".to_owned()),
-            _ => return Err(format!("--{name} is not supported")),
+            _ => {
+                return Err(format!(
+                    "--{name} is not supported; brisk bench run has scenarios with sessions"
+                ));
+            }
         }
         Ok(())
     }
@@ -354,7 +343,10 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        parse(&super::super::words(line)).map(|options| options.unwrap())
+        parse(&super::super::words(line)).map(|parsed| match parsed {
+            Parsed::Run(options) => *options,
+            _ => panic!("{line}"),
+        })
     }
 
     /// As it stands on the page, cut short and with dashes, and as it was meant.

@@ -8,23 +8,46 @@ mod run;
 pub mod siege;
 pub mod wrk;
 
+use brisk_cli::Entry;
+use clap::{Arg, ArgAction, Command};
+
+/// All of them.
+pub const ALL: [Entry; 4] = [ab::AB, wrk::WRK, siege::SIEGE, httperf::HTTPERF];
+
 /// The program that a link to ours is named after, if it is one of these.
-pub fn by_name(program: &str) -> Option<fn(&[String]) -> i32> {
-    match program.rsplit('/').next().unwrap_or(program) {
-        "ab" => Some(ab::main),
-        "wrk" => Some(wrk::main),
-        "siege" => Some(siege::main),
-        "httperf" => Some(httperf::main),
-        _ => None,
-    }
+pub fn by_name(program: &str) -> Option<&'static Entry> {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    ALL.iter().find(|entry| entry.name == name)
 }
 
-/// The value of a single-letter option: glued to it, or the next argument.
-fn value<'a>(glued: &'a str, args: &mut std::slice::Iter<'a, String>, name: &str) -> Result<&'a str, String> {
-    if !glued.is_empty() {
-        return Ok(glued);
+/// Where its peer has no heading.
+const TEMPLATE: &str = "Usage: {usage}\nOptions are:\n{options}{after-help}";
+
+/// A definition with the peer's usage and these options; what is called "help" prints it, "version" its version.
+fn definition(about: &'static str, usage: &'static str, options: Vec<Arg>) -> Command {
+    Command::new("")
+        .about(about)
+        .override_usage(usage)
+        .help_template(TEMPLATE)
+        .disable_help_flag(true)
+        .args(options)
+}
+
+/// An option without a value. Letters of several characters are long options alone.
+fn flag(id: &'static str, help: &'static str) -> Arg {
+    named(Arg::new(id).action(ArgAction::SetTrue).help(help), id)
+}
+
+/// An option with a value.
+fn option(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+    named(Arg::new(id).action(ArgAction::Append).value_name(value).help(help), id)
+}
+
+fn named(arg: Arg, id: &'static str) -> Arg {
+    match id.chars().next() {
+        Some(letter) if id.chars().count() == 1 => arg.short(letter),
+        _ => arg.long(id),
     }
-    args.next().map(String::as_str).ok_or_else(|| format!("option requires an argument -- '{name}'"))
 }
 
 /// A whole number within limits; which option it is of goes into the message.

@@ -7,20 +7,25 @@ mod urls;
 mod user;
 
 use crate::client::Request;
+use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use options::{Options, Parsed};
 use report::Totals;
 use std::fs::File;
 use std::io::Write as _;
 
-/// Runs `siege ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let options = match options::parse(args) {
+/// `siege`.
+pub const SIEGE: Entry =
+    Entry { name: "siege", define: options::definition, run: main, inner: &[], usage_code: 1 };
+
+fn main(call: &Call<'_>) -> i32 {
+    let options = match options::parse(call.args) {
         Ok(Parsed::Run(options)) => options,
         Ok(Parsed::Text(text)) => {
             output::print(text);
             return 0;
         }
+        Ok(Parsed::Usage) => return call.show_help(),
         Err(error) => {
             output::note(format_args!("siege: {error}"));
             return 1;
@@ -39,7 +44,7 @@ pub fn main(args: &[String]) -> i32 {
 pub(crate) fn requests(list: &str) -> Result<Vec<Request>, String> {
     match options::parse(&["http://127.0.0.1/".to_owned()])? {
         Parsed::Run(options) => urls::read(list, &options),
-        Parsed::Text(text) => Err(text),
+        Parsed::Text(_) | Parsed::Usage => Ok(Vec::new()),
     }
 }
 

@@ -1,29 +1,42 @@
 //! `wrk`: its flags and report. Lua scripts are refused: `brisk bench run` has scenarios.
 
-use super::{number, run, value};
+use super::{flag, number, option, run};
+use crate::old;
+use brisk_cli::getopt::{self, Given, Long};
+use brisk_cli::{Call, Entry};
 use brisk_load::engine::Outcome;
 use brisk_load::output;
 use brisk_load::plan::{Plan, RequestOptions, Stop, Url, sites};
 use brisk_load::stats::ErrorKind;
 use brisk_tls::Versions;
+use clap::Command;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-const USAGE: &str = "\
-Usage: wrk <options> <url>
-  Options:
-    -c, --connections <N>  Connections to keep open
-    -d, --duration    <T>  Duration of test
-    -t, --threads     <N>  Number of threads to use
+/// `wrk`.
+pub const WRK: Entry = Entry { name: "wrk", define: definition, run: main, inner: &[], usage_code: 1 };
 
-    -H, --header      <H>  Add header to request
-        --latency          Print latency statistics
-        --timeout     <T>  Socket/request timeout
-    -v, --version          Print version details
-
-  Numeric arguments may include a SI unit (1k, 1M, 1G)
-  Time arguments may include a time unit (2s, 2m, 2h)
-";
+/// wrk's options.
+fn definition() -> Command {
+    old::definition(
+        "wrk's flags and report, with the load of brisk bench",
+        "wrk <options> <url>",
+        vec![
+            option("connections", "N", "Connections to keep open").short('c'),
+            option("duration", "T", "Duration of test").short('d'),
+            option("threads", "N", "Number of threads to use").short('t'),
+            option("header", "H", "Add header to request").short('H'),
+            flag("latency", "Print latency statistics").short('L'),
+            option("timeout", "T", "Socket/request timeout").short('T'),
+            flag("version", "Print version details").short('v'),
+            flag("help", "Print this").short('h'),
+            option("script", "S", "Not supported: Lua scripts; brisk bench run has scenarios").short('s').hide(true),
+        ],
+    )
+    .after_help(
+        "\n\n  Numeric arguments may include a SI unit (1k, 1M, 1G)\n  Time arguments may include a time unit (2s, 2m, 2h)",
+    )
+}
 
 /// wrk looks at each thread's rate ten times a second.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -38,14 +51,17 @@ struct Options {
     url: String,
 }
 
-/// Runs `wrk ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => return 0,
+fn main(call: &Call<'_>) -> i32 {
+    let options = match parse(call.args) {
+        Ok(Parsed::Run(options)) => options,
+        Ok(Parsed::Usage) => return call.show_help(),
+        Ok(Parsed::Version) => {
+            output::line(format_args!("wrk, by brisk {}", env!("CARGO_PKG_VERSION")));
+            return 0;
+        }
         Err(error) => {
             output::note(error);
-            output::hint(USAGE);
+            call.hint_help();
             return 1;
         }
     };
@@ -58,7 +74,14 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn parse(args: &[String]) -> Result<Option<Options>, String> {
+/// What a command line comes to.
+enum Parsed {
+    Run(Options),
+    Usage,
+    Version,
+}
+
+fn parse(args: &[String]) -> Result<Parsed, String> {
     let mut options = Options {
         connections: 10,
         threads: 2,
@@ -68,40 +91,25 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
         headers: Vec::new(),
         url: String::new(),
     };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let (name, glued) = match arg.strip_prefix("--") {
-            Some(long) => long.split_once('=').unwrap_or((long, "")),
-            None => match arg.strip_prefix('-').and_then(|rest| rest.split_at_checked(1)) {
-                Some(short) => short,
-                None if options.url.is_empty() => {
-                    options.url.clone_from(arg);
-                    continue;
+    for given in getopt::read(&definition(), args, Long::Whole).map_err(|fault| fault.to_string())? {
+        match given {
+            Given::Word(word) if options.url.is_empty() => options.url = word,
+            Given::Word(word) => return Err(format!("more than one URL: {word}")),
+            Given::Option(name, text) => match name.as_str() {
+                "latency" => options.latency = true,
+                "help" => return Ok(Parsed::Usage),
+                "version" => return Ok(Parsed::Version),
+                "connections" => options.connections = count(&text, "-c")?,
+                "threads" => options.threads = count(&text, "-t")?,
+                "duration" => options.duration = time(&text, "-d")?,
+                "timeout" => options.timeout = time(&text, "--timeout")?,
+                "header" => options.headers.push(text),
+                _ => {
+                    return Err(format!(
+                        "-s {text}: Lua scripts are not run: write a scenario for brisk bench run instead"
+                    ));
                 }
-                None => return Err(format!("more than one URL: {arg}")),
             },
-        };
-        match name {
-            "L" | "latency" => options.latency = true,
-            "h" | "help" => {
-                output::print(USAGE);
-                return Ok(None);
-            }
-            "v" | "version" => {
-                output::line(format_args!("wrk, by brisk {}", env!("CARGO_PKG_VERSION")));
-                return Ok(None);
-            }
-            "s" | "script" => {
-                return Err(format!(
-                    "{arg}: Lua scripts are not run: write a scenario for brisk bench run instead"
-                ));
-            }
-            "c" | "connections" => options.connections = count(value(glued, &mut args, name)?, arg)?,
-            "t" | "threads" => options.threads = count(value(glued, &mut args, name)?, arg)?,
-            "d" | "duration" => options.duration = time(value(glued, &mut args, name)?, arg)?,
-            "T" | "timeout" => options.timeout = time(value(glued, &mut args, name)?, arg)?,
-            "H" | "header" => options.headers.push(value(glued, &mut args, name)?.to_owned()),
-            _ => return Err(format!("unrecognized option '{arg}'")),
         }
     }
     if options.url.is_empty() {
@@ -110,7 +118,7 @@ fn parse(args: &[String]) -> Result<Option<Options>, String> {
     if options.connections < options.threads {
         return Err("number of connections must be >= threads".to_owned());
     }
-    Ok(Some(options))
+    Ok(Parsed::Run(options))
 }
 
 /// A number with an SI unit.
@@ -280,7 +288,10 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        parse(&super::super::words(line)).map(|options| options.unwrap())
+        parse(&super::super::words(line)).map(|parsed| match parsed {
+            Parsed::Run(options) => options,
+            _ => panic!("{line}"),
+        })
     }
 
     #[test]
@@ -292,7 +303,7 @@ mod tests {
             ("-s x.lua http://a/", "Lua"),
             ("--script=x.lua http://a/", "Lua"),
             ("-t 4 -c 2 http://a/", ">= threads"),
-            ("-x http://a/", "'-x'"),
+            ("-x http://a/", "'x'"),
             ("-c2", "no URL"),
             ("-d 0s http://a/", "-d"),
             ("-d 999h http://a/", "-d"),

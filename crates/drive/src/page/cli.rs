@@ -2,34 +2,76 @@
 
 use super::load::{Browser, Page, load};
 use super::{advice, har, report, waterfall};
-use crate::cli::{ClientOption, url as url_of};
-use crate::client::{Common, Fields, Options, Url, block_on};
-use brisk_load::cli::args::{count, text};
-use brisk_load::cli::main_of;
+use crate::cli::{ClientArgs, url as url_of};
+use crate::client::{Common, Options, Url, block_on};
+use brisk_cli::Entry;
+use brisk_load::cli::args::count;
+use brisk_load::cli::{WRONG_USAGE, read};
 use brisk_load::output::{self, OutFile};
 use brisk_load::system;
-use lexopt::prelude::*;
+use clap::{CommandFactory as _, Parser};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-const HELP: &str = "\
-Fetches a page with everything that it is made of, as a browser does, and says what would make it faster.
+/// `brisk bench page`.
+pub const PAGE: Entry = Entry {
+    name: "page",
+    define: CommandLine::command,
+    run: |call| {
+        let command = call.line();
+        read(call, |line: CommandLine| line.args(command), |args| Ok(i32::from(!carry_out(&args)?)))
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
 
-      --har FILE         writes a HAR file
-      --svg FILE         writes the waterfall as SVG
-      --html FILE        writes a report in one file: waterfall, figures, advice
-      --json             print JSON
-  -c, --connections N    HTTP/1.1 connections per origin [6]
-  -H, --header LINE      sent with every request
-      --http1.1          HTTP/1.1 alone
-      --http2            HTTP/2 alone
-  -k, --insecure         take any certificate
-      --timeout TIME     limit of each request [30s]
-  -h, --help             this text
+/// Fetches a page as a browser does, and says how to make it faster.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "Scripts are not run: what they fetch is not seen.\n\nExit code: 1 if the page itself did not come."
+)]
+struct CommandLine {
+    /// The page
+    #[arg(value_name = "URL", required = true, value_parser = url_of)]
+    url: Url,
+    /// Write a HAR file
+    #[arg(long, value_name = "FILE")]
+    har: Option<String>,
+    /// Write the waterfall as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<String>,
+    /// A report in one file: waterfall, figures, advice
+    #[arg(long, value_name = "FILE")]
+    html: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// HTTP/1.1 connections per origin
+    #[arg(short, long, value_name = "N", default_value = "6", value_parser = connections)]
+    connections: usize,
+    #[command(flatten)]
+    client: ClientArgs,
+}
 
-Scripts are not run: what they fetch is not seen. Exit code: 1 if the page itself did not come.
-";
+impl CommandLine {
+    fn args(self, command: String) -> Result<Args, String> {
+        Ok(Args {
+            command,
+            url: self.url,
+            options: self.client.options(Options { body_max: 32 << 20, ..Options::default() }),
+            browser: Browser { connections: self.connections, fields: self.client.fields() },
+            har: self.har,
+            svg: self.svg,
+            html: self.html,
+            json: self.json,
+        })
+    }
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    count(text, 256)
+}
 
 struct Args {
     /// As it was given.
@@ -41,45 +83,6 @@ struct Args {
     svg: Option<String>,
     html: Option<String>,
     json: bool,
-}
-
-/// Runs `brisk bench page ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    main_of("brisk bench page", parse(args), |args| Ok(i32::from(!carry_out(&args)?)))
-}
-
-fn parse(args: &[String]) -> Result<Option<Args>, String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let mut options = Options { body_max: 32 << 20, ..Options::default() };
-    let mut browser = Browser { connections: 6, fields: Fields::default() };
-    let (mut url, mut har, mut svg, mut html, mut json) = (None, None, None, None, false);
-    let wrong = |error: lexopt::Error| error.to_string();
-    while let Some(arg) = parser.next().map_err(wrong)? {
-        if let Some(option) = ClientOption::of(&arg) {
-            option.take(&mut parser, &mut options, &mut browser.fields)?;
-            continue;
-        }
-        match arg {
-            Long("har") => har = Some(text(&mut parser)?),
-            Long("svg") => svg = Some(text(&mut parser)?),
-            Long("html") => html = Some(text(&mut parser)?),
-            Long("json") => json = true,
-            Short('c') | Long("connections") => {
-                browser.connections = count(&text(&mut parser)?, 256)?;
-            }
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: brisk bench page [options] URL\n\n{HELP}"));
-                return Ok(None);
-            }
-            Value(value) if url.is_none() => url = Some(value.string().map_err(wrong)?),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    let url = url.ok_or("no URL given; --help shows the usage")?;
-    let url = url_of(&url)?;
-    let command = std::iter::once("brisk bench page").chain(args.iter().map(String::as_str));
-    let command = command.collect::<Vec<_>>().join(" ");
-    Ok(Some(Args { command, url, options, browser, har, svg, html, json }))
 }
 
 fn carry_out(args: &Args) -> Result<bool, String> {

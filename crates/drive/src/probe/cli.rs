@@ -1,42 +1,19 @@
 //! The command line of `brisk probe`.
 
 use super::history::{self, Look};
-use crate::cli::{ClientOption, url};
+use crate::cli::{ClientArgs, url};
 use crate::client::{
     Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
 };
-use brisk_load::cli::args::{self, text};
-use brisk_load::cli::main_of;
+use brisk_cli::Entry;
+use brisk_load::cli::{WRONG_USAGE, args, read};
 use brisk_load::output;
 use brisk_load::system;
 use brisk_net::sleep;
-use lexopt::prelude::*;
+use clap::{CommandFactory as _, Parser};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
-
-const HELP: &str = "\
-Looks at pages again and again, keeps what it saw, and tells when something is wrong.
-
-      --every TIME       time between looks [60s]
-      --count N          so many rounds [1]
-      --for TIME         so long instead
-      --store FILE       the history [brisk-probe.jsonl]; \"-\" keeps none
-      --keep TIME        what is older is dropped from it at the start, e.g. 720h
-      --slower TIME      a page that takes longer is wrong
-      --contains TEXT    a page without this text is wrong
-      --fails N          looks in a row that must be wrong before there is an alert [1]
-      --webhook URL      JSON is posted there when an alert begins and when it is over
-      --show             print the history's chart, and look at nothing
-  -H, --header LINE      sent with every request
-  -k, --insecure         take any certificate
-      --http1.1          HTTP/1.1 alone
-      --http2            HTTP/2 alone
-      --timeout TIME     limit of each look [30s]
-  -h, --help             this text
-
-A status of 400 and more, and no answer, are wrong. Exit code: 0 all is well, 3 there was an alert, 2 wrong usage, 1 else.
-";
 
 /// Nothing runs without an end.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -58,58 +35,92 @@ struct Args {
     show: bool,
 }
 
-/// Runs `brisk probe ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    main_of("brisk probe", parse(args), |args| Ok(if carry_out(&args)? { 0 } else { 3 }))
+/// `brisk probe`.
+pub const PROBE: Entry = Entry {
+    name: "probe",
+    define: CommandLine::command,
+    run: |call| read(call, CommandLine::args, |args| Ok(if carry_out(&args)? { 0 } else { 3 })),
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
+
+/// Looks at pages again and again, and tells when one is wrong.
+#[derive(Debug, Parser)]
+#[command(after_help = "A status of 400 and more, and no answer, are wrong.\n\n\
+    Exit code: 0 all is well, 3 there was an alert, 2 wrong usage, 1 else.")]
+struct CommandLine {
+    /// The pages
+    #[arg(value_name = "URL", value_parser = url)]
+    urls: Vec<Url>,
+    /// Time between looks
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = args::duration)]
+    every: Duration,
+    /// So many rounds [default: 1]
+    #[arg(long, value_name = "N", value_parser = rounds, conflicts_with = "length")]
+    count: Option<u64>,
+    /// So long instead
+    #[arg(long = "for", value_name = "TIME", value_parser = args::duration)]
+    length: Option<Duration>,
+    /// The history; "-" keeps none
+    #[arg(long, value_name = "FILE", default_value = "brisk-probe.jsonl")]
+    store: String,
+    /// What is older is dropped from it at the start, e.g. 720h
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    keep: Option<Duration>,
+    /// A page that takes longer is wrong
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    slower: Option<Duration>,
+    /// A page without this text is wrong
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+    /// Looks in a row that must be wrong before there is an alert
+    #[arg(long, value_name = "N", default_value = "1", value_parser = fails)]
+    fails: u32,
+    /// JSON is posted there when an alert begins and when it is over
+    #[arg(long, value_name = "URL", value_parser = url)]
+    webhook: Option<Url>,
+    /// Print the history's chart, and look at nothing
+    #[arg(long)]
+    show: bool,
+    #[command(flatten)]
+    client: ClientArgs,
 }
 
-fn parse(args: &[String]) -> Result<Option<Args>, String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let mut found = Args {
-        urls: Vec::new(),
-        every: Duration::from_mins(1),
-        rounds: 1,
-        length: LONGEST,
-        store: Some("brisk-probe.jsonl".to_owned()),
-        keep: None,
-        slower: None,
-        contains: None,
-        fails: 1,
-        webhook: None,
-        fields: Fields::default(),
-        options: Options { body_max: 8 << 20, keep_alive: false, ..Options::default() },
-        show: false,
-    };
-    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
-        if let Some(option) = ClientOption::of(&arg) {
-            option.take(&mut parser, &mut found.options, &mut found.fields)?;
-            continue;
+impl CommandLine {
+    /// What is to be done. The error says what is wrong with the command line.
+    fn args(self) -> Result<Args, String> {
+        if self.urls.is_empty() && !self.show {
+            return Err("no URL given; --help shows the usage".to_owned());
         }
-        match arg {
-            Long("every") => {
-                found.every = args::duration(&text(&mut parser)?)?.max(Duration::from_millis(100));
-            }
-            Long("count") => found.rounds = args::count(&text(&mut parser)?, 100_000_000)? as u64,
-            Long("for") => (found.length, found.rounds) = (args::duration(&text(&mut parser)?)?, u64::MAX),
-            Long("store") => found.store = Some(text(&mut parser)?).filter(|path| path != "-"),
-            Long("keep") => found.keep = Some(args::duration(&text(&mut parser)?)?),
-            Long("slower") => found.slower = Some(args::duration(&text(&mut parser)?)?),
-            Long("contains") => found.contains = Some(text(&mut parser)?),
-            Long("fails") => found.fails = args::count(&text(&mut parser)?, 1000)? as u32,
-            Long("webhook") => found.webhook = Some(url(&text(&mut parser)?)?),
-            Long("show") => found.show = true,
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: brisk probe [options] URL...\n\n{HELP}"));
-                return Ok(None);
-            }
-            Value(value) => found.urls.push(url(&value.string().map_err(|error| error.to_string())?)?),
-            other => return Err(other.unexpected().to_string()),
-        }
+        let rounds = if self.length.is_some() { u64::MAX } else { self.count.unwrap_or(1) };
+        Ok(Args {
+            urls: self.urls,
+            every: self.every.max(Duration::from_millis(100)),
+            rounds,
+            length: self.length.unwrap_or(LONGEST),
+            store: Some(self.store).filter(|path| path != "-"),
+            keep: self.keep,
+            slower: self.slower,
+            contains: self.contains,
+            fails: self.fails,
+            webhook: self.webhook,
+            fields: self.client.fields(),
+            options: self.client.options(Options {
+                body_max: 8 << 20,
+                keep_alive: false,
+                ..Options::default()
+            }),
+            show: self.show,
+        })
     }
-    if found.urls.is_empty() && !found.show {
-        return Err("no URL given; --help shows the usage".to_owned());
-    }
-    Ok(Some(found))
+}
+
+fn rounds(text: &str) -> Result<u64, String> {
+    args::count(text, 100_000_000).map(|count| count as u64)
+}
+
+fn fails(text: &str) -> Result<u32, String> {
+    args::count(text, 1000).map(|count| count as u32)
 }
 
 fn now_ms() -> i64 {

@@ -3,4 +3,4 @@
 mod cli;
 mod history;
 
-pub use cli::main;
+pub use cli::PROBE;

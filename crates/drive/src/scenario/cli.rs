@@ -5,45 +5,125 @@ use super::model::{Scenario, Stage};
 use super::report::{Beginning, Report};
 use super::{keys, read, replay, run};
 use crate::client::Url;
-use brisk_load::cli::args::{self, text};
-use brisk_load::cli::{Files, Outputs, Texts};
+use brisk_cli::Entry;
+use brisk_load::cli::{Files, Outputs, Texts, WRONG_USAGE, args};
 use brisk_load::live::{Live, Screen, View, Web, progress_bar};
 use brisk_load::output;
 use brisk_load::report::fragment;
 use brisk_load::system;
-use brisk_load::watch::{self, Tier};
-use lexopt::prelude::*;
+use clap::{CommandFactory as _, Parser};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const HELP: &str = "\
-Runs a scenario: users of several kinds who take steps, think, and are checked. docs/scenarios.md describes the file.
+/// `brisk bench run`.
+pub const RUN: Entry = Entry {
+    name: "run",
+    define: CommandLine::command,
+    run: |call| {
+        let line: CommandLine = match call.parse() {
+            Ok(line) => line,
+            Err(code) => return code,
+        };
+        match line.args(call.line()) {
+            Ok(args) if args.check => check(&args),
+            Ok(args) => call.carry_out(carry_out(args)),
+            // What is wrong with a file names the file, line and column first.
+            Err(error) => {
+                output::note(error);
+                WRONG_USAGE
+            }
+        }
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
 
-      --target URL       in place of the file's target
-  -u, --users N          in place of its users, without its stages
-  -d, --duration TIME    in place of its duration, without its stages
-      --speed N          of a replay
-  -t, --threads N        threads [half of the CPUs; one for a replay]
-  -k, --insecure         take any certificate
-      --watch WHAT       resources beside the load: server=PID,php=pool:www,db=mariadbd,x=port:443,y=cgroup:/path
-      --json [FILE]      print JSON, or write it (--json=FILE)
-      --html FILE        a report in one file
-      --csv FILE         the course of the run
-      --prometheus FILE  the figures in Prometheus' text format
-      --raw FILE         a line for each step
-      --web[=ADDRESS]    the run in a browser while it lasts [127.0.0.1:8484]
-  -q, --quiet            nothing but the result
-      --check            read the file, say what is wrong with it, and do nothing
-  -h, --help             this text
-
-Exit code: 0 all thresholds hold, 1 it could not be run, 2 wrong usage or file, or the figures mean nothing (nothing was
-answered, or they are INVALID), 3 a threshold does not hold.
-";
+/// `brisk bench schema`.
+pub const SCHEMA: Entry = Entry {
+    name: "schema",
+    define: Schema::command,
+    run: |call| match call.parse::<Schema>() {
+        Ok(_) => {
+            output::line(format_args!("{:#}", keys::schema()));
+            0
+        }
+        Err(code) => code,
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
 
 /// Prints the JSON Schema of scenario files.
-pub fn schema() -> i32 {
-    output::line(format_args!("{:#}", keys::schema()));
+#[derive(Debug, Parser)]
+struct Schema {}
+
+/// Runs a scenario: users of several kinds who take steps, think, and are checked.
+#[derive(Debug, Parser)]
+#[command(after_help = "docs/scenarios.md describes the file.\n\n\
+    Exit code: 0 all thresholds hold, 1 it could not be run, 2 wrong usage or file, or the figures mean nothing (nothing was \
+    answered, or they are INVALID), 3 a threshold does not hold.")]
+struct CommandLine {
+    /// The scenario
+    #[arg(value_name = "SCENARIO.toml", required = true)]
+    file: String,
+    /// In place of the file's target
+    #[arg(long, value_name = "URL", value_parser = crate::cli::url)]
+    target: Option<Url>,
+    /// In place of its users, without its stages
+    #[arg(short, long, value_name = "N", value_parser = users)]
+    users: Option<usize>,
+    /// In place of its duration, without its stages
+    #[arg(short, long, value_name = "TIME", value_parser = args::duration)]
+    duration: Option<Duration>,
+    /// Speed of a replay: 2 is twice as fast
+    #[arg(long, value_name = "N", value_parser = args::number::<f64>)]
+    speed: Option<f64>,
+    /// Threads [default: half of the CPUs; one for a replay]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+    /// Read the file, say what is wrong with it, and do nothing
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+impl CommandLine {
+    /// What is to be done. The error says what is wrong with the command line, or with the file.
+    fn args(self, command: String) -> Result<Args, String> {
+        let mut scenario = read::file(&self.file)?;
+        let instead = Instead {
+            target: self.target,
+            users: self.users,
+            duration: self.duration,
+            speed: self.speed,
+            insecure: self.insecure,
+        };
+        instead.put(&mut scenario)?;
+        needs_target(&scenario)?;
+        let threads = self.threads.unwrap_or_else(system::half_of_the_cpus);
+        Ok(Args { command, scenario, threads, outputs: self.outputs, check: self.check })
+    }
+}
+
+fn users(text: &str) -> Result<usize, String> {
+    args::count(text, 20_000)
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    args::count(text, 256)
+}
+
+fn check(args: &Args) -> i32 {
+    output::line(format_args!(
+        "the scenario is sound: {} kinds of users, {} s",
+        args.scenario.users.len(),
+        args.scenario.length().as_secs()
+    ));
     0
 }
 
@@ -53,36 +133,10 @@ struct Args {
     scenario: Scenario,
     threads: usize,
     outputs: Outputs,
-    watch: Vec<Tier>,
     check: bool,
 }
 
-/// Runs `brisk bench run ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    let args = match parse(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => return 0,
-        Err(error) => {
-            output::note(error);
-            return 2;
-        }
-    };
-    if args.check {
-        output::line(format_args!(
-            "the scenario is sound: {} kinds of users, {} s",
-            args.scenario.users.len(),
-            args.scenario.length().as_secs()
-        ));
-        return 0;
-    }
-    carry_out(args).unwrap_or_else(|error| {
-        output::note(format_args!("brisk bench run: {error}"));
-        1
-    })
-}
-
 /// What stands on the command line in place of what stands in the file.
-#[derive(Default)]
 struct Instead {
     target: Option<Url>,
     users: Option<usize>,
@@ -121,52 +175,6 @@ impl Instead {
     }
 }
 
-fn parse(args: &[String]) -> Result<Option<Args>, String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let (mut file, mut instead, mut outputs) = (None, Instead::default(), Outputs::default());
-    let (mut threads, mut check, mut watch) = (system::half_of_the_cpus(), false, Vec::new());
-    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
-        // Owned: the parser is needed for the value.
-        let name = match arg {
-            Short(letter) => letter.to_string(),
-            Long(name) => name.to_owned(),
-            Value(value) if file.is_none() => {
-                file = Some(value.string().map_err(|error| error.to_string())?);
-                continue;
-            }
-            other @ Value(_) => return Err(other.unexpected().to_string()),
-        };
-        match name.as_str() {
-            "target" => {
-                instead.target = Some(Url::parse(&text(&mut parser)?).map_err(|error| error.to_string())?);
-            }
-            "u" | "users" => instead.users = Some(args::count(&text(&mut parser)?, 20_000)?),
-            "d" | "duration" => instead.duration = Some(args::duration(&text(&mut parser)?)?),
-            "speed" => instead.speed = Some(args::number::<f64>(&text(&mut parser)?)?),
-            "k" | "insecure" => instead.insecure = true,
-            "t" | "threads" => threads = args::count(&text(&mut parser)?, 256)?,
-            "watch" => watch.extend(watch::parse(&text(&mut parser)?)?),
-            "check" => check = true,
-            "h" | "help" => {
-                output::print(format_args!("usage: brisk bench run [options] SCENARIO.toml\n\n{HELP}"));
-                return Ok(None);
-            }
-            other if outputs.take(other, &mut parser)? => {}
-            other => {
-                let dashes = if other.chars().count() == 1 { "-" } else { "--" };
-                return Err(format!("unknown option {dashes}{other}; --help shows all"));
-            }
-        }
-    }
-    let file = file.ok_or("no scenario given; --help shows the usage")?;
-    let mut scenario = read::file(&file)?;
-    instead.put(&mut scenario)?;
-    needs_target(&scenario)?;
-    let command = std::iter::once("brisk bench run").chain(args.iter().map(String::as_str));
-    let command = command.collect::<Vec<_>>().join(" ");
-    Ok(Some(Args { command, scenario, threads, outputs, watch, check }))
-}
-
 /// Paths mean nothing without a target.
 fn needs_target(scenario: &Scenario) -> Result<(), String> {
     let none = |_: &str| Some(String::new());
@@ -187,7 +195,7 @@ fn needs_target(scenario: &Scenario) -> Result<(), String> {
 
 fn carry_out(args: Args) -> Result<i32, String> {
     system::catch_interrupts().map_err(|error| error.to_string())?;
-    let Args { command, scenario, threads, outputs, watch, .. } = args;
+    let Args { command, scenario, threads, outputs, .. } = args;
     let files = Files::open(&outputs)?;
     let scenario = Arc::new(scenario);
     let web = outputs.web.as_deref().map(Web::start).transpose().map_err(|error| error.to_string())?;
@@ -196,7 +204,7 @@ fn carry_out(args: Args) -> Result<i32, String> {
     }
     let live = Live { is_quiet: outputs.quiet, web };
     let course = Arc::new(Course::new(&scenario, outputs.raw.is_some()));
-    let beside = Beginning::watch(&watch)?;
+    let beside = Beginning::watch(&outputs.tiers())?;
     let over = AtomicBool::new(false);
     let done = std::thread::scope(|scope| {
         let shower = scope.spawn(|| show(&live, &scenario, &course, &over));
@@ -210,7 +218,7 @@ fn carry_out(args: Args) -> Result<i32, String> {
     })?;
     let resources = beside.end(&done, course.responses.load(Ordering::Relaxed));
     let report = Report::new(command, &scenario, done, &course, resources);
-    if outputs.json {
+    if outputs.prints_json() {
         output::line(format_args!("{:#}", report.json()));
     } else {
         output::print(report.text());

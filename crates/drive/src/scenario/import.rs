@@ -4,53 +4,48 @@ pub mod har;
 pub mod locust;
 
 use super::{read, replay};
-use brisk_load::cli::args::text;
+use brisk_cli::Entry;
+use brisk_load::cli::WRONG_USAGE;
+use brisk_load::cli::args::number;
 use brisk_load::output;
-use lexopt::prelude::*;
+use clap::{CommandFactory as _, Parser};
 use std::fmt::Write as _;
 use std::path::Path;
 
-const HELP: &str = "\
-Makes a scenario of a HAR file, an access log or a locustfile.
+/// `brisk bench import`.
+pub const IMPORT: Entry = Entry {
+    name: "import",
+    define: CommandLine::command,
+    run: |call| match call.parse() {
+        Ok(line) => convert(&line).map_or_else(|error| call.refuse(error), |()| 0),
+        Err(code) => code,
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
 
-      --target URL     target of the scenario; an access log needs it
-      --speed N        of an access log: 2 is twice as fast [1]
-  -o, --output FILE    where it goes [printed]
-  -h, --help           this text
-";
-
-/// Runs `brisk bench import ARGS`; gives the exit code.
-pub fn main(args: &[String]) -> i32 {
-    match convert(args) {
-        Ok(()) => 0,
-        Err(error) => {
-            output::note(format_args!("brisk bench import: {error}"));
-            2
-        }
-    }
+/// Makes a scenario of a HAR file, an access log or a locustfile.
+#[derive(Debug, Parser)]
+struct CommandLine {
+    /// What is read
+    #[arg(value_name = "FILE", required = true)]
+    file: String,
+    /// Target of the scenario; an access log needs it
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// Speed of a replay: 2 is twice as fast
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<f64>)]
+    speed: f64,
+    /// Where it goes [default: it is printed]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
 }
 
-fn convert(args: &[String]) -> Result<(), String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let (mut file, mut target, mut output, mut speed) = (None, None, None, 1.0);
-    let wrong = |error: lexopt::Error| error.to_string();
-    while let Some(arg) = parser.next().map_err(wrong)? {
-        match arg {
-            Long("target") => target = Some(text(&mut parser)?),
-            Long("speed") => speed = brisk_load::cli::args::number(&text(&mut parser)?)?,
-            Short('o') | Long("output") => output = Some(text(&mut parser)?),
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: brisk bench import [options] FILE\n\n{HELP}"));
-                return Ok(());
-            }
-            Value(value) if file.is_none() => file = Some(value.string().map_err(wrong)?),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    let file = file.ok_or("no file given; --help shows the usage")?;
-    let bytes = std::fs::read(&file).map_err(|error| format!("cannot read {file}: {error}"))?;
+fn convert(line: &CommandLine) -> Result<(), String> {
+    let CommandLine { file, target, speed, output } = line;
+    let bytes = std::fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
     let source = String::from_utf8_lossy(&bytes);
-    let scenario = if std::path::Path::new(&file).extension().is_some_and(|kind| kind == "py") {
+    let scenario = if std::path::Path::new(file).extension().is_some_and(|kind| kind == "py") {
         locust::convert(&source, target.as_deref()).map_err(|error| format!("{file}:{error}"))?
     } else if source.trim_start().starts_with('{') {
         let scenario =
@@ -59,12 +54,12 @@ fn convert(args: &[String]) -> Result<(), String> {
         left_out.for_each(|line| output::note(format_args!("{file}: {}", line.trim_start_matches("# "))));
         scenario
     } else {
-        log(&file, &source, target.as_deref(), speed)?
+        log(file, &source, target.as_deref(), *speed)?
     };
     match output {
         None => output::print(scenario),
         Some(path) => {
-            std::fs::write(&path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?;
+            std::fs::write(path, scenario).map_err(|error| format!("cannot write {path}: {error}"))?;
         }
     }
     Ok(())

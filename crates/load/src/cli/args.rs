@@ -1,14 +1,13 @@
 //! What options hold: numbers, times, rates, sizes, thought pauses.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arrivals::Rate;
 use crate::plan::Think;
 
-/// An option's value.
-pub fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())
-}
+/// Connections that a run may have.
+pub const CONNECTIONS_MAX: usize = 1_000_000;
 
 /// A number of any type.
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
@@ -90,9 +89,44 @@ pub fn think(text: &str) -> Result<Think, String> {
     }
 }
 
-/// Numbers with commas between them.
-pub fn list<T: std::str::FromStr>(text: &str) -> Result<Vec<T>, String> {
+/// Numbers with commas between them. The name keeps clap from taking each for a value of its own.
+pub type Numbers = Vec<usize>;
+
+/// See [`Numbers`].
+pub fn numbers(text: &str) -> Result<Numbers, String> {
     text.split(',').map(|part| number(part.trim())).collect()
+}
+
+/// A number of connections, or of what else there may be many of.
+pub fn connections(text: &str) -> Result<usize, String> {
+    count(text, CONNECTIONS_MAX)
+}
+
+/// A number of threads.
+pub fn threads(text: &str) -> Result<usize, String> {
+    count(text, 1024)
+}
+
+/// A number of requests that are under way at a time.
+pub fn depth(text: &str) -> Result<usize, String> {
+    count(text, 100_000)
+}
+
+/// A time that is not zero.
+pub fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("{text} is no time at all: write e.g. 500ms")),
+        time => Ok(time),
+    }
+}
+
+/// The file of a report: "-" is the terminal elsewhere, where the report is printed anyway.
+pub fn report_file(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("the report is printed there; write to a file, or to /dev/stdout with -q".to_owned()),
+        "" => Err("a file's name is wanted".to_owned()),
+        name => Ok(name.into()),
+    }
 }
 
 #[cfg(test)]

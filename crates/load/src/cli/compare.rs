@@ -2,53 +2,101 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lexopt::prelude::*;
+use clap::{Parser, ValueEnum};
 use serde_json::json;
 
-use super::args::{count, duration, number, rate, text, think};
+use super::args::{Numbers, connections, count, depth, duration, number, numbers, rate, think, threads};
 use super::options::tls;
 use super::server::{Server, must_be_free};
+use crate::arrivals::Rate;
 use crate::compare::{Comparison, CpuTime, Side, Stored, TAKEN_SHARE_MAX, Verdict, diff as show_diff};
 use crate::engine;
 use crate::output;
-use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Url, Version, sites};
+use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Think, Url, Version, sites};
 use crate::rng::Rng;
 use crate::sample::Interval;
 use crate::stats::Stats;
 use crate::system;
 use crate::watch::{Who, proc};
 
-const HELP: &str = "\
-Runs both in interleaved, shuffled rounds until it is clear which is faster, or that they are equal within 3 %.
+/// Finds out which of two is faster.
+#[derive(Debug, Parser)]
+#[command(
+    override_usage = "brisk bench compare [OPTIONS] A B",
+    after_help = "Both are run in interleaved, shuffled rounds until it is clear, or until they are equal within 3 %.\n\n\
+        Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
+        0.1 % of the requests failed.\n\n\
+        Exit code: 0, whatever the verdict; 1 it could not be done; 2 wrong usage, no pair counted, or a target gave nothing but \
+        errors."
+)]
+pub struct Args {
+    /// A and B: URLs; or commands (run by sh) that bring a server up in the foreground, asked at --url
+    #[arg(value_name = "A B")]
+    named: Vec<String>,
+    /// What is asked of commands
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// What is asked of B, if it is another one
+    #[arg(long, value_name = "URL")]
+    url_b: Option<String>,
+    /// At most so many pairs of runs
+    #[arg(long, value_name = "N", default_value = "20", value_parser = pairs)]
+    pairs: usize,
+    /// How long each run is
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    duration: Duration,
+    /// Time before each run that does not count
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    warmup: Duration,
+    /// Connections: in a closed loop, users
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = connections)]
+    connections: usize,
+    /// Threads of the generator
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = threads)]
+    threads: usize,
+    /// Open loop: requests per second; without it each connection asks again when it was answered
+    #[arg(short, long, value_name = "RATE", value_parser = rate, conflicts_with = "think")]
+    rate: Option<Rate>,
+    /// Pause of a user between two requests: 1s, 1s..3s, or exp:2s
+    #[arg(long, value_name = "TIME", value_parser = think)]
+    think: Option<Think>,
+    /// Further header line
+    #[arg(short = 'H', long = "header", value_name = "LINE")]
+    headers: Vec<String>,
+    /// HTTP/2: by ALPN with https, by prior knowledge with http
+    #[arg(short = '2', long)]
+    http2: bool,
+    /// Requests at a time per connection over HTTP/2 (implies it)
+    #[arg(short = 'm', long, value_name = "N", value_parser = depth)]
+    streams: Option<usize>,
+    /// What is compared: cpu (of the server, per response), latency (median) or rate [default: cpu where it can be seen]
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
+    by: Option<By>,
+    /// Whose CPU is A's: PID, command name, pool:, cgroup:, port: [default: what listens on the URL's port; a command's processes]
+    #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]
+    watch_a: Vec<Whom>,
+    /// Whose CPU is B's
+    #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]
+    watch_b: Vec<Whom>,
+    /// Pairs count in which others on the machine took at most so much of the CPU time [default: 5]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    others: Option<f64>,
+    /// Pin the generator to these CPUs
+    #[arg(long, value_name = "N,N,...", value_parser = numbers)]
+    cpu: Option<Numbers>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
-  A, B               URLs; or commands (run by sh) that bring a server up in the foreground, asked at --url
-      --url URL          what is asked of commands; --url-b URL if B's is another one
-      --pairs N          at most so many pairs of runs [20]
-  -d, --duration TIME    of each run [2s]
-  -w, --warmup TIME      before each run [500ms]
-  -c, --connections N    [64]
-  -t, --threads N        of the generator [1]
-  -r, --rate RATE        open loop: requests per second; without it each connection asks again when it was answered
-      --think TIME       pause of a user between two requests: 1s, 1s..3s, or exp:2s
-  -H, --header LINE      further header line
-  -2, --http2            HTTP/2; -m N: so many requests at a time per connection
-      --by WHAT          cpu (of the server, per response), latency (median) or rate [cpu where it can be seen]
-      --watch-a WHO[,WHO...], --watch-b WHO[,WHO...]
-                         whose CPU it is: PID, command name, pool:, cgroup:, port: [who listens on the URL's port; a command's processes]
-      --others PERCENT   pairs count in which others on the machine took at most so much of the CPU time [5]
-      --cpu N            pin the generator to this CPU
-      --json             print JSON
-  -h, --help             this text
-
-Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or 0.1 % of the
-requests failed. Exit code: 0, whatever the verdict; 1 it could not be done; 2 wrong usage, no pair counted, or a target gave
-nothing but errors.
-";
+/// What one option names. The name keeps clap from taking each for a value of its own.
+type Whom = Vec<Who>;
 
 /// What decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
     Cpu,
     Latency,
@@ -77,59 +125,46 @@ pub struct Options {
     length: Duration,
 }
 
-/// Reads the arguments; gives nothing if they asked for help, which was printed.
-pub fn parse(program: &str, args: &[String]) -> Result<Option<Options>, String> {
-    let mut plan = Plan::new(Vec::new(), 64, Stop::Told);
-    plan.warmup = Duration::from_millis(500);
-    let mut request = RequestOptions::default();
-    let (mut named, mut urls, mut watches) = (Vec::new(), [None, None], [Vec::new(), Vec::new()]);
-    let (mut pairs, mut by, mut as_json, mut length) = (20, None, false, Duration::from_secs(2));
-    let mut taken_share_max = TAKEN_SHARE_MAX;
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
-        match arg {
-            Long("url") => urls[0] = Some(text(&mut parser)?),
-            Long("url-b") => urls[1] = Some(text(&mut parser)?),
-            Long("watch-a") => watches[0].extend(whom(&text(&mut parser)?)?),
-            Long("watch-b") => watches[1].extend(whom(&text(&mut parser)?)?),
-            Long("pairs") => pairs = count(&text(&mut parser)?, 1000)?,
-            Short('d') | Long("duration") => length = duration(&text(&mut parser)?)?,
-            Short('w') | Long("warmup") => plan.warmup = duration(&text(&mut parser)?)?,
-            Short('c') | Long("connections") => plan.connections = count(&text(&mut parser)?, 1_000_000)?,
-            Short('t') | Long("threads") => plan.threads = count(&text(&mut parser)?, 1024)?,
-            Short('r') | Long("rate") => plan.rate = Some(rate(&text(&mut parser)?)?),
-            Long("think") => plan.think = Some(think(&text(&mut parser)?)?),
-            Short('H') | Long("header") => request.headers.push(text(&mut parser)?),
-            Short('2') | Long("http2") => plan.version = Version::H2,
-            Short('m') | Long("streams") => {
-                plan.version = Version::H2;
-                plan.pipeline = count(&text(&mut parser)?, 100_000)?;
-            }
-            Long("by") => by = Some(By::parse(&text(&mut parser)?)?),
-            Long("others") => taken_share_max = percent(&text(&mut parser)?)?,
-            Long("cpu") => plan.cpus = super::args::list(&text(&mut parser)?)?,
-            Long("json") => as_json = true,
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: {program} [options] A B\n\n{HELP}"));
-                return Ok(None);
-            }
-            Value(value) => named.push(value.string().map_err(|error| error.to_string())?),
-            other => return Err(other.unexpected().to_string()),
+impl Args {
+    /// What is to be done. The error says what is wrong with the command line.
+    pub fn options(self) -> Result<Options, String> {
+        let mut plan = Plan::new(Vec::new(), self.connections, Stop::Told);
+        plan.warmup = self.warmup;
+        plan.threads = self.threads;
+        plan.rate = self.rate;
+        plan.think = self.think;
+        plan.cpus = self.cpu.unwrap_or_default();
+        if self.http2 || self.streams.is_some() {
+            plan.version = Version::H2;
         }
+        plan.pipeline = self.streams.unwrap_or(plan.pipeline);
+        let request = RequestOptions { headers: self.headers, ..RequestOptions::default() };
+        request.check().map_err(|error| error.to_string())?;
+        if plan.rate.is_some() && self.by == Some(By::Rate) {
+            return Err("--rate says when requests are sent: it does not go with --by rate".to_owned());
+        }
+        let [a, b] = <[String; 2]>::try_from(self.named)
+            .map_err(|_| "two targets are needed, A and B; --help shows the usage".to_owned())?;
+        let url_b = self.url_b.or_else(|| self.url.clone());
+        let targets = [
+            target(a, self.url.as_deref(), self.watch_a.concat())?,
+            target(b, url_b.as_deref(), self.watch_b.concat())?,
+        ];
+        Ok(Options {
+            targets,
+            plan,
+            request,
+            pairs: self.pairs,
+            by: self.by,
+            json: self.json,
+            taken_share_max: self.others.unwrap_or(TAKEN_SHARE_MAX),
+            length: self.duration,
+        })
     }
-    request.check().map_err(|error| error.to_string())?;
-    if plan.rate.is_some() && (plan.think.is_some() || by == Some(By::Rate)) {
-        return Err(
-            "--rate says when requests are sent: it goes neither with --think nor with --by rate".to_owned()
-        );
-    }
-    let [a, b] =
-        <[String; 2]>::try_from(named).map_err(|_| "two targets are needed, A and B; --help".to_owned())?;
-    let [url_a, url_b] = urls;
-    let [watch_a, watch_b] = watches;
-    let targets =
-        [target(a, url_a.as_deref(), watch_a)?, target(b, url_b.as_deref().or(url_a.as_deref()), watch_b)?];
-    Ok(Some(Options { targets, plan, request, pairs, by, json: as_json, taken_share_max, length }))
+}
+
+fn pairs(text: &str) -> Result<usize, String> {
+    count(text, 1000)
 }
 
 fn target(text: String, url: Option<&str>, watch: Vec<Who>) -> Result<Target, String> {
@@ -159,15 +194,6 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl By {
-    fn parse(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "cpu" => Self::Cpu,
-            "latency" => Self::Latency,
-            "rate" => Self::Rate,
-            other => return Err(format!("--by {other}: cpu, latency or rate")),
-        })
-    }
-
     /// What it measures.
     fn unit(self) -> &'static str {
         match self {
@@ -437,35 +463,28 @@ fn errors_of(stats: &Stats) -> String {
     all.join(", ")
 }
 
-const DIFF_HELP: &str = "\
-Shows stored runs beside each other, and how little that proves.
+/// Shows stored runs beside each other, and how little that proves.
+#[derive(Debug, Parser)]
+#[command(override_usage = "brisk bench diff A.json B.json")]
+pub struct DiffArgs {
+    /// What brisk bench --json=FILE has written
+    #[arg(value_name = "A.json B.json")]
+    files: Vec<PathBuf>,
+}
 
-  A.json, B.json         what brisk bench --json=FILE has written
-  -h, --help             this text
-";
-
-/// `brisk bench diff A.json B.json`: reads what is to be shown.
-pub fn parse_diff(program: &str, args: &[String]) -> Result<Option<[Stored; 2]>, String> {
-    let mut parser = lexopt::Parser::from_args(args);
-    let mut paths = Vec::new();
-    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
-        match arg {
-            Short('h') | Long("help") => {
-                output::print(format_args!("usage: {program} A.json B.json\n\n{DIFF_HELP}"));
-                return Ok(None);
-            }
-            Value(value) => paths.push(value.string().map_err(|error| error.to_string())?),
-            other => return Err(other.unexpected().to_string()),
-        }
+impl DiffArgs {
+    /// Reads what is to be shown.
+    pub fn stored(&self) -> Result<[Stored; 2], String> {
+        let [a, b] = &self.files[..] else {
+            return Err("two files are needed, written by --json=FILE; --help shows the usage".to_owned());
+        };
+        let read = |path: &PathBuf| {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+            Stored::parse(&name, &text)
+        };
+        Ok([read(a)?, read(b)?])
     }
-    let [a, b] = &paths[..] else {
-        return Err("two files are needed, written by --json=FILE; --help".to_owned());
-    };
-    let read = |path: &String| {
-        let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-        Stored::parse(path, &text)
-    };
-    Ok(Some([read(a)?, read(b)?]))
 }
 
 /// Shows them; gives the exit code.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::Outputs;
 use crate::output::OutFile;
@@ -30,13 +30,13 @@ pub struct Texts<'a> {
 impl Files {
     /// Opens them. The error names the one that cannot be written.
     pub fn open(outputs: &Outputs) -> Result<Self, String> {
-        let open = |path: &Option<PathBuf>| path.as_deref().map(OutFile::open).transpose();
+        let open = |path: Option<&Path>| path.map(OutFile::open).transpose();
         Ok(Self {
-            json: open(&outputs.json_file)?,
-            html: open(&outputs.html)?,
-            csv: open(&outputs.csv)?,
-            prometheus: open(&outputs.prometheus)?,
-            raw: open(&outputs.raw)?,
+            json: open(outputs.json_file())?,
+            html: open(outputs.html.as_deref())?,
+            csv: open(outputs.csv.as_deref())?,
+            prometheus: open(outputs.prometheus.as_deref())?,
+            raw: open(outputs.raw.as_deref())?,
         })
     }
 

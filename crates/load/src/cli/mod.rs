@@ -7,56 +7,72 @@ mod options;
 mod run;
 mod server;
 
-use crate::output;
 use crate::system;
+use brisk_cli::{Call, Entry};
+use clap::CommandFactory as _;
 pub use files::{Files, Texts};
-use options::Command;
 pub use options::Outputs;
+use options::Wrong;
 
-/// Runs `program ARGS` and gives its exit code: 0; 1 if it could not be done; 2 for wrong usage, and if what was measured is
-/// not what was asked about.
-pub fn main(program: &str, args: &[String]) -> i32 {
-    match args.first().map(String::as_str) {
-        Some("compare") => {
-            let program = format!("{program} compare");
-            main_of(&program, compare::parse(&program, &args[1..]), |options| {
-                system::catch_interrupts().map_err(|error| error.to_string())?;
-                compare::execute(&options)
-            })
-        }
-        Some("diff") => {
-            let program = format!("{program} diff");
-            main_of(&program, compare::parse_diff(&program, &args[1..]), |stored| Ok(compare::diff(&stored)))
-        }
-        _ => main_of(program, options::parse(program, args).map(Some), |command| match command {
-            Command::Help(text) => {
-                output::print(text);
-                Ok(0)
-            }
-            Command::Impossible(why) => Err(why),
-            Command::Run(options) => {
-                system::catch_interrupts().map_err(|error| error.to_string())?;
-                run::execute(program, args, *options)
-            }
-        }),
+/// Wrong usage, and what was measured is not what was asked about.
+pub const WRONG_USAGE: i32 = 2;
+
+/// `bench`, with these commands below it.
+pub const fn bench(inner: &'static [Entry]) -> Entry {
+    Entry { name: "bench", define: options::Args::command, run, inner, usage_code: WRONG_USAGE }
+}
+
+/// `bench compare`.
+pub const COMPARE: Entry = Entry {
+    name: "compare",
+    define: compare::Args::command,
+    run: |call| {
+        read(call, compare::Args::options, |options| {
+            system::catch_interrupts().map_err(|error| error.to_string())?;
+            compare::execute(&options)
+        })
+    },
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
+
+/// `bench diff`.
+pub const DIFF: Entry = Entry {
+    name: "diff",
+    define: compare::DiffArgs::command,
+    run: |call| read(call, |args: compare::DiffArgs| args.stored(), |stored| Ok(compare::diff(&stored))),
+    inner: &[],
+    usage_code: WRONG_USAGE,
+};
+
+/// Reads the arguments, makes of them what is to be done, and does it; gives the exit code.
+pub fn read<A: clap::FromArgMatches, O>(
+    call: &Call<'_>,
+    options: impl FnOnce(A) -> Result<O, String>,
+    run: impl FnOnce(O) -> Result<i32, String>,
+) -> i32 {
+    let args = match call.parse() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    match options(args) {
+        Ok(options) => call.carry_out(run(options)),
+        Err(why) => call.refuse(why),
     }
 }
 
-/// Carries out what a command line asks for, which may be nothing but help; gives the exit code: 2 for wrong usage, 1 for
-/// what could not be done.
-pub fn main_of<A>(
-    program: &str,
-    parsed: Result<Option<A>, String>,
-    run: impl FnOnce(A) -> Result<i32, String>,
-) -> i32 {
-    let (error, code) = match parsed {
-        Ok(None) => return 0,
-        Ok(Some(args)) => match run(args) {
-            Ok(code) => return code,
-            Err(error) => (error, 1),
-        },
-        Err(error) => (error, 2),
+fn run(call: &Call<'_>) -> i32 {
+    let args: options::Args = match call.parse() {
+        Ok(args) => args,
+        Err(code) => return code,
     };
-    output::note(format_args!("{program}: {error}"));
-    code
+    match args.options() {
+        Ok(options) => call.carry_out(
+            system::catch_interrupts()
+                .map_err(|error| error.to_string())
+                .and_then(|()| run::execute(call.line(), options)),
+        ),
+        Err(Wrong::Usage(why)) => call.refuse(why),
+        Err(Wrong::Impossible(why)) => call.carry_out(Err(why)),
+    }
 }

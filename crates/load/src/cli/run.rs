@@ -17,7 +17,7 @@ use crate::system;
 use crate::watch::{self, Tier, Watch};
 
 /// Runs, and gives the exit code.
-pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, String> {
+pub fn execute(command: String, options: Options) -> Result<i32, String> {
     let files = Files::open(&options.outputs)?;
     let web =
         options.outputs.web.as_deref().map(Web::start).transpose().map_err(|error| error.to_string())?;
@@ -28,10 +28,7 @@ pub fn execute(program: &str, args: &[String], options: Options) -> Result<i32, 
         live: Live { is_quiet: options.outputs.quiet, web },
         tiers: options.watch.clone(),
         report: Report {
-            command: std::iter::once(program)
-                .chain(args.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(" "),
+            command,
             targets: options.targets.clone(),
             environment: Environment::here(),
             runs: Vec::new(),
@@ -195,7 +192,7 @@ impl Load {
     fn finish(self, options: &Options, files: Files) -> Result<i32, String> {
         let report = &self.report;
         let outputs = &options.outputs;
-        if outputs.json {
+        if outputs.prints_json() {
             output::line(report::json(report));
         } else {
             output::line(report::text(report));

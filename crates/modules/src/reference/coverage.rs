@@ -40,10 +40,20 @@ pub fn state(known: &Known) -> State {
     }
 }
 
-/// `docs/nginx-coverage.tsv`.
-pub fn tsv() -> String {
-    let mut out = String::from("directive or variable\tnginx module\tcontexts\tin Brisk\tdetail\n");
-    for known in nginx::directives() {
+/// What is told of a directive or variable.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// A variable's has its dollar sign.
+    pub name: String,
+    pub module: &'static str,
+    pub contexts: &'static str,
+    pub state: &'static str,
+    pub detail: String,
+}
+
+/// All directives and variables of nginx.
+pub fn all() -> Vec<Entry> {
+    let directives = nginx::directives().map(|known| {
         let (state, detail) = match state(&known) {
             State::Works => ("works", String::new()),
             State::WorksExceptIn(contexts) => ("works", format!("not in {contexts}")),
@@ -53,15 +63,24 @@ pub fn tsv() -> String {
             }
             State::Refused(message) => ("refused", message),
         };
-        let _ = writeln!(out, "{}\t{}\t{}\t{state}\t{detail}", known.name, known.module, known.contexts);
-    }
-    for (name, module) in nginx::variables() {
+        Entry { name: known.name.into(), module: known.module, contexts: known.contexts, state, detail }
+    });
+    let variables = nginx::variables().map(|(name, module)| {
         let (state, detail) = if has_variable(name) {
             ("works", String::new())
         } else {
             ("refused", format!("unknown \"{name}\" variable"))
         };
-        let _ = writeln!(out, "${name}\t{module}\t\t{state}\t{detail}");
+        Entry { name: format!("${name}"), module, contexts: "", state, detail }
+    });
+    directives.chain(variables).collect()
+}
+
+/// `docs/nginx-coverage.tsv`.
+pub fn tsv() -> String {
+    let mut out = String::from("directive or variable\tnginx module\tcontexts\tin Brisk\tdetail\n");
+    for Entry { name, module, contexts, state, detail } in all() {
+        let _ = writeln!(out, "{name}\t{module}\t{contexts}\t{state}\t{detail}");
     }
     out
 }

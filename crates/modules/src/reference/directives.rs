@@ -1,8 +1,8 @@
 //! Directives, from their rows.
 
-use super::{cell, first_sentence};
+use super::{cell, has_all, usage};
 use crate::MODULES;
-use brisk_conf::{Arity, Default, Inherit};
+use brisk_conf::{Default, Inherit};
 use brisk_server::module::{Module, Row, Set};
 use std::fmt::Write as _;
 
@@ -11,32 +11,49 @@ pub fn all() -> impl Iterator<Item = (&'static Module, &'static Row)> {
     MODULES.iter().flat_map(|module| module.rows.iter().map(move |row| (*module, row)))
 }
 
-/// A line per directive, by name.
-pub fn list() -> String {
-    let mut rows: Vec<_> = all().collect();
-    rows.sort_by_key(|(_, row)| row.name);
-    let mut out = String::new();
-    for (_, row) in rows {
-        let _ = writeln!(out, "{:32} {}", row.name, first_sentence(row.doc));
-    }
-    out
+/// All that is known of a directive.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: &'static str,
+    pub module: &'static str,
+    pub doc: &'static str,
+    pub syntax: String,
+    pub default: String,
+    pub contexts: String,
+    pub inherited: &'static str,
+    /// What nginx does with it and Brisk does not.
+    pub note: Option<String>,
+    /// As it could stand in a configuration.
+    pub example: String,
 }
 
-/// Everything about the directive of this name.
-pub fn one(name: &str) -> Option<String> {
-    let mut out = String::new();
-    for (module, row) in all().filter(|(_, row)| row.name == name) {
-        let _ = writeln!(out, "{}\n  {}", row.name, row.doc);
-        let _ = writeln!(out, "  syntax:    {}", syntax(row));
-        let _ = writeln!(out, "  default:   {}", default(row));
-        let _ = writeln!(out, "  context:   {}", contexts(row));
-        let _ = writeln!(out, "  inherited: {}", inheritance(row));
-        let _ = writeln!(out, "  module:    {}", module.name);
-        if let Some(note) = note(row) {
-            let _ = writeln!(out, "  note:      {note}");
+impl Entry {
+    fn new(module: &Module, row: &'static Row) -> Entry {
+        Entry {
+            name: row.name,
+            module: module.name,
+            doc: row.doc,
+            syntax: syntax(module, row),
+            default: default(row),
+            contexts: contexts(row),
+            inherited: inheritance(row),
+            note: note(row),
+            example: usage::of(module.name, row.name)
+                .map_or_else(String::new, |usage| usage.example.into_owned()),
         }
     }
-    (!out.is_empty()).then_some(out)
+}
+
+/// The directive of this name, or all whose names or texts have all the words, by name; those come first whose names do.
+pub fn find(words: &[String]) -> Vec<Entry> {
+    let exact = |row: &Row| matches!(words, [name] if name == row.name);
+    let is_exact = all().any(|(_, row)| exact(row));
+    let mut found: Vec<_> = all()
+        .filter(|(_, row)| if is_exact { exact(row) } else { has_all(words, row.name, &[row.doc]) })
+        .map(|(module, row)| (!has_all(words, row.name, &[]), Entry::new(module, row)))
+        .collect();
+    found.sort_by_key(|(only_text, entry)| (*only_text, entry.name));
+    found.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// `docs/directives.md`.
@@ -59,7 +76,7 @@ pub fn markdown() -> String {
             let _ = writeln!(
                 out,
                 "| `{}` | {} | {} | {} | {} |",
-                cell(&syntax(row)),
+                cell(&syntax(module, row)),
                 cell(&default(row)),
                 contexts(row),
                 inheritance(row),
@@ -70,18 +87,12 @@ pub fn markdown() -> String {
     out
 }
 
-fn syntax(row: &Row) -> String {
-    let arguments = match row.arity {
-        Arity { min: 0, max: 0, .. } => String::new(),
-        Arity { min: 1, max: 1, .. } => " VALUE".into(),
-        Arity { min, max: u8::MAX, .. } => format!(" VALUE{}", if min == 0 { "*" } else { " …" }),
-        Arity { min, max, .. } if min == max => " VALUE".repeat(min.into()),
-        Arity { min, max, .. } => {
-            format!("{}{}", " VALUE".repeat(min.into()), " [VALUE]".repeat((max - min).into()))
-        }
-    };
+/// As nginx's documents write it: what is given is in small letters or symbols, what is meant is in capitals.
+fn syntax(module: &Module, row: &Row) -> String {
+    let arguments = usage::of(module.name, row.name).map_or("…", |usage| usage.arguments);
+    let space = if arguments.is_empty() { "" } else { " " };
     let end = if row.arity.block { " { … }" } else { ";" };
-    format!("{}{arguments}{end}", row.name)
+    format!("{}{space}{arguments}{end}", row.name)
 }
 
 fn default(row: &Row) -> String {

@@ -5,14 +5,21 @@
 
 pub mod coverage;
 pub mod directives;
+mod usage;
 pub mod variables;
 
 /// The first sentence of a row's doc, for lists.
-fn first_sentence(doc: &str) -> &str {
+pub fn first_sentence(doc: &str) -> &str {
     doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
 }
 
 /// Text inside a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
+}
+
+/// Whether a name or a text has all the words, whatever their case.
+fn has_all(words: &[String], name: &str, texts: &[&str]) -> bool {
+    let all = texts.iter().fold(name.to_lowercase(), |all, text| all + "\n" + &text.to_lowercase());
+    words.iter().all(|word| all.contains(&word.to_lowercase()))
 }

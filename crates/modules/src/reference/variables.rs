@@ -1,6 +1,6 @@
 //! Variables, from their rows.
 
-use super::{cell, first_sentence};
+use super::{cell, has_all};
 use crate::MODULES;
 use brisk_server::module::Module;
 use brisk_server::vars::Variable;
@@ -11,25 +11,41 @@ pub fn all() -> impl Iterator<Item = (&'static Module, &'static Variable)> {
     MODULES.iter().flat_map(|module| module.variables.iter().map(move |row| (*module, row)))
 }
 
-/// A line per variable, by name.
-pub fn list() -> String {
-    let mut rows: Vec<_> = all().collect();
-    rows.sort_by_key(|(_, row)| row.name);
-    let mut out = String::new();
-    for (_, row) in rows {
-        let _ = writeln!(out, "{:32} {}", shown(row), first_sentence(row.doc));
-    }
-    out
+/// All that is known of a variable.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// With its dollar sign.
+    pub name: String,
+    pub module: &'static str,
+    pub doc: &'static str,
+    /// `set` may change it.
+    pub is_settable: bool,
 }
 
-/// Everything about the variable of this name, with or without the dollar sign.
-pub fn one(name: &str) -> Option<String> {
-    let name = name.trim_start_matches('$');
-    let (module, row) = all().find(|(_, row)| row.name == name).or_else(|| {
-        all().find(|(_, row)| row.name.strip_suffix('*').is_some_and(|family| name.starts_with(family)))
-    })?;
-    let set = if row.set.is_some() { "yes" } else { "no" };
-    Some(format!("{}\n  {}\n  set: {set}\n  module: {}\n", shown(row), row.doc, module.name))
+impl Entry {
+    fn new(module: &Module, row: &Variable) -> Entry {
+        Entry { name: shown(row), module: module.name, doc: row.doc, is_settable: row.set.is_some() }
+    }
+}
+
+/// The variable of this name, with or without the dollar sign, or all whose names or texts have all the words, by name;
+/// those come first whose names do.
+pub fn find(words: &[String]) -> Vec<Entry> {
+    if let [name] = words {
+        let name = name.trim_start_matches('$');
+        let family =
+            |row: &Variable| row.name.strip_suffix('*').is_some_and(|family| name.starts_with(family));
+        let found = all().find(|(_, row)| row.name == name).or_else(|| all().find(|(_, row)| family(row)));
+        if let Some((module, row)) = found {
+            return vec![Entry::new(module, row)];
+        }
+    }
+    let mut found: Vec<_> = all()
+        .filter(|(_, row)| has_all(words, row.name, &[row.doc]))
+        .map(|(module, row)| (!has_all(words, row.name, &[]), Entry::new(module, row)))
+        .collect();
+    found.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    found.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// `docs/variables.md`.

@@ -1,8 +1,10 @@
 //! ab's command line and the request that it asks for.
 
-use super::super::{number, value};
+use crate::old::{self, flag, number, option};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use brisk_cli::getopt::{self, Given, Long};
 use brisk_tls::Versions;
+use clap::{Arg, ArgAction, Command, ValueHint};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::time::Duration;
@@ -13,9 +15,11 @@ pub enum Parsed {
     Run(Box<Options>),
     /// Something to print.
     Text(String),
+    /// The usage.
+    Usage,
 }
 
-/// See [`USAGE`].
+/// See [`definition`].
 #[derive(Debug, Clone)]
 pub struct Options {
     pub requests: u64,
@@ -52,49 +56,74 @@ pub struct Options {
     auth: String,
 }
 
-pub const USAGE: &str = "\
-Usage: ab [options] [http[s]://]hostname[:port]/path
-Options are:
-    -n requests     Number of requests to perform
-    -c concurrency  Number of multiple requests to make at a time
-    -t timelimit    Seconds to max. to spend on benchmarking
-                    This implies -n 50000
-    -s timeout      Seconds to max. wait for each response
-                    Default is 30 seconds
-    -b windowsize   Size of TCP send/receive buffer, in bytes
-    -p postfile     File containing data to POST. Remember also to set -T
-    -u putfile      File containing data to PUT. Remember also to set -T
-    -T content-type Content-type header to use for POST/PUT data, eg.
-                    'application/x-www-form-urlencoded'
-                    Default is 'text/plain'
-    -v verbosity    How much troubleshooting info to print
-    -w              Print out results in HTML tables
-    -i              Use HEAD instead of GET
-    -x attributes   String to insert as table attributes
-    -y attributes   String to insert as tr attributes
-    -z attributes   String to insert as td or th attributes
-    -C attribute    Add cookie, eg. 'Apache=1234'. (repeatable)
-    -H attribute    Add Arbitrary header line, eg. 'Accept-Encoding: gzip'
-                    Inserted after all normal header lines. (repeatable)
-    -A attribute    Add Basic WWW Authentication, the attributes
-                    are a colon separated username and password.
-    -P attribute    Add Basic Proxy Authentication, the attributes
-                    are a colon separated username and password.
-    -X proxy:port   Proxyserver and port number to use
-    -V              Print version number and exit
-    -k              Use HTTP KeepAlive feature
-    -d              Do not show percentiles served table.
-    -S              Do not show confidence estimators and warnings.
-    -q              Do not show progress when doing more than 150 requests
-    -l              Accept variable document length (use this for dynamic pages)
-    -g filename     Output collected data to gnuplot format file.
-    -e filename     Output CSV file with percentages served
-    -r              Don't exit on socket receive errors.
-    -m method       Method name
-    -h              Display usage information (this message)
-    -I              Disable TLS Server Name Indication (SNI) extension
-    -f protocol     Specify SSL/TLS protocol (TLS1.2, TLS1.3 or ALL)
-";
+/// ab's options.
+pub fn definition() -> Command {
+    old::definition(
+        "ApacheBench's flags and report, with the load of brisk bench",
+        "ab [options] [http[s]://]hostname[:port]/path",
+        vec![
+            option("n", "requests", "Number of requests to perform"),
+            option("c", "concurrency", "Number of multiple requests to make at a time"),
+            option("t", "timelimit", "Seconds to max. to spend on benchmarking; this implies -n 50000"),
+            option("s", "timeout", "Seconds to max. wait for each response; default is 30 seconds"),
+            option("b", "windowsize", "Size of TCP send/receive buffer, in bytes"),
+            option("p", "postfile", "File containing data to POST. Remember also to set -T")
+                .value_hint(ValueHint::FilePath),
+            option("u", "putfile", "File containing data to PUT. Remember also to set -T")
+                .value_hint(ValueHint::FilePath),
+            option(
+                "T",
+                "content-type",
+                "Content-type header to use for POST/PUT data, eg. 'application/x-www-form-urlencoded'; default is 'text/plain'",
+            ),
+            option("v", "verbosity", "How much troubleshooting info to print"),
+            flag("w", "Print out results in HTML tables"),
+            flag("i", "Use HEAD instead of GET"),
+            option("x", "attributes", "String to insert as table attributes"),
+            option("y", "attributes", "String to insert as tr attributes"),
+            option("z", "attributes", "String to insert as td or th attributes"),
+            option("C", "attribute", "Add cookie, eg. 'Apache=1234'. (repeatable)"),
+            option(
+                "H",
+                "attribute",
+                "Add arbitrary header line, eg. 'Accept-Encoding: gzip'; inserted after all normal header lines. (repeatable)",
+            ),
+            option(
+                "A",
+                "attribute",
+                "Add Basic WWW Authentication, the attributes are a colon separated username and password",
+            ),
+            option(
+                "P",
+                "attribute",
+                "Add Basic Proxy Authentication, the attributes are a colon separated username and password",
+            ),
+            option("X", "proxy:port", "Proxyserver and port number to use"),
+            flag("V", "Print version number and exit"),
+            flag("k", "Use HTTP KeepAlive feature"),
+            flag("d", "Do not show percentiles served table"),
+            flag("S", "Do not show confidence estimators and warnings"),
+            flag("q", "Do not show progress when doing more than 150 requests"),
+            flag("l", "Accept variable document length (use this for dynamic pages)"),
+            option("g", "filename", "Output collected data to gnuplot format file")
+                .value_hint(ValueHint::FilePath),
+            option("e", "filename", "Output CSV file with percentages served")
+                .value_hint(ValueHint::FilePath),
+            flag("r", "Don't exit on socket receive errors"),
+            option("m", "method", "Method name"),
+            Arg::new("h")
+                .short('h')
+                .long("help")
+                .action(ArgAction::SetTrue)
+                .help("Display usage information (this message)"),
+            flag("I", "Disable TLS Server Name Indication (SNI) extension"),
+            option("f", "protocol", "Specify SSL/TLS protocol (TLS1.2, TLS1.3 or ALL)"),
+            option("B", "address", "Not supported: the address to bind to").hide(true),
+            option("E", "file", "Not supported: a client certificate").hide(true),
+            option("Z", "ciphersuite", "Not supported: cipher suites").hide(true),
+        ],
+    )
+}
 
 /// What `-t` implies.
 const REQUESTS_OF_A_TIMED_RUN: u64 = 50_000;
@@ -152,34 +181,20 @@ fn defaults() -> Options {
 /// Reads the command line.
 pub fn parse(args: &[String]) -> Result<Parsed, String> {
     let mut options = defaults();
-    let mut url: Option<&str> = None;
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            if url.replace(arg).is_some() {
-                return Err(format!("wrong number of arguments: \"{arg}\" is a second URL"));
+    let mut url: Option<String> = None;
+    for given in getopt::read(&definition(), args, Long::Whole).map_err(|fault| fault.to_string())? {
+        match given {
+            Given::Option(letter, _) if letter == "h" => return Ok(Parsed::Usage),
+            Given::Option(letter, _) if letter == "V" => return Ok(Parsed::Text(banner())),
+            Given::Option(letter, text) => options.set(&letter, &text)?,
+            Given::Word(word) => {
+                if let Some(url) = url.replace(word) {
+                    return Err(format!("wrong number of arguments: \"{url}\" is not the only URL"));
+                }
             }
-            continue;
-        };
-        let mut rest = letters;
-        while let Some(letter) = rest.chars().next() {
-            rest = &rest[letter.len_utf8()..];
-            if letter == 'h' {
-                return Ok(Parsed::Text(USAGE.to_owned()));
-            }
-            if letter == 'V' {
-                return Ok(Parsed::Text(banner()));
-            }
-            if options.flag(letter) {
-                continue;
-            }
-            if !"nctsbpuTvxyzCHAPXgemfBZE".contains(letter) {
-                return Err(format!("invalid option -- '{letter}'"));
-            }
-            let text = value(std::mem::take(&mut rest), &mut args, &letter.to_string())?;
-            options.set(letter, text)?;
         }
     }
+    let url = url.as_deref();
     options.set_url(url.ok_or("wrong number of arguments: no URL given")?)?;
     if options.concurrency as u64 > options.requests {
         return Err("Cannot use concurrency level greater than total number of requests".to_owned());
@@ -188,54 +203,46 @@ pub fn parse(args: &[String]) -> Result<Parsed, String> {
 }
 
 impl Options {
-    /// An option without a value; false if it is none.
-    fn flag(&mut self, letter: char) -> bool {
+    fn set(&mut self, letter: &str, text: &str) -> Result<(), String> {
         match letter {
-            'k' => self.keep_alive = true,
-            'i' => "HEAD".clone_into(&mut self.method),
-            'w' => self.html = true,
-            'd' => self.percentiles = false,
-            'S' => self.confidence = false,
-            'q' => self.quiet = true,
-            'l' => self.any_length = true,
-            'r' => self.go_on = true,
-            'I' => self.no_sni = true,
-            _ => return false,
-        }
-        true
-    }
-
-    fn set(&mut self, letter: char, text: &str) -> Result<(), String> {
-        match letter {
-            'n' => self.requests = number(text, "-n", 1, REQUESTS_MAX)?,
-            'c' => self.concurrency = number(text, "-c", 1, CONCURRENCY_MAX)? as usize,
-            't' => {
+            "k" => self.keep_alive = true,
+            "i" => "HEAD".clone_into(&mut self.method),
+            "w" => self.html = true,
+            "d" => self.percentiles = false,
+            "S" => self.confidence = false,
+            "q" => self.quiet = true,
+            "l" => self.any_length = true,
+            "r" => self.go_on = true,
+            "I" => self.no_sni = true,
+            "n" => self.requests = number(text, "-n", 1, REQUESTS_MAX)?,
+            "c" => self.concurrency = number(text, "-c", 1, CONCURRENCY_MAX)? as usize,
+            "t" => {
                 self.time_limit = Some(Duration::from_secs(number(text, "-t", 1, 86_400)?));
                 self.requests = REQUESTS_OF_A_TIMED_RUN;
             }
-            's' => self.timeout = Duration::from_secs(number(text, "-s", 1, 86_400)?),
-            'b' => self.window = Some(number(text, "-b", 1, 1 << 30)? as usize),
-            'p' => self.send_file("POST", text)?,
-            'u' => self.send_file("PUT", text)?,
-            'T' => self.content_type = sound(text, "-T")?,
-            'v' => self.verbosity = number(text, "-v", 0, 9)?,
-            'x' => (self.table, self.html) = (text.to_owned(), true),
-            'y' => (self.tr, self.html) = (text.to_owned(), true),
-            'z' => (self.td, self.html) = (text.to_owned(), true),
-            'C' => self.cookies.push(sound(text, "-C")?),
-            'H' => self.headers.push(header(text)?),
-            'A' => drop(write!(self.auth, "Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
-            'P' => drop(write!(self.auth, "Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
-            'X' => {
+            "s" => self.timeout = Duration::from_secs(number(text, "-s", 1, 86_400)?),
+            "b" => self.window = Some(number(text, "-b", 1, 1 << 30)? as usize),
+            "p" => self.send_file("POST", text)?,
+            "u" => self.send_file("PUT", text)?,
+            "T" => self.content_type = sound(text, "-T")?,
+            "v" => self.verbosity = number(text, "-v", 0, 9)?,
+            "x" => (self.table, self.html) = (text.to_owned(), true),
+            "y" => (self.tr, self.html) = (text.to_owned(), true),
+            "z" => (self.td, self.html) = (text.to_owned(), true),
+            "C" => self.cookies.push(sound(text, "-C")?),
+            "H" => self.headers.push(header(text)?),
+            "A" => drop(write!(self.auth, "Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
+            "P" => drop(write!(self.auth, "Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text))),
+            "X" => {
                 let (host, port) = text.split_once(':').unwrap_or((text, "80"));
                 self.proxy = Some((host.to_owned(), number(port, "-X", 1, 65_535)? as u16));
             }
-            'g' => self.gnuplot = Some(text.to_owned()),
-            'e' => self.csv = Some(text.to_owned()),
-            'm' => self.method = method(text)?,
-            'f' => self.versions = versions(text)?,
-            'B' => return Err("-B (an address to bind to) is not supported".to_owned()),
-            'Z' => return Err("-Z (cipher suites) is not supported: the usual ones are offered".to_owned()),
+            "g" => self.gnuplot = Some(text.to_owned()),
+            "e" => self.csv = Some(text.to_owned()),
+            "m" => self.method = method(text)?,
+            "f" => self.versions = versions(text)?,
+            "B" => return Err("-B (an address to bind to) is not supported".to_owned()),
+            "Z" => return Err("-Z (cipher suites) is not supported: the usual ones are offered".to_owned()),
             _ => return Err("-E (client certificates) is not supported".to_owned()),
         }
         Ok(())

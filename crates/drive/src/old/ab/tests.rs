@@ -5,7 +5,7 @@ use super::options::{Options, Parsed, parse};
 fn check(line: &str) -> Result<Options, String> {
     parse(&crate::old::words(line)).map(|parsed| match parsed {
         Parsed::Run(options) => *options,
-        Parsed::Text(text) => panic!("{text}"),
+        Parsed::Text(_) | Parsed::Usage => panic!("{line}"),
     })
 }
 
@@ -51,7 +51,7 @@ fn what_is_not_known_is_refused_by_name() {
         ("-n 1 http://a", "path"),
         ("-n 1 ftp://a/", "ftp"),
         ("-n 1", "no URL"),
-        ("http://a/ http://b/", "second URL"),
+        ("http://a/ http://b/", "not the only URL"),
         ("-B 1.2.3.4 http://a/", "-B"),
         ("-f SSL3 http://a/", "SSL3"),
         ("-p /nonexistent/x http://a/", "/nonexistent/x"),

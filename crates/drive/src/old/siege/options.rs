@@ -1,14 +1,21 @@
 //! siege's command line and its resource file.
 
-use super::super::{number, value};
+use crate::old::{self, flag, number, option};
+use brisk_cli::getopt::{self, Given, Long};
+use clap::{Command, ValueHint};
 use std::time::Duration;
 
+/// What a command line comes to.
 pub enum Parsed {
+    /// A run.
     Run(Box<Options>),
+    /// Something to print.
     Text(String),
+    /// The usage.
+    Usage,
 }
 
-/// See [`USAGE`].
+/// See [`definition`].
 #[derive(Debug, Clone)]
 pub struct Options {
     pub users: usize,
@@ -38,61 +45,57 @@ pub struct Options {
     pub failures_max: u64,
 }
 
-pub const USAGE: &str = "\
-Usage: siege [options]
-       siege [options] URL
-Options:
-  -V, --version             VERSION, prints the version number.
-  -h, --help                HELP, prints this section.
-  -C, --config              CONFIGURATION, show the current config.
-  -v, --verbose             VERBOSE, prints notification to screen.
-  -q, --quiet               QUIET turns verbose off and suppresses output.
-  -c, --concurrent=NUM      CONCURRENT users, default is 25
-  -r, --reps=NUM            REPS, number of times to run the test.
-  -t, --time=NUMm           TIMED testing where \"m\" is modifier S, M, or H
-                            ex: --time=1H, one hour test.
-  -d, --delay=NUM           Time DELAY, random delay before each request
-                            between .001 and NUM. (NOT COUNTED IN STATS)
-  -b, --benchmark           BENCHMARK: no delays between requests.
-  -i, --internet            INTERNET user simulation, hits URLs randomly.
-  -f, --file=FILE           FILE, select a specific URLS FILE.
-  -R, --rc=FILE             RC, specify an siegerc file
-  -l, --log[=FILE]          LOG to FILE. If FILE is not specified, the
-                            default is used: /var/log/siege.log
-  -m, --mark=\"text\"         MARK, mark the log file with a string.
-  -H, --header=\"text\"       Add a header to request (can be many)
-  -A, --user-agent=\"text\"   Sets User-Agent in request
-  -T, --content-type=\"text\" Sets Content-Type in request
-  -j, --json-output         JSON OUTPUT, print final stats to stdout as JSON
-      --no-parser           NO PARSER, turn off the HTML page parser
-      --no-follow           NO FOLLOW, do not follow HTTP redirects
-";
-
-/// Long options and their letters; `.` and `,` stand for those that have none.
-const LONG: [(&str, char); 22] = [
-    ("version", 'V'),
-    ("help", 'h'),
-    ("config", 'C'),
-    ("verbose", 'v'),
-    ("quiet", 'q'),
-    ("get", 'g'),
-    ("print", 'p'),
-    ("concurrent", 'c'),
-    ("reps", 'r'),
-    ("time", 't'),
-    ("delay", 'd'),
-    ("benchmark", 'b'),
-    ("internet", 'i'),
-    ("file", 'f'),
-    ("rc", 'R'),
-    ("log", 'l'),
-    ("mark", 'm'),
-    ("header", 'H'),
-    ("user-agent", 'A'),
-    ("content-type", 'T'),
-    ("json-output", 'j'),
-    ("no-parser", '.'),
-];
+/// siege's options.
+pub fn definition() -> Command {
+    let file = ValueHint::FilePath;
+    old::definition(
+        "siege's flags and report, with the load of brisk bench",
+        "siege [options]\n       siege [options] URL",
+        vec![
+            flag("version", "VERSION, prints the version number").short('V'),
+            flag("help", "HELP, prints this section").short('h'),
+            flag("config", "CONFIGURATION, show the current config").short('C'),
+            flag("verbose", "VERBOSE, prints notification to screen").short('v'),
+            flag("quiet", "QUIET turns verbose off and suppresses output").short('q'),
+            option("concurrent", "NUM", "CONCURRENT users, default is 25").short('c'),
+            option("reps", "NUM", "REPS, number of times to run the test").short('r'),
+            option(
+                "time",
+                "NUMm",
+                "TIMED testing where \"m\" is modifier S, M, or H; ex: --time=1H, one hour test",
+            )
+            .short('t'),
+            option(
+                "delay",
+                "NUM",
+                "Time DELAY, random delay before each request between .001 and NUM. (NOT COUNTED IN STATS)",
+            )
+            .short('d'),
+            flag("benchmark", "BENCHMARK: no delays between requests").short('b'),
+            flag("internet", "INTERNET user simulation, hits URLs randomly").short('i'),
+            option("file", "FILE", "FILE, select a specific URLS FILE").short('f').value_hint(file),
+            option("rc", "FILE", "RC, specify an siegerc file").short('R').value_hint(file),
+            option(
+                "log",
+                "FILE",
+                "LOG to FILE. If FILE is not specified, the default is used: /var/log/siege.log",
+            )
+            .short('l')
+            .num_args(0..=1)
+            .require_equals(true)
+            .value_hint(file),
+            option("mark", "text", "MARK, mark the log file with a string").short('m'),
+            option("header", "text", "Add a header to request (can be many)").short('H'),
+            option("user-agent", "text", "Sets User-Agent in request").short('A'),
+            option("content-type", "text", "Sets Content-Type in request").short('T'),
+            flag("json-output", "JSON OUTPUT, print final stats to stdout as JSON").short('j'),
+            flag("no-parser", "NO PARSER, turn off the HTML page parser"),
+            flag("no-follow", "NO FOLLOW, do not follow HTTP redirects"),
+            flag("get", "Not supported: brisk get URL shows an exchange").short('g').hide(true),
+            flag("print", "Not supported: brisk get URL shows an exchange").short('p').hide(true),
+        ],
+    )
+}
 
 const LOG_FILE: &str = "/var/log/siege.log";
 const USERS_MAX: u64 = 10_000;
@@ -128,65 +131,39 @@ fn defaults() -> Options {
 /// Reads the command line. A resource file comes first, wherever it is named.
 pub fn parse(args: &[String]) -> Result<Parsed, String> {
     let mut options = defaults();
-    let mut given: Vec<(char, String)> = Vec::new();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        if let Some(long) = arg.strip_prefix("--") {
-            let (name, glued) = long.split_once('=').unwrap_or((long, ""));
-            let letter = match name {
-                "no-follow" => ',',
-                _ => {
-                    LONG.iter()
-                        .find(|(known, _)| *known == name)
-                        .ok_or(format!("unrecognized option '{arg}'"))?
-                        .1
-                }
-            };
-            let text = if wants_value(letter) { value(glued, &mut args, name)? } else { glued };
-            given.push((letter, text.to_owned()));
-            continue;
-        }
-        let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            if options.url.replace(arg.clone()).is_some() {
-                return Err(format!("more than one URL: {arg}"));
-            }
-            continue;
-        };
-        let mut rest = letters;
-        while let Some(letter) = rest.chars().next() {
-            rest = &rest[letter.len_utf8()..];
-            if !LONG.iter().any(|(_, known)| *known == letter) || letter == '.' {
-                return Err(format!("invalid option -- '{letter}'"));
-            }
-            let text = if wants_value(letter) {
-                value(std::mem::take(&mut rest), &mut args, &letter.to_string())?
-            } else if letter == 'l' {
-                std::mem::take(&mut rest).trim_start_matches('=')
-            } else {
-                ""
-            };
-            given.push((letter, text.to_owned()));
-        }
-    }
-    if let Some((_, path)) = given.iter().find(|(letter, _)| *letter == 'R') {
+    let given = getopt::read(&definition(), args, Long::Whole).map_err(|fault| fault.to_string())?;
+    let rc = given.iter().find_map(|given| match given {
+        Given::Option(name, path) if name == "rc" => Some(path),
+        _ => None,
+    });
+    if let Some(path) = rc {
         options.read_file(path)?;
     }
-    for (letter, text) in &given {
-        match letter {
-            'h' => return Ok(Parsed::Text(USAGE.to_owned())),
-            'V' => return Ok(Parsed::Text(format!("SIEGE, by brisk {}\n", env!("CARGO_PKG_VERSION")))),
-            'C' => return Ok(Parsed::Text(format!("CURRENT SIEGE CONFIGURATION\n{options:#?}\n"))),
-            _ => options.set(*letter, text)?,
+    let mut url = None;
+    for given in &given {
+        match given {
+            Given::Option(name, text) => match name.as_str() {
+                "help" => return Ok(Parsed::Usage),
+                "version" => {
+                    return Ok(Parsed::Text(format!("SIEGE, by brisk {}\n", env!("CARGO_PKG_VERSION"))));
+                }
+                "config" => {
+                    return Ok(Parsed::Text(format!("CURRENT SIEGE CONFIGURATION\n{options:#?}\n")));
+                }
+                name => options.set(name, text)?,
+            },
+            Given::Word(word) => {
+                if url.replace(word.clone()).is_some() {
+                    return Err(format!("more than one URL: {word}"));
+                }
+            }
         }
     }
+    options.url = url.or(options.url);
     if options.url.is_none() && options.file.is_none() {
         return Err("no URL given, and no file of URLs (-f)".to_owned());
     }
     Ok(Parsed::Run(Box::new(options)))
-}
-
-fn wants_value(letter: char) -> bool {
-    "crtdfRmHAT".contains(letter)
 }
 
 impl Options {
@@ -194,28 +171,29 @@ impl Options {
         !self.quiet && !self.json
     }
 
-    fn set(&mut self, letter: char, text: &str) -> Result<(), String> {
-        match letter {
-            'v' => self.verbose = true,
-            'q' => (self.quiet, self.verbose) = (true, false),
-            'c' => self.users = number(text, "-c", 1, USERS_MAX)? as usize,
-            'r' => self.repetitions = Some(number(text, "-r", 1, 1_000_000_000)?),
-            't' => self.time = Some(time(text)?),
-            'd' => self.delay = seconds(text, "-d")?,
-            'b' => self.benchmark = true,
-            'i' => self.random = true,
-            'f' => self.file = Some(text.to_owned()),
-            'l' => self.log = Some(if text.is_empty() { LOG_FILE } else { text }.to_owned()),
-            'm' => self.mark = Some(text.to_owned()),
-            'H' => self.headers.push(header(text)?),
-            'A' => text.clone_into(&mut self.agent),
-            'T' => text.clone_into(&mut self.content_type),
-            'j' => self.json = true,
-            '.' => self.parser = false,
-            ',' => self.follow = false,
-            'g' | 'p' => {
-                return Err(format!("-{letter} is not supported: \"brisk get URL\" shows an exchange"));
+    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "verbose" => self.verbose = true,
+            "quiet" => (self.quiet, self.verbose) = (true, false),
+            "concurrent" => self.users = number(text, "-c", 1, USERS_MAX)? as usize,
+            "reps" => self.repetitions = Some(number(text, "-r", 1, 1_000_000_000)?),
+            "time" => self.time = Some(time(text)?),
+            "delay" => self.delay = seconds(text, "-d")?,
+            "benchmark" => self.benchmark = true,
+            "internet" => self.random = true,
+            "file" => self.file = Some(text.to_owned()),
+            "log" => self.log = Some(if text.is_empty() { LOG_FILE } else { text }.to_owned()),
+            "mark" => self.mark = Some(text.to_owned()),
+            "header" => self.headers.push(header(text)?),
+            "user-agent" => text.clone_into(&mut self.agent),
+            "content-type" => text.clone_into(&mut self.content_type),
+            "json-output" => self.json = true,
+            "no-parser" => self.parser = false,
+            "no-follow" => self.follow = false,
+            "get" | "print" => {
+                return Err(format!("--{name} is not supported: \"brisk get URL\" shows an exchange"));
             }
+            // The resource file was read before.
             _ => {}
         }
         Ok(())
@@ -258,10 +236,10 @@ impl Options {
                 "json_output" => self.json = on,
                 "logging" => self.log = on.then(|| self.log.clone().unwrap_or(LOG_FILE.to_owned())),
                 "logfile" => self.log = self.log.as_ref().map(|_| text.to_owned()),
-                "concurrent" => self.set('c', text).map_err(here)?,
-                "reps" => self.set('r', text).map_err(here)?,
-                "time" => self.set('t', text).map_err(here)?,
-                "delay" => self.set('d', text).map_err(here)?,
+                "concurrent" => self.set("concurrent", text).map_err(here)?,
+                "reps" => self.set("reps", text).map_err(here)?,
+                "time" => self.set("time", text).map_err(here)?,
+                "delay" => self.set("delay", text).map_err(here)?,
                 "file" => self.file = Some(text.to_owned()),
                 "url" => self.url = Some(text.to_owned()),
                 "internet" => self.random = on,
@@ -317,7 +295,7 @@ mod tests {
     fn check(line: &str) -> Result<Options, String> {
         parse(&crate::old::words(line)).map(|parsed| match parsed {
             Parsed::Run(options) => *options,
-            Parsed::Text(text) => panic!("{text}"),
+            Parsed::Text(_) | Parsed::Usage => panic!("{line}"),
         })
     }
 
