@@ -157,9 +157,12 @@ pub(crate) struct Chosen {
     pub missing: Vec<String>,
 }
 
+/// Suites in their order, each with whether it is active.
+type Entries = Vec<(Suite, bool)>;
+
 /// All suites and whether they are active, in an order that the words of a list change.
 struct Order {
-    list: Vec<(Suite, bool)>,
+    list: Entries,
     /// `@SECLEVEL`
     level: u8,
     missing: Vec<String>,
@@ -279,7 +282,8 @@ impl Order {
         }
     }
 
-    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Vec<(Suite, bool)>, Vec<(Suite, bool)>) {
+    /// Those that `which` holds for, and the others.
+    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Entries, Entries) {
         self.list.iter().copied().partition(|&(suite, active)| which(suite, active))
     }
 
