@@ -107,6 +107,32 @@ fn backend() -> (Backend, Arc<AtomicUsize>) {
     (backend, count)
 }
 
+/// Servers whose name, location or first rewrite cannot be decided.
+fn others() -> String {
+    format!(
+        r#"
+server {{
+    listen 127.0.0.1:{{{{PORT}}}};
+    server_name "~^{RUNAWAY}";
+    return 200 named;
+}}
+server {{
+    listen 127.0.0.1:{{{{PORT}}}};
+    server_name paths.example.com;
+    location ~ "{RUNAWAY}" {{ deny all; }}
+    location / {{ return 200 open; }}
+}}
+server {{
+    listen 127.0.0.1:{{{{PORT}}}};
+    server_name rewritten.example.com;
+    rewrite "{RUNAWAY}" /closed;
+    location / {{ return 200 open; }}
+    location /closed {{ return 403; }}
+}}
+"#
+    )
+}
+
 fn undecided(port: u16) -> Server {
     let text = format!(
         r#"
@@ -144,25 +170,9 @@ server {{
     location /quiet {{ gzip on; gzip_types text/plain; gzip_min_length 1; gzip_disable "{RUNAWAY}"; return 200 open; }}
     location / {{ return 200 open; }}
 }}
-server {{
-    listen 127.0.0.1:{{{{PORT}}}};
-    server_name "~^{RUNAWAY}";
-    return 200 named;
-}}
-server {{
-    listen 127.0.0.1:{{{{PORT}}}};
-    server_name paths.example.com;
-    location ~ "{RUNAWAY}" {{ deny all; }}
-    location / {{ return 200 open; }}
-}}
-server {{
-    listen 127.0.0.1:{{{{PORT}}}};
-    server_name rewritten.example.com;
-    rewrite "{RUNAWAY}" /closed;
-    location / {{ return 200 open; }}
-    location /closed {{ return 403; }}
-}}
-"#
+{}
+"#,
+        others()
     );
     Builder::new(BIN)
         .http(&text)

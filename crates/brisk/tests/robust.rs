@@ -287,3 +287,14 @@ fn slow_clients_are_closed_in_time() {
     assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
     assert_eq!(server.get("/who").text(), "one");
 }
+
+/// The page's own error leads to the page again.
+#[test]
+fn an_error_page_that_fails_itself_ends() {
+    let conf = "server { listen 127.0.0.1:{{PORT}}; recursive_error_pages on; error_page 404 500 /x; error_page 502 @y;
+        location / { return 404; } location /y { return 502; } location @y { return 502; } }";
+    let server = Builder::new(BIN).http(conf).start();
+    for target in ["/", "/y"] {
+        assert_eq!(server.get(target).status, 500, "{target}");
+    }
+}

@@ -40,7 +40,9 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     if http_status::closes_connection(status) {
         r.persistence = Persistence::Close;
     }
-    if (!r.error_page || r.core().recursive_error_pages)
+    // Without a change of the URI left, the page that failed would be asked for again and again.
+    if r.uri_changes_left > 0
+        && (!r.error_page || r.core().recursive_error_pages)
         && let Some(flow) = custom_page(r, status)
     {
         return flow;
