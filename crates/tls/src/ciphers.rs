@@ -157,9 +157,12 @@ pub(crate) struct Chosen {
     pub missing: Vec<String>,
 }
 
-/// All suites and whether they are active, in an order that the words of a list change.
+/// Suites in order, each with whether it is active.
+type Ranked = Vec<(Suite, bool)>;
+
+/// All suites, in an order that the words of a list change.
 struct Order {
-    list: Vec<(Suite, bool)>,
+    list: Ranked,
     /// `@SECLEVEL`
     level: u8,
     missing: Vec<String>,
@@ -279,7 +282,7 @@ impl Order {
         }
     }
 
-    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Vec<(Suite, bool)>, Vec<(Suite, bool)>) {
+    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Ranked, Ranked) {
         self.list.iter().copied().partition(|&(suite, active)| which(suite, active))
     }
 
