@@ -157,12 +157,12 @@ pub(crate) struct Chosen {
     pub missing: Vec<String>,
 }
 
-/// Suites in their order, each with whether it is active.
-type Entries = Vec<(Suite, bool)>;
+/// Suites in order, each with whether it is active.
+type Ranked = Vec<(Suite, bool)>;
 
-/// All suites and whether they are active, in an order that the words of a list change.
+/// All suites, in an order that the words of a list change.
 struct Order {
-    list: Entries,
+    list: Ranked,
     /// `@SECLEVEL`
     level: u8,
     missing: Vec<String>,
@@ -282,8 +282,7 @@ impl Order {
         }
     }
 
-    /// Those that `which` holds for, and the others.
-    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Entries, Entries) {
+    fn take(&self, which: impl Fn(Suite, bool) -> bool) -> (Ranked, Ranked) {
         self.list.iter().copied().partition(|&(suite, active)| which(suite, active))
     }
 

@@ -71,7 +71,7 @@ pub struct Conf {
     pub crl: Option<Token>,
     pub cache: Cache,
     /// What `ssl_session_cache` has named in this block: a cache of its own or none of it, and a shared one.
-    pub cache_words: (Option<Option<usize>>, Option<Arc<Zone>>),
+    pub cache_words: (Option<Cache>, Option<Arc<Zone>>),
     pub tickets: bool,
     pub ticket_keys: Vec<Token>,
     pub session_secs: u64,

@@ -557,10 +557,10 @@ fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let invalid = || Diag::emerg(token.span, format!("invalid session cache \"{}\"", token.text()));
         let text = token.str();
         match text {
-            "off" | "none" => own = Some(None),
-            "builtin" => own = Some(Some(BUILTIN_SESSIONS)),
+            "off" | "none" => own = Some(Cache::None),
+            "builtin" => own = Some(Cache::Own(BUILTIN_SESSIONS)),
             _ => match text.strip_prefix("builtin:") {
-                Some(number) => own = Some(Some(number.parse().map_err(|_| invalid())?)),
+                Some(number) => own = Some(Cache::Own(number.parse().map_err(|_| invalid())?)),
                 None if text.starts_with("shared:") => shared = Some(zone(cx, token, "session")?),
                 None => return Err(invalid().help("write off, none, builtin[:SESSIONS] or shared:NAME:SIZE")),
             },
@@ -568,10 +568,10 @@ fn session_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let conf = cx.conf::<Conf>();
     // Beside a shared cache one of the server's own is of no use.
-    conf.cache = match (own, &shared) {
-        (Some(None), _) | (None, None) => Cache::None,
+    conf.cache = match (&own, &shared) {
+        (Some(Cache::None), _) | (None, None) => Cache::None,
         (_, Some(zone)) => Cache::Shared(zone.clone()),
-        (Some(Some(number)), None) => Cache::Own(number),
+        (Some(own), None) => own.clone(),
     };
     conf.cache_words = (own, shared);
     Ok(())
