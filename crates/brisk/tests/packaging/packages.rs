@@ -67,18 +67,21 @@ fn the_debian_package_is_clean_and_starts() {
 
     let root = folder.path().join("root");
     run(Command::new("dpkg-deb").arg("--extract").arg(brisk).arg(&root));
+    fs::create_dir_all(root.join("usr/lib")).unwrap();
     for name in ["run/brisk", "var/log/brisk", "var/lib/brisk", "var/cache/brisk"] {
         fs::create_dir_all(root.join(name)).unwrap();
     }
     listen_beside(&root);
     // Laid over this system, as an installation is.
-    let (root_text, script) = (root.display(), "exec /usr/bin/brisk -g 'daemon off;'");
+    let at = root.display();
     let over = format!(
-        "set -e; mkdir {root_text}.over; mount -t tmpfs tmpfs {root_text}.over; cd {root_text}.over; mkdir lower root
-         cp -a {root_text}/. lower; mount -t overlay overlay -o lowerdir=lower:/ root
-         mount -t tmpfs tmpfs root/var/log; mkdir root/var/log/brisk
-         mount --bind {root_text}/run/brisk root/run/brisk; mount -t proc proc root/proc; mount --rbind /dev root/dev
-         exec chroot root sh -c \"{script}\""
+        "set -e; mkdir {at}.over; mount -t tmpfs tmpfs {at}.over; cd {at}.over; mkdir lower root; cp -a {at}/. lower
+         # /lib is a link to /usr/lib, which dpkg follows.
+         cp -a lower/lib/. lower/usr/lib; rm -r lower/lib
+         mount -t overlay overlay -o lowerdir=lower:/ root
+         for path in var/log/brisk run/brisk; do mount --bind {at}/$path root/$path; done
+         mount -t proc proc root/proc; mount --rbind /dev root/dev
+         exec chroot root /usr/bin/brisk -g 'daemon off;'"
     );
     serves(&over, &root.join("run/brisk/test.sock"));
 }
