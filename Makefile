@@ -9,6 +9,9 @@ MINUTES ?= 1
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo env CARGO_TARGET_$$(rustc -vV | sed -n 's/^host: //p' | \
     tr a-z- A-Z_)_RUNNER="\"sudo -E env PATH=$$PATH HOME=$$HOME\"")
 
+# What is packaged is built first, unless it is named.
+BUILT   := $(if $(filter $(TARGET)/release/brisk,$(BRISK)),build)
+
 # For `make install`.
 PREFIX     ?= /usr
 SYSCONFDIR ?= /etc
@@ -17,7 +20,8 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install uninstall
+.PHONY: help build run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install \
+    uninstall deb image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +29,9 @@ help: ## this list
 build: ## the program: target/release/brisk (FEATURES=none: one without AVIF images, a minute sooner)
 	cargo build --release --locked -p brisk $(if $(filter none,$(FEATURES)),--no-default-features)
 
-run: build ## builds it and serves the example site, or DIR=folder, or CONF=nginx.conf
-	@BRISK=$(BRISK) DIR="$(DIR)" CONF="$(CONF)" scripts/run.sh
+run: ## builds it (sooner: profile "quick") and serves the example site, or DIR=folder, or CONF=nginx.conf
+	cargo build --profile quick --locked -p brisk
+	@BRISK=$(TARGET)/quick/brisk DIR="$(DIR)" CONF="$(CONF)" scripts/run.sh
 
 test: ## installs what the tests need, then lint and all tests
 	scripts/setup.sh test
@@ -87,6 +92,13 @@ fuzz-guided: ## the same led by coverage (libFuzzer; needs a C++ compiler)
 install: ## program, manual pages, completions, default configuration, systemd unit, log rotation (PREFIX, SYSCONFDIR, DESTDIR, RUN_USER)
 	@BRISK=$(BRISK) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) DESTDIR=$(DESTDIR) \
 	    RUN_USER=$(RUN_USER) scripts/install.sh
+
+deb: $(BUILT) ## Debian packages of the program (and its symbols) in OUT=target/deb
+	@BRISK=$(BRISK) scripts/deb.sh $(or $(OUT),$(TARGET)/deb)
+
+image: $(BUILT) ## a container image of the program, in OCI's layout, in OUT=target/image
+	@command -v umoci >/dev/null || scripts/setup.sh image
+	@BRISK=$(BRISK) scripts/image.sh $(or $(OUT),$(TARGET)/image)
 
 uninstall: ## removes them; configuration, sites and logs stay
 	@PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) DESTDIR=$(DESTDIR) scripts/install.sh uninstall

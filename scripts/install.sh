@@ -16,12 +16,14 @@ esac
 fish=$DESTDIR$PREFIX/share/fish/vendor_completions.d/brisk.fish
 doc=$DESTDIR$PREFIX/share/doc/brisk
 unit=$DESTDIR$UNITDIR/brisk.service
+share=$DESTDIR$PREFIX/share/brisk
 etc=$DESTDIR$SYSCONFDIR/brisk
 rotate=$DESTDIR$SYSCONFDIR/logrotate.d/brisk
 
 if [ "${1:-}" = uninstall ]; then
     rm -f "$bin" "$man/man8/brisk.8" "$man"/man1/brisk-*.1 "$bash" "$zsh" "$fish" "$unit" "$unit.d/older-systemd.conf" "$rotate"
-    rm -rf "$doc"
+    [ ! -f "$share/symbols" ] || rm -f "$DESTDIR$(cat "$share/symbols")"
+    rm -rf "$doc" "$share"
     [ ! -d "$unit.d" ] || rmdir --ignore-fail-on-non-empty "$unit.d"
     echo "removed; $etc, $DESTDIR/var/log/brisk and $DESTDIR/var/www/brisk are left as they are"
     exit 0
@@ -49,7 +51,23 @@ place_new() {
     fi
 }
 
+# The program without its symbols; those lie where debuggers look for them, by the program's build id.
 install -D -m 755 "$BRISK" "$bin"
+id=$(readelf -n "$BRISK" 2>/dev/null | sed -n 's/^ *Build ID: //p')
+if [ -n "$id" ] && command -v objcopy >/dev/null; then
+    symbols=$DESTDIR$PREFIX/lib/debug/.build-id/$(echo "$id" | cut -c1-2)/$(echo "$id" | cut -c3-).debug
+    mkdir -p "$(dirname "$symbols")"
+    objcopy --only-keep-debug --compress-debug-sections "$BRISK" "$symbols"
+    chmod 644 "$symbols"
+    objcopy --strip-all --remove-section=.comment "$BRISK" "$bin"
+    mkdir -p "$share"
+    echo "$symbols" | sed "s#^$DESTDIR##" >"$share/symbols"
+fi
+# The program's own default is /etc.
+if [ "$SYSCONFDIR" != /etc ]; then
+    mkdir -p "$share"
+    echo "$SYSCONFDIR" >"$share/sysconfdir"
+fi
 # Manual pages and completions come from the program itself.
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT

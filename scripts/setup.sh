@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a task needs and this machine lacks, on Debian and its kin:
-# setup.sh [test|bench|load|experiments|conformance|corpus]
+# setup.sh [test|bench|load|experiments|conformance|corpus|image]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -9,7 +9,7 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
+    tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux umoci:umoci lintian:lintian dpkg-shlibdeps:dpkg-dev systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
         httperf:httperf go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
         zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
@@ -31,8 +31,9 @@ conformance)
     packages='libc6-dev uwsgi-plugin-python3 libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
+image) tools="umoci:umoci" packages= ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
-*) echo "usage: $0 [test|bench|load|experiments|conformance|corpus]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|bench|load|experiments|conformance|corpus|image]" >&2; exit 2 ;;
 esac
 
 has_package() {

@@ -14,8 +14,19 @@ use brisk_server::log::LogFile;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The prefix where none is given.
-pub const PREFIX: &str = "/etc/brisk/";
+/// The prefix where none is given: `/etc/brisk/`, or what `make install` has written down beside the program.
+pub fn system_prefix() -> String {
+    installed_prefix().unwrap_or_else(|| "/etc/brisk/".into())
+}
+
+/// `PREFIX/share/brisk/sysconfdir`, of the program in `PREFIX/bin`: where the configuration was installed.
+fn installed_prefix() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let note = program.parent()?.parent()?.join("share/brisk/sysconfdir");
+    let text = std::fs::read_to_string(note).ok()?;
+    let folder = text.trim().trim_end_matches('/');
+    folder.starts_with('/').then(|| format!("{folder}/brisk/"))
+}
 
 /// What the command line says about files.
 #[derive(Clone, Debug)]
@@ -41,7 +52,8 @@ pub struct Inline {
 impl Paths {
     pub fn new(options: &Options) -> Paths {
         let with_slash = |text: &str| format!("{}/", text.trim_end_matches('/'));
-        let prefix = with_slash(options.prefix.as_deref().unwrap_or(PREFIX));
+        let system = system_prefix();
+        let prefix = with_slash(options.prefix.as_deref().unwrap_or(&system));
         let full =
             |path: &str| if path.starts_with('/') { path.to_string() } else { format!("{prefix}{path}") };
         let conf = match &options.conf {
@@ -58,7 +70,7 @@ impl Paths {
         };
         let env = Environment {
             conf_prefix: folder(&conf),
-            places: places(&prefix, |name| std::env::var(name).ok()),
+            places: places(&prefix, &system, |name| std::env::var(name).ok()),
             prefix,
             error_log,
             hostname: sys::hostname().to_ascii_lowercase(),
@@ -77,8 +89,8 @@ impl Paths {
 
 /// Where a server with this prefix keeps its own folders: where systemd says (`StateDirectory=` and its kin), else where the
 /// system's server has them, else below the prefix as nginx does.
-fn places(prefix: &str, variable: impl Fn(&str) -> Option<String>) -> Places {
-    let usual = if prefix == PREFIX {
+fn places(prefix: &str, system: &str, variable: impl Fn(&str) -> Option<String>) -> Places {
+    let usual = if prefix == system {
         let of = |place: &str| format!("{place}/brisk/");
         Places { state: of("/var/lib"), cache: of("/var/cache"), logs: of("/var/log"), run: of("/run") }
     } else {
@@ -308,7 +320,7 @@ mod tests {
         let check = |prefix: &str, variables: &[(&str, &str)]| {
             let get =
                 |name: &str| variables.iter().find(|(have, _)| *have == name).map(|(_, v)| v.to_string());
-            let Places { state, cache, logs, run } = places(prefix, get);
+            let Places { state, cache, logs, run } = places(prefix, "/etc/brisk/", get);
             [state, cache, logs, run].join(" ")
         };
         assert_eq!(

@@ -6,7 +6,7 @@ use crate::bundle::Bundle;
 use crate::certificates::{self, Certificates};
 use crate::channel::{Channel, Message};
 use crate::config::{self, Loaded, Paths};
-use crate::control::{Call, Control, Order};
+use crate::control::{Call, Control};
 use crate::keeper::{self, Keeper};
 use crate::launch::{claim, pid_file, write_pid};
 use crate::process::{self, Start};
@@ -26,6 +26,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+mod orders;
 
 const SIGNALS: &[i32] = &[
     libc::SIGHUP,
@@ -489,34 +491,6 @@ impl Master {
         }
     }
 
-    fn serve_control(&mut self) {
-        let Some(control) = &self.control else { return };
-        let Some(call) = control.accept() else { return };
-        let order = call.order();
-        if let Some(text) = order.as_ref().and_then(|order| notice::order(order, call.sender())) {
-            self.log(LogLevel::Notice, &text);
-        }
-        self.call = Some(call);
-        let answer = match order {
-            Some(Order::Reload) if self.ending => Err("the server is ending".into()),
-            Some(Order::Reload) => self.reload().map(|()| format!("generation {}", self.generation)),
-            Some(Order::Reopen) => self.reopen().map(|()| "reopened".to_string()),
-            Some(Order::Generation) => Ok(self.generation.to_string()),
-            Some(Order::Purge(order)) => self.purge(&order),
-            None => Err("unknown order".into()),
-        };
-        if let Some(call) = self.call.take() {
-            call.answer(&answer);
-        }
-    }
-
-    /// Tells the caller, if there is one, what it waits for now.
-    fn waits_for(&self, what: &str) {
-        if let Some(call) = &self.call {
-            call.waits_for(what);
-        }
-    }
-
     /// Reads the configuration anew and hands it to the worker. An error leaves everything as it was.
     fn reload(&mut self) -> Result<(), String> {
         systemd::reloading();
@@ -631,63 +605,6 @@ impl Master {
         if self.paths.detached {
             background::lead_errors(&self.current.core, &self.current.logs);
         }
-    }
-
-    /// Opens all logs again by name. When it returns nothing is written to the old files any more.
-    fn reopen(&mut self) -> Result<(), String> {
-        self.log(LogLevel::Notice, "reopening logs");
-        let mut problem = None;
-        let mut opened: Vec<(LogTarget, OwnedFd)> = Vec::new();
-        let wanted = self.current.logs.iter().map(|log| &log.target);
-        for target in wanted.chain(self.workers.iter().flat_map(|w| &w.logs)) {
-            if matches!(target, LogTarget::Stderr) || opened.iter().any(|(have, _)| have == target) {
-                continue;
-            }
-            match LogFile::open(target) {
-                Ok(fd) => opened.push((target.clone(), fd)),
-                // The old file stays in use: lines are better in the wrong place than nowhere.
-                Err(error) => {
-                    problem = Some(format!("open() \"{target}\" failed ({})", brisk_conf::os_text(&error)));
-                }
-            }
-        }
-        let fd_of = |target: &LogTarget| opened.iter().find(|(have, _)| have == target).map(|(_, fd)| fd);
-        for log in &self.current.logs {
-            if let Some(fd) = fd_of(&log.target) {
-                let _ = log.replace(fd);
-            }
-        }
-        self.lead_errors();
-        for worker in &self.workers {
-            let mut which = Vec::new();
-            let mut fds = Vec::new();
-            for (index, target) in worker.logs.iter().enumerate() {
-                if let Some(fd) = fd_of(target) {
-                    which.push(index as u32);
-                    fds.push(copy(fd)?);
-                }
-            }
-            self.waits_for(&format!("worker process {} to reopen its logs", worker.pid.as_raw_nonzero()));
-            if worker.channel.send(&Message::Reopen { which, fds }).is_ok() {
-                wait_reply(&worker.channel);
-            }
-        }
-        problem.map_or(Ok(()), Err)
-    }
-
-    /// Tells the caches of all workers what is purged; those that drain still answer requests.
-    fn purge(&self, order: &str) -> Result<String, String> {
-        let mut gone = 0;
-        for worker in &self.workers {
-            let order = order.to_string();
-            if worker.channel.send(&Message::Purge { order }).is_ok() {
-                match wait_reply(&worker.channel) {
-                    Some(Message::Purged { count }) => gone += count,
-                    _ => return Err("a worker process did not answer".into()),
-                }
-            }
-        }
-        Ok(gone.to_string())
     }
 
     fn upgrade(&mut self) {

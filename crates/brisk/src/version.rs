@@ -75,6 +75,8 @@ pub fn long() -> String {
     let mut out = short();
     // Tools look for the version of OpenSSL whose settings they may use.
     out.push_str("built with AWS-LC (rustls), settings and messages as with OpenSSL 3.0.0\nTLS SNI support enabled\nconfigure arguments: --with-debug");
+    let prefix = crate::config::system_prefix();
+    let _ = write!(out, " --prefix={prefix} --conf-path={prefix}brisk.conf");
     for name in OPTIONAL.iter().filter(|name| has(name)) {
         let _ = write!(out, " --with-http_{name}_module");
     }

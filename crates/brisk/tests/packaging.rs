@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "packaging/packages.rs"]
+mod packages;
 #[path = "packaging/unit.rs"]
 mod unit;
 
@@ -68,12 +70,13 @@ fn the_example_site_shows_what_its_pages_promise() {
 }
 
 fn make(target: &str, root: &Path) -> Output {
-    make_for("nobody", target, root)
+    make_for("nobody", target, root, &[])
 }
 
-fn make_for(user: &str, target: &str, root: &Path) -> Output {
+fn make_for(user: &str, target: &str, root: &Path, more: &[&str]) -> Output {
     let output = Command::new("make")
         .current_dir(repository())
+        .args(more)
         .args([
             target,
             &format!("BRISK={BIN}"),
@@ -111,6 +114,14 @@ fn make_install_gives_a_server_that_starts() {
     assert!(read("usr/lib/systemd/system/brisk.service").contains("Type=notify-reload"));
     assert!(read("etc/logrotate.d/brisk").contains("create 0640 nobody adm"));
 
+    // Without symbols, which lie where debuggers look for them.
+    let size = |path: &str| fs::metadata(root.path().join(path)).unwrap().len();
+    assert!(size("usr/bin/brisk") < fs::metadata(BIN).unwrap().len() / 2);
+    let symbols = read("usr/share/brisk/symbols");
+    assert!(
+        symbols.starts_with("/usr/lib/debug/.build-id/") && size(symbols.trim().trim_start_matches('/')) > 0
+    );
+
     // The configuration as installed, moved to the folder of the test.
     let dir = root.path().display();
     let mut builder = Builder::new(BIN);
@@ -144,6 +155,7 @@ fn make_install_gives_a_server_that_starts() {
     let mut left = Vec::new();
     files_below(&root.path().join("usr"), "usr/", &mut left);
     assert!(left.is_empty(), "{:?}", left.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    assert!(!root.path().join(symbols.trim().trim_start_matches('/')).exists());
     assert!(!root.path().join("etc/logrotate.d/brisk").exists());
 }
 

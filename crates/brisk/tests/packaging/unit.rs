@@ -52,7 +52,7 @@ struct Installed {
 impl Installed {
     fn new() -> Installed {
         let root = TempDir::new();
-        make_for("www-data", "install", root.path());
+        make_for("www-data", "install", root.path(), &[]);
         let etc = root.path().join("etc/brisk");
         fs::write(etc.join("conf.d/site.conf"), SITE).unwrap();
         root.write("var/www/site/index.html", "hello");
@@ -182,4 +182,23 @@ fn the_unit_without_root_has_room_for_everything() {
     service.stop(Signal::QUIT);
     let journal = service.journal();
     assert!(!journal.contains("warn"), "{journal}");
+}
+
+/// Everything elsewhere: the unit names it, and the program finds its configuration by itself.
+#[test]
+fn another_prefix_and_sysconfdir_work() {
+    let root = TempDir::new();
+    let places = ["PREFIX=/opt/brisk", "SYSCONFDIR=/opt/etc", "UNITDIR=/usr/lib/systemd/system"];
+    make_for("www-data", "install", root.path(), &places);
+    let unit = fs::read_to_string(root.path().join("usr/lib/systemd/system/brisk.service")).unwrap();
+    assert!(unit.contains("\nExecStart=/opt/brisk/bin/brisk -c /opt/etc/brisk/brisk.conf "), "{unit}");
+    let site = "server { listen unix:/run/brisk/site.sock; location / { return 200 elsewhere; } }";
+    root.write("opt/etc/brisk/conf.d/site.conf", site);
+    let mut service = unit_of(root.path(), &[]).start(root.path());
+    let mut client = Client::connect_unix(&root.path().join("run/brisk/site.sock")).unwrap();
+    assert_eq!(client.get("/").text(), "elsewhere");
+    service.stop(Signal::QUIT);
+    let output = std::process::Command::new(root.path().join("opt/brisk/bin/brisk")).arg("-V").output();
+    let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+    assert!(said.contains("--conf-path=/opt/etc/brisk/brisk.conf"), "{said}");
 }

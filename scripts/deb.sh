@@ -1,0 +1,72 @@
+#!/bin/sh
+# Debian packages of a built program: deb.sh FOLDER puts brisk_VERSION_ARCH.deb and brisk-dbgsym_…_ARCH.deb there. Used by
+# `make deb`. It needs dpkg-dev (as the compiler does) and no rights.
+set -eu
+here=$(readlink -f "$(dirname "$0")/..")
+BRISK=$(readlink -f "${BRISK:-$here/target/release/brisk}")
+out=${1:?usage: deb.sh FOLDER}
+mkdir -p "$out"
+out=$(readlink -f "$out")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+chmod 755 "$work"
+umask 022
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/Cargo.toml" | head -1)
+maintainer=${MAINTAINER:-Brisk developers <brisk@example.org>}
+arch=$(dpkg --print-architecture)
+root=$work/brisk
+BRISK=$BRISK DESTDIR=$root PREFIX=/usr SYSCONFDIR=/etc UNITDIR=/lib/systemd/system RUN_USER=www-data "$here/scripts/install.sh" >/dev/null
+
+# What the installed program links to, with the versions that it needs.
+mkdir -p "$work/source/debian"
+printf 'Source: brisk\n\nPackage: brisk\nArchitecture: any\n' >"$work/source/debian/control"
+depends=$(cd "$work/source" && dpkg-shlibdeps -O --ignore-missing-info "$root/usr/bin/brisk" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+
+# The symbols are a package of their own.
+debug=$work/brisk-dbgsym
+mkdir -p "$debug/usr/lib" "$debug/usr/share/doc"
+mv "$root/usr/lib/debug" "$debug/usr/lib/debug"
+rm -f "$root/usr/share/brisk/symbols"
+rmdir --ignore-fail-on-non-empty "$root/usr/lib" 2>/dev/null || true
+
+# /var/www is the administrator's: the first site lies with the program.
+mkdir -p "$root/usr/share/brisk"
+mv "$root/var/www/brisk" "$root/usr/share/brisk/www"
+rmdir "$root/var/www"
+sed -i 's#/var/www/brisk#/usr/share/brisk/www#' "$root/etc/brisk/conf.d/default.conf"
+
+# systemd makes /run/brisk; the drop-in is for what the target has, not for what this machine has.
+rm -rf "$root/run" "$root/lib/systemd/system/brisk.service.d"
+case $(. /etc/os-release && echo "${VERSION_ID:-}") in
+11 | 12)
+    mkdir -p "$root/lib/systemd/system/brisk.service.d"
+    cp "$here/packaging/brisk.service.d/older-systemd.conf" "$root/lib/systemd/system/brisk.service.d/"
+    ;;
+esac
+gzip -9n "$root/usr/share/man/man8/brisk.8"
+doc=$root/usr/share/doc
+cp "$here/packaging/debian/copyright" "$doc/brisk/copyright"
+sed -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" "$here/packaging/debian/changelog" | gzip -9n >"$doc/brisk/changelog.gz"
+ln -s brisk "$debug/usr/share/doc/brisk-dbgsym"
+mkdir -p "$root/usr/share/lintian/overrides"
+cp "$here/packaging/debian/lintian-overrides" "$root/usr/share/lintian/overrides/brisk"
+
+# pack NAME FOLDER: with its control file filled in.
+pack() {
+    mkdir -p "$2/DEBIAN"
+    size=$(du -sk --exclude=DEBIAN "$2" | cut -f1)
+    sed -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$size/" -e "s/@DEPENDS@/$depends/" \
+        "$here/packaging/debian/$1.control" >"$2/DEBIAN/control"
+    (cd "$2" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) >"$2/DEBIAN/md5sums"
+    dpkg-deb --root-owner-group -Zxz "-z${DEB_COMPRESSION:-6}" --build "$2" "$out/$1_${version}_$arch.deb" >/dev/null
+    echo "$out/$1_${version}_$arch.deb"
+}
+
+mkdir -p "$root/DEBIAN"
+(cd "$root" && find etc -type f | sort | sed 's#^#/#') >"$root/DEBIAN/conffiles"
+for script in postinst prerm postrm; do
+    install -m 755 "$here/packaging/debian/$script" "$root/DEBIAN/$script"
+done
+pack brisk "$root"
+pack brisk-dbgsym "$debug"
