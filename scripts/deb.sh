@@ -44,7 +44,7 @@ case $(. /etc/os-release && echo "${VERSION_ID:-}") in
     cp "$here/packaging/brisk.service.d/older-systemd.conf" "$root/lib/systemd/system/brisk.service.d/"
     ;;
 esac
-gzip -9n "$root/usr/share/man/man8/brisk.8"
+gzip -9n "$root"/usr/share/man/man?/*
 doc=$root/usr/share/doc
 cp "$here/packaging/debian/copyright" "$doc/brisk/copyright"
 sed -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" "$here/packaging/debian/changelog" | gzip -9n >"$doc/brisk/changelog.gz"
