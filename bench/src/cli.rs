@@ -29,8 +29,8 @@ struct Args {
     #[arg(value_name = "all|PART")]
     parts: Vec<String>,
     /// Brisk's binary [default: it is built, target/release/brisk]
-    #[arg(long, value_name = "PATH", value_parser = absolute)]
-    brisk: Option<PathBuf>,
+    #[arg(long, value_name = "PATH")]
+    brisk: Option<String>,
     /// nginx's binary
     #[arg(long, value_name = "PATH", default_value = "/usr/sbin/nginx", value_parser = absolute)]
     nginx: PathBuf,
@@ -158,7 +158,10 @@ impl Args {
         let (rounds, secs) =
             if self.quick { (3, 1.0) } else { (self.rounds.unwrap_or(9), self.secs.unwrap_or(3.0)) };
         let options = Options {
-            brisk: self.brisk.map_or_else(build_brisk, Ok)?,
+            brisk: match &self.brisk {
+                Some(path) => absolute(path).map_err(io::Error::other)?,
+                None => build_brisk()?,
+            },
             nginx: self.nginx,
             h2o: self.h2o,
             haproxy: self.haproxy,
@@ -176,7 +179,7 @@ impl Args {
     fn given(&self) -> String {
         let mut given = String::new();
         if let Some(brisk) = &self.brisk {
-            given.extend([" --brisk ", &brisk.to_string_lossy()]);
+            given.extend([" --brisk ", brisk]);
         }
         if let Some(rounds) = self.rounds {
             given.extend([" --rounds ", &rounds.to_string()]);
