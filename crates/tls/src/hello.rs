@@ -111,8 +111,7 @@ impl Hello {
     }
 
     fn read(r: &mut Reader<'_>) -> Option<Hello> {
-        let mut hello = Hello::default();
-        hello.version = r.u16()?;
+        let mut hello = Hello { version: r.u16()?, ..Hello::default() };
         // random, legacy_session_id
         r.take(32)?;
         r.vector8()?;
@@ -162,8 +161,8 @@ impl Hello {
         if has_13 {
             self.check_13()?;
         }
-        let is_known = |name: &Box<[u8]>| alpn.iter().any(|known| **known == **name);
-        if !self.alpn.is_empty() && !alpn.is_empty() && !self.alpn.iter().any(is_known) {
+        let is_known = |name: &[u8]| alpn.contains(&name);
+        if !self.alpn.is_empty() && !alpn.is_empty() && !self.alpn.iter().any(|name| is_known(name)) {
             return Err(no(AlertDescription::NoApplicationProtocol, "no application protocol"));
         }
         Ok(())

@@ -240,7 +240,7 @@ mod tests {
         let early_data = cache.is_some();
         let resumption = Resumption { cache, timeout: 300, ..Resumption::default() };
         let options =
-            ServerOptions { resumption, early_data, client_authorities, ..ServerOptions::default() };
+            ServerOptions { client_authorities, resumption, early_data, ..ServerOptions::default() };
         ServerContext::new(&options, Arc::new(Fixed([certified.clone()].into()))).unwrap()
     }
 

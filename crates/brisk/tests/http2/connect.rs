@@ -55,7 +55,7 @@ fn back(mut peer: Peer) {
     }
 }
 
-const CONF: &str = r#"
+const CONF: &str = r"
     proxy_cache_path {{DIR}}/cache keys_zone=c:1m;
     server {
         listen 127.0.0.1:{{PORT}}; http2 on; root {{DIR}}/html;
@@ -73,7 +73,7 @@ const CONF: &str = r#"
         location /cached { proxy_pass http://127.0.0.1:BACK; UP proxy_cache c; proxy_cache_valid 1m; }
         location /down { proxy_pass http://127.0.0.1:1; UP error_page 502 =200 /index.html; }
     }
-"#;
+";
 
 const UPGRADE: &str =
     "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";

@@ -303,7 +303,11 @@ fn records_that_are_wrong_are_answered_with_their_alert() {
         ("an empty record", record(22, &[]), UNEXPECTED_MESSAGE),
         ("an empty record between", [record(22, first), record(22, &[])].concat(), UNEXPECTED_MESSAGE),
         ("a long record", record(22, &[&hello[..], &vec![0; 16_385]].concat()), RECORD_OVERFLOW),
-        ("a longer record between", [record(22, first), record(22, &[0; 0x4801])].concat(), RECORD_OVERFLOW),
+        (
+            "a longer record between",
+            [record(22, first), record(22, &vec![0; 0x4801])].concat(),
+            RECORD_OVERFLOW,
+        ),
         ("another message", record(22, &message(2, &hello[4..])), UNEXPECTED_MESSAGE),
         ("another message, begun", record(22, &[20]), UNEXPECTED_MESSAGE),
         ("an unknown message", record(22, &message(99, b"?")), UNEXPECTED_MESSAGE),

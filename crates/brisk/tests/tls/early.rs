@@ -180,7 +180,7 @@ fn early_data_that_is_not_taken_is_skipped() {
     let first = server.write("early.txt", request).display().to_string();
     assert!(show(server.port(), &first).contains("Early data was accepted"));
     for size in [1, 100, 6000, 8000, 10_000, 12_000, 15_000, 16_384] {
-        let file = server.write(&format!("early{size}.txt"), &"x".repeat(size)).display().to_string();
+        let file = server.write(&format!("early{size}.txt"), "x".repeat(size)).display().to_string();
         for port in [server.port(), server.port_of(2), server.port_of(3), server.port_of(4)] {
             for _ in 0..2 {
                 let shown = show(port, &file);

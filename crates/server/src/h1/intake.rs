@@ -192,8 +192,6 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> ServerId {
         Some(local) => (&local.names, local.default_server),
         None => (&listen.names, listen.default_server),
     };
-    // Without a host nothing else can be found than what the handshake has led to.
-    let default = if r.host.is_empty() { r.server } else { default };
     if names.is_empty() {
         return default;
     }
