@@ -1,7 +1,7 @@
 //! Several hosts with rules of their own for clients' certificates behind one address.
 
 use super::{BIN, client_with, tool, with};
-use brisk_testkit::tls::issue;
+use brisk_testkit::tls::{issue, stranger};
 use brisk_testkit::{Builder, Server, TlsClient};
 use brisk_tls::Versions;
 use brisk_tls::issue::Issued;
@@ -108,4 +108,23 @@ fn no_session_vouches_for_another_host() {
             assert!(shown.contains("New, TLS") && shown.contains(status), "{version} {host}: {shown}");
         }
     }
+}
+
+/// As in nginx: the name of the handshake does not stand in for the host of a request.
+#[test]
+fn a_request_without_a_host_is_for_the_default_server() {
+    let conf = "ssl_certificate a.crt; ssl_certificate_key a.key;
+        server { listen 127.0.0.1:{{PORT}} ssl; server_name first.test; return 200 first; }
+        server { listen 127.0.0.1:{{PORT}} ssl; server_name other.test; return 200 other; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; server_name first.test; ssl_verify_client optional_no_ca; return 200 first; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; server_name other.test; return 200 other; }";
+    let server = with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None)).start();
+    let get = |port: u16, request: &str| {
+        let mut client = TlsClient::connect(port, &stranger(), "other.test").unwrap();
+        client.send(request).unwrap();
+        client.rest().unwrap()
+    };
+    assert!(get(server.port(), "GET / HTTP/1.0\r\n\r\n").ends_with("first"));
+    assert!(get(server.port(), "GET / HTTP/1.0\r\nHost: other.test\r\n\r\n").ends_with("other"));
+    assert!(get(server.port_of(2), "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 421 "));
 }
