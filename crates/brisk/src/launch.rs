@@ -36,7 +36,7 @@ fn show(paths: &Paths, outcome: &Outcome) {
         // Nobody has written that text: where in it something stands helps nobody.
         let problems = outcome.diags.iter().filter(|d| d.is_error());
         problems.for_each(|d| {
-            output::note(format_args!("brisk serve: {}", brisk_conf::escape_controls(&d.message)))
+            output::note(format_args!("brisk serve: {}", brisk_conf::escape_controls(&d.message)));
         });
         return;
     }
