@@ -17,17 +17,25 @@ const STREAMS: u32 = 128;
 const CONF: &str = "
     access_log off;
     keepalive_requests 1000000;
+    limit_req_zone $host zone=late:64k rate=1r/m;
     server {
         listen 127.0.0.1:{{PORT}};
         root {{DIR}}/html;
         http2 on;
         http2_max_concurrent_streams 128;
         location /metrics { metrics; }
+        location /mirror { mirror /late; }
+        location = /late { limit_req zone=late burst=100000; }
     }";
 
 /// Ready to start: a small and a large file over HTTP/1.1 and HTTP/2.
 fn builder() -> Builder {
-    Builder::new(bin()).http(CONF).file("html/a.txt", "hello\n").file("html/large", vec![b'x'; 300_000])
+    Builder::new(bin())
+        .http(CONF)
+        .file("html/a.txt", "hello\n")
+        .file("html/large", vec![b'x'; 300_000])
+        .file("html/mirror", "seen\n")
+        .file("html/late", "")
 }
 
 fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -37,9 +45,11 @@ fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `GET /large` with `fields` behind it.
-fn request(stream: u32, fields: &[u8]) -> Vec<u8> {
-    let block = [&[0x82, 0x86, 0x04, 6][..], b"/large", &[0x01, 9], b"localhost", fields].concat();
+/// A GET with `fields` behind the usual ones.
+fn request(stream: u32, path: &str, fields: &[u8]) -> Vec<u8> {
+    let path_len = path.len() as u8;
+    let block =
+        [&[0x82, 0x86, 0x04, path_len][..], path.as_bytes(), &[0x01, 9], b"localhost", fields].concat();
     frame_of(kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, stream, &block)
 }
 
@@ -61,7 +71,7 @@ fn attack() -> Vec<u8> {
     let mut bytes = hello();
     for n in 0..STREAMS {
         let first = if n == 0 { cookie() } else { vec![0xbe] };
-        bytes.extend(request(2 * n + 1, &[first, [0xa0, 0x8f].repeat(330)].concat()));
+        bytes.extend(request(2 * n + 1, "/large", &[first, [0xa0, 0x8f].repeat(330)].concat()));
     }
     bytes
 }
@@ -94,4 +104,26 @@ fn crumbs_with_fields_between_them_are_joined_once() {
     let allowed = ((sent as u64 * 20) >> 10) + clients.len() as u64 * u64::from(STREAMS) * 16;
     assert!(grown < allowed, "{grown} KiB for {} KiB that were sent", sent >> 10);
     assert_eq!(H2Client::connect(server.port()).get("/a.txt").status, 200);
+}
+
+/// Requests that are answered at once leave subrequests behind, each with a copy of the head: these count as heads of the connection.
+#[test]
+fn copies_for_mirrors_that_wait_are_counted() {
+    const REQUESTS: u32 = 1500;
+    let server = builder().start();
+    assert_eq!(server.get("/mirror").text(), "seen\n");
+    let before = process::rss_kib(server.worker());
+    let mut client = Client::connect(server.port());
+    let mut bytes = PREFACE.to_vec();
+    Settings { enable_push: false, ..Settings::default() }.write(&mut bytes);
+    for n in 0..REQUESTS {
+        let first = if n == 0 { cookie() } else { vec![0xbe] };
+        bytes.extend(request(2 * n + 1, "/mirror", &[first, vec![0xbe; 6]].concat()));
+    }
+    client.send(&bytes);
+    settle(&mut client);
+    let grown = process::rss_kib(server.worker()).saturating_sub(before);
+    assert!(grown < 16 << 10, "{grown} KiB for {} KiB that were sent", bytes.len() >> 10);
+    server.wait_for_log("too many copies are on their way");
+    assert_eq!(server.get("/mirror").text(), "seen\n");
 }

@@ -106,6 +106,8 @@ pub const IMAGES_WAITING_MAX: usize = 512;
 pub const IMAGE_HEAD_BYTES: usize = 16;
 /// Subrequests of one thread that nobody waits for (`mirror`): where they do not keep up, they are left out.
 pub const ASIDE_MAX: u32 = 4096;
+/// One of them is left out, too, where its connection has no room for so many further heads of its size.
+pub const ASIDE_HEADS_LEFT_MIN: usize = 8;
 /// Subrequests that SSI makes for one request, in all depths.
 pub const SSI_INCLUDES_MAX: u32 = 10_000;
 /// Subrequests of one page that run at the same time, ahead of what is sent.

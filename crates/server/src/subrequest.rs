@@ -10,7 +10,8 @@ use crate::conf::{LocationId, ServerId};
 use crate::connection::Connection;
 use crate::h1::{self, intake};
 use crate::h2::Exchange;
-use crate::limits::{ASIDE_MAX, SUBREQUEST_DEPTH_MAX, WAITING_REQUEST_BYTES};
+use crate::limits::{ASIDE_HEADS_LEFT_MIN, ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
+use crate::memory::Charge;
 use crate::phases::{self, Cursor, Phase, Run};
 use crate::regex::Captures;
 use crate::request::Request;
@@ -49,6 +50,8 @@ pub struct Parent {
     has_decoded_delimiter: bool,
     depth: u8,
     started: Now,
+    /// The copy of the head counts as one more head of the connection.
+    charge: Option<Charge>,
 }
 
 impl Parent {
@@ -80,6 +83,7 @@ impl Parent {
             has_decoded_delimiter: r.has_decoded_delimiter,
             depth: r.depth,
             started: r.started,
+            charge: r.conn.as_ref().map(|conn| conn.account.hold_head(r.head_bytes())),
         }
     }
 
@@ -100,10 +104,13 @@ impl Parent {
     }
 
     /// Runs a subrequest that nobody waits for, and whose body nobody wants (`mirror`). The thread does not end before
-    /// it. False if there are too many already.
+    /// it. False if there are too many already, or if those of the connection hold so much that its next requests could be refused.
     pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) -> bool {
         let running = self.thread.aside.get();
-        if running >= ASIDE_MAX {
+        let own_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
+        let has_room =
+            self.conn.as_ref().is_none_or(|conn| conn.head_room() / ASIDE_HEADS_LEFT_MIN >= own_bytes);
+        if running >= ASIDE_MAX || !has_room {
             return false;
         }
         self.thread.aside.set(running + 1);
@@ -157,7 +164,7 @@ impl Parent {
         r.internal = true;
         r.unparsed_uri_valid = false;
         r.started = self.started;
-        r.also_holds(r.head_bytes() + WAITING_REQUEST_BYTES);
+        r.hold();
         r
     }
 }

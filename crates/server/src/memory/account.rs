@@ -104,6 +104,10 @@ impl Charge {
         GROWN.set(GROWN.get().saturating_add(bytes.saturating_sub(before)));
     }
 
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
     /// Counts more.
     pub fn add(&self, bytes: usize) {
         self.set(self.bytes.get() + bytes);

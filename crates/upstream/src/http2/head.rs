@@ -4,6 +4,7 @@ use crate::head::BackendHead;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::{Checks, Field, FieldSink, write_clean, write_foreign};
 use brisk_h2::message::is_connection_specific;
+use brisk_http::chunked::ChunkLimits;
 
 /// A request's head as a block that hangs on no connection's tables.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +140,10 @@ impl FieldSink for Heads {
         if field.checks.has(Checks::PSEUDO) {
             let name = String::from_utf8_lossy(field.name).into_owned();
             return self.refuse(format!("upstream sent invalid trailer \"{name}\""));
+        }
+        if self.trailers.len() == ChunkLimits::default().trailers_max {
+            // As many as over HTTP/1.1: a field may come as one byte.
+            return self.refuse("upstream sent too many trailers");
         }
         self.trailers.push((field.name.to_vec(), field.value.to_vec()));
     }

@@ -295,3 +295,15 @@ fn who_makes_us_answer_and_does_not_read_is_given_up() {
     let given_up = (0..100).any(|_| !read(&mut codec, &pings, 100_000, &mut out).is_empty());
     assert!(given_up && out.len() < 2 << 20);
 }
+
+/// A trailer may come as one byte and takes a hundred here.
+#[test]
+fn there_are_as_many_trailers_as_over_http1() {
+    for (count, want) in [(100, "200 0:x+100."), (101, "200 0:x[upstream sent too many trailers]")] {
+        let (mut codec, mut server, mut answer) = begin(true);
+        server.head(200, &[], false, &mut answer);
+        server.connection.send_body(server.stream, b"x", false, &mut answer).unwrap();
+        server.head(0, &vec![("a", ""); count], true, &mut answer);
+        assert_eq!(read(&mut codec, &answer, 1000, &mut Vec::new()), want);
+    }
+}
