@@ -20,14 +20,8 @@ fn follow(steps: &[String], wanted: &[&str]) {
     }
 }
 
-#[test]
-fn a_requests_way_is_in_the_log() {
-    let back = Backend::start(|mut peer| {
-        while peer.head().is_some()
-            && peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Back: 1\r\n\r\nback")
-        {}
-    });
-    let port = back.port();
+/// A server whose debug log tells of every step; its back end is at `port`.
+fn chatty(port: u16) -> Server {
     let conf = format!(
         "proxy_cache_path {{{{DIR}}}}/pages keys_zone=pages:1m;
         upstream back {{ server 127.0.0.1:{port}; keepalive 4; }}
@@ -42,11 +36,18 @@ fn a_requests_way_is_in_the_log() {
             location @named {{ set $a b; return 200 named; }}
         }}"
     );
-    let server = Builder::new(BIN)
-        .main("worker_processes 1;")
-        .http(&conf)
-        .file("html/files/index.html", "index")
-        .start();
+    Builder::new(BIN).main("worker_processes 1;").http(&conf).file("html/files/index.html", "index").start()
+}
+
+#[test]
+fn a_requests_way_is_in_the_log() {
+    let back = Backend::start(|mut peer| {
+        while peer.head().is_some()
+            && peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Back: 1\r\n\r\nback")
+        {}
+    });
+    let port = back.port();
+    let server = chatty(port);
     let mut seen = 0;
     let mut follow_next = |target: &str, wanted: &[&str]| {
         let answer = server.get(target);

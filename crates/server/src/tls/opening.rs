@@ -211,7 +211,18 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         refuse(live, conn, &wrong.record(), wrong.reason);
         return Begun::Refused;
     }
-    let offer = Offer { http2, offered };
+    certify(live, conn, context, Offer { http2, offered }, r)
+}
+
+/// Begins the handshake with the certificates of the server that was chosen, or says which are to be loaded first.
+fn certify(
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    context: Arc<Context>,
+    offer: Offer,
+    r: &mut Request,
+) -> Begun {
+    let server = r.server;
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {
