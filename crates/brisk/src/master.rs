@@ -480,9 +480,9 @@ impl Master {
     }
 
     fn try_reload(&mut self) -> Result<(), String> {
-        let Loaded { snap, bundle, sources } =
+        let Loaded { snap, bundle, sources: texts } =
             config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let (logs, fresh) = claim(&snap, &self.sockets).map_err(|diag| diag.render(&sources))?;
+        let (logs, fresh) = claim(&snap, &self.sockets).map_err(|diag| diag.render(&texts))?;
         let next = Current {
             main: snap.main.clone(),
             core: snap.core.clone(),
@@ -499,7 +499,7 @@ impl Master {
             && self.workers.iter().any(|w| !w.draining)
         {
             // The worker builds its own: two at a time are enough.
-            drop(snap);
+            drop((snap, texts));
             sys::release_free_memory();
             self.hand_over(&next, &fresh)?;
         } else {

@@ -278,7 +278,7 @@ fn what_the_system_refuses_has_its_place_and_its_remedy() {
             1,
             &[
                 "^brisk: \\[emerg\\] getpwnam\\(\"no-such-user\"\\) failed$",
-                &format!("^ +--> .*brisk.conf:2:1$"),
+                "^ +--> .*brisk.conf:2:1$",
                 "= help: this machine has no user \"no-such-user\": write \"user [a-z-]+;\", or make it",
             ],
         );
