@@ -20,7 +20,9 @@ pub fn run(paths: &Paths) -> i32 {
     sys::ignore_signal(libc::SIGPIPE);
     let outcome = config::load(paths);
     show(paths, &outcome);
-    let Some(loaded) = outcome.loaded else { return 1 };
+    let Outcome { loaded, diags, sources } = outcome;
+    drop((diags, sources));
+    let Some(loaded) = loaded else { return 1 };
     match begin(paths, loaded) {
         Ok(code) => code,
         Err(message) => {
@@ -153,6 +155,8 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     }
     let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
+    // The texts are not needed while the server runs.
+    drop(sources);
     if detached {
         background::lead_errors(&snap.core, &logs);
     }

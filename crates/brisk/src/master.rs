@@ -511,9 +511,9 @@ impl Master {
 
     fn try_reload(&mut self) -> Result<(), String> {
         self.waits_for("the configuration to be read");
-        let Loaded { snap, bundle, sources } =
+        let Loaded { snap, bundle, sources: texts } =
             config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let told = |diag: Diag| diag.render(&sources);
+        let told = |diag: Diag| diag.render(&texts);
         self.waits_for("folders, logs and sockets to be opened");
         let warnings = host::make_folders(&snap).map_err(told)?;
         warnings.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
@@ -526,7 +526,7 @@ impl Master {
             && self.workers.iter().any(|w| !w.draining)
         {
             // The worker builds its own: two at a time are enough.
-            drop(snap);
+            drop((snap, texts));
             sys::release_free_memory();
             self.hand_over(&next, &fresh)?;
         } else {
