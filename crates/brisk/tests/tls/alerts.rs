@@ -163,14 +163,20 @@ fn server() -> Server {
     with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None)).start()
 }
 
-fn cases() -> Vec<(&'static str, Hello, u8)> {
+/// A session that nobody knows.
+fn psk() -> Vec<u8> {
+    let identities = vector16(&[&vector16(b"ticket")[..], &[0; 4]].concat());
+    [identities, vector16(&vector8(&[7; 32]))].concat()
+}
+
+type Cases = Vec<(&'static str, Hello, u8)>;
+
+/// What is agreed on, and what it takes for that.
+fn offers() -> Cases {
     let (new, old) = (Hello::new, Hello::old);
     let share = |group: u16, key: &[u8]| vector16(&[&numbers(&[group])[..], &vector16(key)].concat());
     let name = |text: &[u8]| [&[0][..], &vector16(text)].concat();
-    let psk = {
-        let identities = vector16(&[&vector16(b"ticket")[..], &[0; 4]].concat());
-        [identities, vector16(&vector8(&[7; 32]))].concat()
-    };
+    let psk = psk();
     vec![
         ("sound", new(), FINE),
         ("sound, of TLS 1.2", old(), FINE),
@@ -206,6 +212,16 @@ fn cases() -> Vec<(&'static str, Hello, u8)> {
         ("no shares", new().without(&[KEY_SHARE]), MISSING_EXTENSION),
         ("neither", new().without(&[GROUPS, KEY_SHARE]), MISSING_EXTENSION),
         ("no modes", new().without(&[PSK_MODES]).and(PSK, &psk), MISSING_EXTENSION),
+    ]
+}
+
+/// What each part may be.
+fn parts() -> Cases {
+    let (new, old) = (Hello::new, Hello::old);
+    let share = |group: u16, key: &[u8]| vector16(&[&numbers(&[group])[..], &vector16(key)].concat());
+    let name = |text: &[u8]| [&[0][..], &vector16(text)].concat();
+    let psk = psk();
+    vec![
         // What may not be (§4.1.2, §4.2, §4.2.8, §4.2.11).
         ("compression", new().set(|h| h.compression = vec![0, 1]), ILLEGAL_PARAMETER),
         ("only compression", new().set(|h| h.compression = vec![1]), ILLEGAL_PARAMETER),
@@ -254,7 +270,7 @@ fn cases() -> Vec<(&'static str, Hello, u8)> {
 fn a_client_hello_that_is_wrong_is_answered_with_its_alert() {
     let server = server();
     let mut wrong = Vec::new();
-    for (what, hello, alert) in cases() {
+    for (what, hello, alert) in offers().into_iter().chain(parts()) {
         let got = answer(server.port(), &hello.bytes());
         if got != alert {
             wrong.push(format!("{what}: {got}, not {alert}"));

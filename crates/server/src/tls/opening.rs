@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
 use brisk_net::{clock, timeout};
-use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Offered, Parsed, ServerContext};
+use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
@@ -150,10 +150,7 @@ fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
             refuse(live, conn, &DECODE_ERROR, "excessive message size");
             return Begun::Refused;
         }
-        Err(wrong) => {
-            refuse(live, conn, &wrong.record(), wrong.reason);
-            return Begun::Refused;
-        }
+        Err(wrong) => return refused(live, conn, wrong),
     };
     conn.awaits_hello.set(false);
     let mut r = thread.take_request();
@@ -186,8 +183,8 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     };
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
-    let offered = hello.offered;
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
+    let offer = Offer { http2, offered: hello.offered };
     let checked =
         context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(http2)));
     let hello = keeps.then(|| Box::new(hello));
@@ -208,10 +205,9 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         return Begun::Refused;
     };
     if let Err(wrong) = checked {
-        refuse(live, conn, &wrong.record(), wrong.reason);
-        return Begun::Refused;
+        return refused(live, conn, wrong);
     }
-    certify(live, conn, context, Offer { http2, offered }, r)
+    certify(live, conn, context, offer, r)
 }
 
 /// Begins the handshake with the certificates of the server that was chosen, or says which are to be loaded first.
@@ -330,6 +326,12 @@ pub(crate) async fn wait(thread: &Rc<Thread>, conn: &Rc<Connection>) -> bool {
             }
         }
     }
+}
+
+/// The ClientHello is wrong.
+fn refused(live: &Live, conn: &Connection, wrong: NoHello) -> Begun {
+    refuse(live, conn, &wrong.record(), wrong.reason);
+    Begun::Refused
 }
 
 fn refuse(live: &Live, conn: &Connection, alert: &[u8], why: &str) {
