@@ -220,7 +220,7 @@ fn answer(stream: &mut UnixStream, timeout: Duration, mut waits_for: String) -> 
             return Err(io::ErrorKind::TimedOut.into());
         }
         let next = if passed < patience { patience } else { timeout };
-        stream.set_read_timeout(Some((next - passed).max(Duration::from_millis(1))))?;
+        stream.set_read_timeout(Some(next.saturating_sub(passed).max(Duration::from_millis(1))))?;
         match stream.read(&mut buf) {
             Ok(0) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Ok(count) => bytes.extend_from_slice(&buf[..count]),

@@ -44,7 +44,7 @@ impl Sockets {
                     listen::apply(fd, &want.options).map_err(|e| failed("setsockopt", &want.address, &e))?;
                 }
                 None => {
-                    fresh.sockets.push((want.address.clone(), bind_patiently(&want.address, &want.options)?))
+                    fresh.sockets.push((want.address.clone(), bind_patiently(&want.address, &want.options)?));
                 }
             }
         }

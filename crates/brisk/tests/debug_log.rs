@@ -20,15 +20,9 @@ fn follow(steps: &[String], wanted: &[&str]) {
     }
 }
 
-#[test]
-fn a_requests_way_is_in_the_log() {
-    let back = Backend::start(|mut peer| {
-        while peer.head().is_some()
-            && peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Back: 1\r\n\r\nback")
-        {}
-    });
-    let port = back.port();
-    let conf = format!(
+/// A site in which a request goes through everything that leaves a line.
+fn way(port: u16) -> String {
+    format!(
         "proxy_cache_path {{{{DIR}}}}/pages keys_zone=pages:1m;
         upstream back {{ server 127.0.0.1:{port}; keepalive 4; }}
         server {{
@@ -41,7 +35,18 @@ fn a_requests_way_is_in_the_log() {
             location /else {{ error_page 404 = @named; }}
             location @named {{ set $a b; return 200 named; }}
         }}"
-    );
+    )
+}
+
+#[test]
+fn a_requests_way_is_in_the_log() {
+    let back = Backend::start(|mut peer| {
+        while peer.head().is_some()
+            && peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Back: 1\r\n\r\nback")
+        {}
+    });
+    let port = back.port();
+    let conf = way(port);
     let server = Builder::new(BIN)
         .main("worker_processes 1;")
         .http(&conf)

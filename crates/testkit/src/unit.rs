@@ -9,6 +9,7 @@ mod filter;
 use crate::process;
 use crate::wait;
 use rustix::process::Signal;
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
@@ -185,12 +186,12 @@ impl Unit {
             filter = filter.display(),
         );
         for path in &writable {
-            script.push_str(&format!(" --bind {}{path} {path}", root.display()));
+            let _ = write!(script, " --bind {}{path} {path}", root.display());
         }
         for (name, value) in &variables {
-            script.push_str(&format!(" --setenv {name} {value}"));
+            let _ = write!(script, " --setenv {name} {value}");
         }
-        script.push_str(&format!(" -- setpriv {} -- {}\n", self.privileges(), self.value("ExecStart")));
+        let _ = writeln!(script, " -- setpriv {} -- {}", self.privileges(), self.value("ExecStart"));
 
         let log = fs::File::create(root.with_extension("journal")).expect("a file");
         let mut command = Command::new("unshare");
@@ -211,24 +212,30 @@ impl Unit {
 
     /// Arguments of setpriv: user, capabilities.
     fn privileges(&self) -> String {
-        let small = |name: &&str| name.trim_start_matches("CAP_").to_ascii_lowercase();
-        let plus = |names: &[&str]| names.iter().map(|name| format!(",+{}", small(name))).collect::<String>();
-        let mut out = format!("--bounding-set=-all{}", plus(&self.list("CapabilityBoundingSet")));
-        let ambient = plus(&self.list("AmbientCapabilities"));
-        out += &format!(" --inh-caps=-all{ambient} --ambient-caps=-all{ambient}");
+        let plus = |setting: &str| {
+            let mut names = vec!["-all".to_string()];
+            let small = |name: &str| format!("+{}", name.trim_start_matches("CAP_").to_ascii_lowercase());
+            names.extend(self.list(setting).into_iter().map(small));
+            names.join(",")
+        };
+        let ambient = plus("AmbientCapabilities");
+        let mut words = vec![
+            format!("--bounding-set={}", plus("CapabilityBoundingSet")),
+            format!("--inh-caps={ambient}"),
+            format!("--ambient-caps={ambient}"),
+        ];
         if self.value("NoNewPrivileges") == "yes" {
-            out += " --no-new-privs";
+            words.push("--no-new-privs".into());
         }
         let (user, group) = (self.value("User"), self.value("Group"));
         if !user.is_empty() {
-            out += &format!(" --reuid={user} --init-groups");
-            out += &if group.is_empty() {
-                format!(" --regid=$(id -g {user})")
-            } else {
-                format!(" --regid={group}")
-            };
+            words.push(format!("--reuid={user} --init-groups"));
+            words.push(match group {
+                "" => format!("--regid=$(id -g {user})"),
+                group => format!("--regid={group}"),
+            });
         }
-        out
+        words.join(" ")
     }
 }
 
