@@ -212,21 +212,30 @@ impl Unit {
 
     /// Arguments of setpriv: user, capabilities.
     fn privileges(&self) -> String {
-        let small = |name: &&str| name.trim_start_matches("CAP_").to_ascii_lowercase();
-        let plus =
-            |names: &[&str]| names.iter().map(|name| [",+", &small(name)].concat()).collect::<String>();
-        let mut out = format!("--bounding-set=-all{}", plus(&self.list("CapabilityBoundingSet")));
-        let ambient = plus(&self.list("AmbientCapabilities"));
-        let _ = write!(out, " --inh-caps=-all{ambient} --ambient-caps=-all{ambient}");
+        let plus = |setting: &str| {
+            let mut names = vec!["-all".to_string()];
+            let small = |name: &str| format!("+{}", name.trim_start_matches("CAP_").to_ascii_lowercase());
+            names.extend(self.list(setting).into_iter().map(small));
+            names.join(",")
+        };
+        let ambient = plus("AmbientCapabilities");
+        let mut words = vec![
+            format!("--bounding-set={}", plus("CapabilityBoundingSet")),
+            format!("--inh-caps={ambient}"),
+            format!("--ambient-caps={ambient}"),
+        ];
         if self.value("NoNewPrivileges") == "yes" {
-            out += " --no-new-privs";
+            words.push("--no-new-privs".into());
         }
         let (user, group) = (self.value("User"), self.value("Group"));
         if !user.is_empty() {
-            let group = if group.is_empty() { format!("$(id -g {user})") } else { group.to_string() };
-            let _ = write!(out, " --reuid={user} --init-groups --regid={group}");
+            words.push(format!("--reuid={user} --init-groups"));
+            words.push(match group {
+                "" => format!("--regid=$(id -g {user})"),
+                group => format!("--regid={group}"),
+            });
         }
-        out
+        words.join(" ")
     }
 }
 
