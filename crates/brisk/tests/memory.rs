@@ -77,7 +77,7 @@ fn attack() -> Vec<u8> {
 }
 
 /// A number of `/metrics`.
-fn metric(server: &Server, name: &str) -> f64 {
+fn metric(server: &Server, name: &str) -> u64 {
     let text = server.get("/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name} in\n{text}"))
