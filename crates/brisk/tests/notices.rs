@@ -139,7 +139,7 @@ fn a_reload_that_takes_too_long_says_what_it_waits_for() {
     server.reload();
     for (args, wanted) in [
         (&["-s", "reload", "--timeout", "soon"][..], "invalid option: \"--timeout soon\""),
-        (&["-s", "reload", "--timeout"], "option \"--timeout\" requires seconds"),
+        (&["-s", "reload", "--timeout"], "option \"--timeout\" requires a time"),
         (&["--timeout", "3"], "\"--timeout\" belongs to \"-s reload\" and \"-s reopen\""),
     ] {
         let output = server.run(args);

@@ -4,6 +4,7 @@ use crate::{config, control, launch, version};
 use brisk_cli::Call;
 use brisk_cli::getopt::{self, Fault, Given, Long};
 use brisk_conf::diag::did_you_mean;
+use brisk_load::cli::args;
 use brisk_load::output;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use std::time::Duration;
@@ -72,8 +73,8 @@ pub fn definition() -> Command {
         .arg(
             Arg::new("timeout")
                 .long("timeout")
-                .value_name("SECONDS")
-                .help("How long -s reload and -s reopen wait for the server [default: 30]"),
+                .value_name("TIME")
+                .help("How long -s reload and -s reopen wait for the server [default: 30s]"),
         )
         .arg(
             option("conf", 'c', "FILE", "The configuration [default: brisk.conf, else nginx.conf, in the prefix]")
@@ -177,7 +178,7 @@ fn set(options: &mut Options, id: &str, value: String) -> Result<(), String> {
         "dump" => (options.test, options.dump) = (true, true),
         "quiet" => options.quiet = true,
         "json" => options.json = true,
-        "timeout" => options.timeout = Some(seconds(&value)?),
+        "timeout" => options.timeout = Some(timeout(&value)?),
         "conf" => options.conf = Some(value),
         "prefix" => options.prefix = Some(value),
         "error_log" => options.error_log = Some(value),
@@ -193,9 +194,8 @@ fn set(options: &mut Options, id: &str, value: String) -> Result<(), String> {
     Ok(())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let count = text.parse().ok().filter(|&count: &u64| count > 0);
-    count.map(Duration::from_secs).ok_or_else(|| format!("invalid option: \"--timeout {text}\""))
+fn timeout(text: &str) -> Result<Duration, String> {
+    args::some_time(text).map_err(|_| format!("invalid option: \"--timeout {text}\""))
 }
 
 /// What is wrong, in nginx's words.
@@ -213,7 +213,7 @@ fn fault(fault: Fault) -> String {
                 "s" => "parameter",
                 "p" => "directory name",
                 "g" => "global directives",
-                "timeout" | "--timeout" => "seconds",
+                "timeout" | "--timeout" => "a time",
                 _ => "file name",
             };
             format!("option \"-{letter}\" requires {needs}")
