@@ -384,6 +384,10 @@ pub fn answer(
         return;
     }
     r.hold();
+    if session.thread.shared.budget.has_grown() {
+        // One read may bring more heads than there is memory for.
+        session.thread.look_at_memory();
+    }
     let exchange = Rc::new(Exchange::new(conn.clone(), stream, end, live.generation));
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
