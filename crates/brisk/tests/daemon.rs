@@ -219,8 +219,8 @@ fn a_socket_that_somebody_listens_on_is_left_alone() {
     let output = piped(prepared.command(&[]));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let wanted = format!("bind() to unix:{} failed (98: Address already in use); ", path.display());
-    let holder = format!("(process {}) listens there\n", std::process::id());
+    let wanted = format!("bind() to unix:{} failed (98: Address already in use)\n", path.display());
+    let holder = format!("(process {}) listens there: end it, or choose another path\n", std::process::id());
     assert!(said.contains(&wanted) && said.ends_with(&holder), "{said}");
     assert!(fs::metadata(&path).unwrap().file_type().is_socket());
 }
@@ -232,6 +232,6 @@ fn a_file_in_a_sockets_place_is_left_alone() {
     let output = piped(prepared.command(&[]));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.ends_with("; the file there is no socket\n"), "{said}");
+    assert!(said.ends_with("= help: the file there is no socket\n"), "{said}");
     assert_eq!(fs::read_to_string(prepared.dir().join("s")).unwrap(), "precious");
 }
