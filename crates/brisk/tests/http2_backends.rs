@@ -463,9 +463,8 @@ fn websockets_cross_from_http2_to_http1() {
             head.starts_with("GET /chat HTTP/1.1\r\n") && head.contains("Upgrade: websocket\r\n"),
             "{head}"
         );
-        peer.send(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello",
-        );
+        peer.switch(&head, "websocket");
+        peer.send("hello");
         let said = peer.body(4);
         peer.send([b"echo ", &said[..]].concat());
         // The client has ended its side; the last word is the back end's.

@@ -26,7 +26,7 @@ fn server() -> Server {
 }
 
 fn request(place: &str) -> String {
-    format!("GET /{place}?a={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(26))
+    format!("GET /{place}?a={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(22))
 }
 
 /// CPU time of the worker, in seconds.

@@ -213,10 +213,11 @@ fn fault(fault: Fault) -> String {
                 "s" => "parameter",
                 "p" => "directory name",
                 "g" => "global directives",
-                "timeout" | "--timeout" => "a time",
+                "timeout" => "a time",
                 _ => "file name",
             };
-            format!("option \"-{letter}\" requires {needs}")
+            let hyphens = if letter.len() > 1 { "--" } else { "-" };
+            format!("option \"{hyphens}{letter}\" requires {needs}")
         }
     }
 }
