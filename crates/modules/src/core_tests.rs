@@ -171,13 +171,7 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     ),
     (
         "events",
-        &[
-            "debug_connection 192.0.2.0/24;",
-            "accept_mutex on;",
-            "accept_mutex_delay 100ms;",
-            "worker_aio_requests 32;",
-            "epoll_events 512;",
-        ],
+        &["accept_mutex on;", "accept_mutex_delay 100ms;", "worker_aio_requests 32;", "epoll_events 512;"],
     ),
     (
         "http",

@@ -137,7 +137,9 @@ impl Limit {
                 Passage::Announce
             };
         }
-        *state = Excess { amount, at_ms: now_ms, announced: false };
+        // Urgent messages in the room that only they have do not end what was announced.
+        let announced = state.announced && amount > self.per_second.saturating_mul(1000);
+        *state = Excess { amount, at_ms: now_ms, announced };
         Passage::Write
     }
 }
