@@ -3,8 +3,8 @@
 use super::{BIN, client_with, tool, with};
 use brisk_testkit::tls::{issue, stranger};
 use brisk_testkit::{Builder, Server, TlsClient};
-use brisk_tls::Versions;
 use brisk_tls::issue::Issued;
+use brisk_tls::{ClientContext, Versions};
 
 const CONF: &str = r#"
     ssl_certificate a.crt;
@@ -127,4 +127,19 @@ fn a_request_without_a_host_is_for_the_default_server() {
     assert!(get(server.port(), "GET / HTTP/1.0\r\n\r\n").ends_with("first"));
     assert!(get(server.port(), "GET / HTTP/1.0\r\nHost: other.test\r\n\r\n").ends_with("other"));
     assert!(get(server.port_of(2), "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 421 "));
+}
+
+/// Its handshake is the default server's, whose authority still does not vouch for its clients.
+#[test]
+fn a_host_without_a_certificate_of_its_own() {
+    let alpha = issue("alpha", true, None);
+    let mine = issue("me", false, Some(&alpha));
+    let conf = "server { listen 127.0.0.1:{{PORT}} ssl; server_name first.test; ssl_certificate a.crt; ssl_certificate_key a.key;
+            ssl_verify_client on; ssl_client_certificate alpha.crt; return 200 first; }
+        server { listen 127.0.0.1:{{PORT}} ssl; server_name bare.test; ssl_verify_client on; location / { return 200 bare; } }";
+    let builder = with(Builder::new(BIN).http(conf), "a", &issue("a.test", false, None));
+    let server = with(builder, "alpha", &alpha).start();
+    let answer = |context: &ClientContext| TlsClient::get(server.port(), context, "bare.test", "/").unwrap();
+    assert!(answer(&stranger()).starts_with("HTTP/1.1 400 "));
+    assert!(answer(&client_with(&mine, Versions::default())).starts_with("HTTP/1.1 421 "));
 }

@@ -46,6 +46,19 @@ impl Facts {
         own == self.rules.clients
     }
 
+    /// Whether the name has led to the request's server, which has no certificate to shake hands with itself, and the
+    /// client has shown none although it must: another connection would end the same way, so [`admit`] refuses it as in nginx.
+    fn is_refused_anyway(&self, r: &Request) -> bool {
+        let rules = r.snap().server(r.server).tls.as_ref();
+        self.accepted.is_some()
+            && (self.server, self.generation) == (r.server, r.live.generation)
+            && rules.is_some_and(|rules| rules.verify == Verify::On)
+            && r.conn()
+                .io
+                .tls()
+                .is_some_and(|tls| tls.session(|session| session.peer_certificates().is_empty()))
+    }
+
     /// Whether the client's certificate is trusted.
     pub fn verdict(&self, conn: &Connection) -> &Verdict {
         self.verdict.get_or_init(|| {
@@ -84,7 +97,7 @@ pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
     }
     // Without a name, or with one that no server has, the handshake was the default server's: its authorities have
     // nothing to say here.
-    if !facts.are_of(r) {
+    if !facts.are_of(r) && !facts.is_refused_anyway(r) {
         crate::rlog!(
             r,
             Info,
