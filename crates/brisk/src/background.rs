@@ -103,7 +103,7 @@ pub fn lead_errors(core: &CoreConf, logs: &[Arc<LogFile>]) {
     }
     let mut files = core.error_log.iter().filter_map(|to| logs.get(to.log.0 as usize));
     let file = files.find(|log| matches!(log.target, LogTarget::File(_)));
-    // Without either the stream stays what it is: only lines that nobody expects are lost.
+    // If this fails stderr stays as it is. Only what is no log message, such as a panic's text, is then missing in the log.
     let _ = match file {
         Some(log) => lead(log.fd().as_fd(), rustix::stdio::stderr()),
         None => null().and_then(|null| lead(null.as_fd(), rustix::stdio::stderr())),

@@ -46,7 +46,7 @@ const MAKING: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 /// left as it is: it is not ours to give away. Gives warnings about those that workers may not write to.
 pub fn make_folders(snap: &Snapshot) -> Result<Vec<String>, Diag> {
     let missing: Vec<&Path> = snap.folders.iter().map(PathBuf::as_path).filter(|f| !f.exists()).collect();
-    // What leads there is everybody's to pass through, whatever the umask.
+    // All users may pass through the folders above them, whatever the umask.
     for folder in &missing {
         folder.parent().map_or(Ok(()), make_way).map_err(|error| refused(unmade(folder, &error)))?;
     }

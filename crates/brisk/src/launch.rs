@@ -35,7 +35,7 @@ pub fn run(paths: &Paths) -> i32 {
 /// Messages go to the terminal and to the early error log.
 fn show(paths: &Paths, outcome: &Outcome) {
     if paths.inline.is_some() {
-        // Nobody has written that text: where in it something stands helps nobody.
+        // The text was made by `brisk serve`, not written by the user: places in it would not help.
         let problems = outcome.diags.iter().filter(|d| d.is_error());
         problems.for_each(|d| {
             output::note(format_args!("brisk serve: {}", brisk_conf::escape_controls(&d.message)));
@@ -80,7 +80,7 @@ fn early(paths: &Paths, text: &str) {
     }
 }
 
-/// Opens all logs of a configuration. The one that nobody has asked for need not be possible: that is said, and no more.
+/// Opens all logs of a configuration. The default error log may fail: a message says so, and the server starts without it.
 fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
     let usual = paths.env.error_log.is_empty().then(|| format!("{}error.log", paths.env.places.logs));
     let open = |target: &LogTarget| match (LogFile::open(target), target) {

@@ -192,7 +192,7 @@ impl Master {
         if let Some(inline) = &self.paths.inline {
             output::hint(&inline.welcome);
         } else {
-            // Whoever sees the pid file may use the socket beside it.
+            // The socket is there before the pid file: commands look for the pid file first.
             self.control = Control::open(&self.pid_path);
             write_pid(&self.pid_path)?;
         }

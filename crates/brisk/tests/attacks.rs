@@ -93,7 +93,7 @@ struct Site {
     _backend: Backend,
 }
 
-/// What every [`Site`] has; `/admin` is for nobody, over whatever way a request takes.
+/// What every [`Site`] has. All requests for `/admin` are denied.
 const LOCATIONS: &str = r"
     location /api/ { proxy_pass http://back; proxy_set_header X-Forwarded-For $remote_addr; }
     location /unbuffered/ { proxy_pass http://back; proxy_request_buffering off; }

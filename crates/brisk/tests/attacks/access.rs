@@ -1,4 +1,4 @@
-//! Who may do what: passwords, tokens, logs, images.
+//! Passwords and tokens, forged log lines, ranges, images.
 
 use super::{BIN, site};
 use base64::Engine as _;
