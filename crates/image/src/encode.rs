@@ -1,7 +1,7 @@
 //! From pixels to the bytes of an image.
 
 use crate::pixels::Pixels;
-use crate::{Error, Format, Wish, decode, png_writer, vp8};
+use crate::{Error, Format, Wish, decode, png_writer};
 use std::borrow::Cow;
 
 /// Encodes a picture as `wish` has it.
@@ -120,14 +120,15 @@ fn png(image: &Pixels, wish: &Wish) -> Vec<u8> {
 }
 
 fn webp(image: &Pixels, wish: &Wish) -> Result<Vec<u8>, Error> {
-    const SIZE_MAX: u32 = 16_383;
-    if image.width > SIZE_MAX || image.height > SIZE_MAX {
+    if image.width > brisk_webp::SIDE_MAX || image.height > brisk_webp::SIDE_MAX {
         return Err(Error::Codec("too long for the format".into()));
     }
     if image.is_indexed || wish.webp_quality >= 100 {
         return lossless_webp(image);
     }
-    vp8::webp(image, wish.webp_quality.clamp(1, 99))
+    let picture = brisk_webp::Picture::new(image.width, image.height, &image.data).map_err(Error::codec)?;
+    let picture = image.icc.iter().fold(picture, |picture, icc| picture.with_icc(icc));
+    brisk_webp::encode(&picture, wish.webp_quality.clamp(1, 99)).map_err(Error::codec)
 }
 
 #[cfg(feature = "avif")]
@@ -148,7 +149,7 @@ fn avif(_: &Pixels, _: &Wish) -> Result<Vec<u8>, Error> {
 }
 
 /// For drawings, and for who wants the best.
-pub fn lossless_webp(image: &Pixels) -> Result<Vec<u8>, Error> {
+fn lossless_webp(image: &Pixels) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     let mut encoder = image_webp::WebPEncoder::new(&mut out);
     if let Some(icc) = &image.icc {

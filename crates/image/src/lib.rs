@@ -11,7 +11,6 @@ mod pixels;
 mod png_writer;
 mod probe;
 mod resize;
-mod vp8;
 
 pub use pixels::Pixels;
 pub use probe::{Probe, probe};

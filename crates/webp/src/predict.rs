@@ -7,6 +7,7 @@ pub struct Plane {
 }
 
 impl Plane {
+    /// A plane of whole macroblocks; sizes are in pixels.
     pub fn new(width: usize, height: usize) -> Plane {
         // Small blocks look four pixels further to the right.
         let stride = width + 5;
@@ -29,6 +30,7 @@ impl Plane {
         self.data[self.at(x, y) - 1]
     }
 
+    /// Puts a block of 4×4 pixels at a place.
     pub fn put(&mut self, x: usize, y: usize, block: &[u8; 16]) {
         for (row, pixels) in block.chunks_exact(4).enumerate() {
             let at = self.at(x, y + row);

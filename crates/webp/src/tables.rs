@@ -3,7 +3,7 @@
 /// Probabilities per kind of block, band, context and node of the tree of tokens.
 pub const PROBS: usize = 4 * 8 * 3 * 11;
 
-/// §13.5: of each node, by [`slot`](super::tokens::slot).
+/// §13.5: of each node, by [`slot`](crate::tokens::slot).
 pub static DEFAULT_PROBS: [u8; PROBS] = [
     128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
     128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 253, 136, 254, 255, 228, 219, 128, 128, 128,

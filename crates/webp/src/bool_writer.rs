@@ -10,6 +10,7 @@ pub struct BoolWriter {
 }
 
 impl BoolWriter {
+    /// A writer without a bit.
     pub fn new() -> BoolWriter {
         BoolWriter { out: Vec::new(), range: 255, bottom: 0, left: 24 }
     }
@@ -62,6 +63,7 @@ impl BoolWriter {
         }
     }
 
+    /// All bytes, the last bits filled up.
     pub fn finish(mut self) -> Vec<u8> {
         for _ in 0..32 {
             self.shift();

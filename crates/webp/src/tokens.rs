@@ -1,7 +1,7 @@
 //! Coefficients as tokens (RFC 6386 §13), with probabilities that are fitted to a frame before it is written.
 
-use super::bool_writer::BoolWriter;
-use super::tables::{DEFAULT_PROBS, PROBS, UPDATE_PROBS};
+use crate::bool_writer::BoolWriter;
+use crate::tables::{DEFAULT_PROBS, PROBS, UPDATE_PROBS};
 
 /// The order of coefficients in a block.
 pub const ZIGZAG: [usize; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
@@ -103,6 +103,7 @@ impl Tokens {
         self.0.iter().map(|decision| cost(decision.bit, probability(&DEFAULT_PROBS, decision.slot))).sum()
     }
 
+    /// Forgets all tokens, and keeps the memory for the next.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -117,10 +118,11 @@ impl Tokens {
         }
         let mut probs = DEFAULT_PROBS;
         for (at, [zeros, ones]) in counts.into_iter().enumerate() {
-            if zeros + ones == 0 {
+            if zeros == 0 && ones == 0 {
                 continue;
             }
-            let fitted = (zeros * 255 / (zeros + ones)).clamp(1, 255) as u8;
+            let share = u64::from(zeros) * 255 / (u64::from(zeros) + u64::from(ones));
+            let fitted = share.clamp(1, 255) as u8;
             let price = |prob| zeros as f32 * cost(false, prob) + ones as f32 * cost(true, prob);
             let kept = price(probs[at]) + cost(false, UPDATE_PROBS[at]);
             let given = price(fitted) + cost(true, UPDATE_PROBS[at]) + 8.0;
@@ -131,6 +133,7 @@ impl Tokens {
         probs
     }
 
+    /// Writes all tokens with the probabilities of each slot.
     pub fn write(&self, probs: &[u8; PROBS], out: &mut BoolWriter) {
         for decision in &self.0 {
             out.bit(decision.bit, probability(probs, decision.slot));

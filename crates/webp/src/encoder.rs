@@ -1,68 +1,33 @@
-//! Lossy WebP: one key frame of VP8 (RFC 6386) in a WebP container, with a plane of transparency beside it where there
-//! is any.
-//!
-//! For each macroblock that mode is taken which costs least of error and bits together; probabilities are fitted to
-//! the picture. Nothing here reads what strangers sent: pixels come in, bytes go out.
+//! One key frame of VP8 (RFC 6386): for each macroblock the mode whose error and bits together cost least, with
+//! probabilities that are fitted to the picture. Knows pixels and bits, not the container around them.
 
-mod bool_writer;
-mod predict;
-mod tables;
-mod tokens;
-mod transform;
+use crate::bool_writer::BoolWriter;
+use crate::predict::{self, Edge, Plane, SUB_DC, SUBMODES};
+use crate::tokens::{self, COEFFICIENT_MAX, Tokens};
+use crate::{Picture, tables, transform};
 
-use crate::Error;
-use crate::encode;
-use crate::pixels::Pixels;
-use bool_writer::BoolWriter;
-use predict::{Edge, Plane, SUB_DC, SUBMODES};
-use tokens::{COEFFICIENT_MAX, Tokens};
+/// A frame's head gives the length of its first partition in 19 bits (RFC 6386 §9.1).
+pub const MODES_BYTES_MAX: usize = (1 << 19) - 1;
 
-/// Encodes a picture of at most 16383 pixels a side; `quality` is from 1 to 99.
-pub fn webp(image: &Pixels, quality: u8) -> Result<Vec<u8>, Error> {
-    let mut frame = Encoder::new(image, quality).encode();
-    pad(&mut frame);
-    let mut body = b"WEBP".to_vec();
-    if image.is_opaque && image.icc.is_none() {
-        chunk(&mut body, *b"VP8 ", &frame);
-    } else {
-        let flags = u8::from(!image.is_opaque) << 4 | u8::from(image.icc.is_some()) << 5;
-        let mut header = vec![flags, 0, 0, 0];
-        header.extend_from_slice(&(image.width - 1).to_le_bytes()[..3]);
-        header.extend_from_slice(&(image.height - 1).to_le_bytes()[..3]);
-        chunk(&mut body, *b"VP8X", &header);
-        if let Some(icc) = &image.icc {
-            chunk(&mut body, *b"ICCP", icc);
-        }
-        if !image.is_opaque {
-            chunk(&mut body, *b"ALPH", &alpha(image)?);
-        }
-        chunk(&mut body, *b"VP8 ", &frame);
-    }
-    let mut out = Vec::new();
-    chunk(&mut out, *b"RIFF", &body);
-    Ok(out)
+/// The first partition is longer than a frame's head can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyModes;
+
+/// Encodes a picture as a frame. `quality` is from 0 to 100, on libwebp's scale.
+///
+/// Where the modes of small blocks do not fit into `modes_bytes_max` bytes, each macroblock gets a single mode.
+pub fn frame(picture: &Picture, quality: u8, modes_bytes_max: usize) -> Result<Vec<u8>, TooManyModes> {
+    Encoder::new(picture, quality, Modes::Any)
+        .encode(modes_bytes_max)
+        .or_else(|TooManyModes| Encoder::new(picture, quality, Modes::Whole).encode(modes_bytes_max))
 }
 
-fn pad(bytes: &mut Vec<u8>) {
-    if bytes.len() % 2 == 1 {
-        bytes.push(0);
-    }
-}
-
-fn chunk(out: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
-    out.extend_from_slice(&name);
-    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
-    out.extend_from_slice(data);
-    pad(out);
-}
-
-/// The transparency as a lossless grey picture without its head: a decoder takes the green of it.
-fn alpha(image: &Pixels) -> Result<Vec<u8>, Error> {
-    let grey = image.data.chunks_exact(4).flat_map(|p| [p[3], p[3], p[3], 255]).collect();
-    let whole = encode::lossless_webp(&Pixels::new(image.width, image.height, grey))?;
-    // RIFF, WEBP and VP8L have 20 bytes; the head of the picture is one byte and the sizes.
-    let stream = whole.get(25..).ok_or_else(|| Error::Codec("the transparency has no picture".into()))?;
-    Ok([&[1], stream].concat())
+/// The modes that an encoder may choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modes {
+    Any,
+    /// One for all 16 small blocks of a macroblock: at most seven bits each.
+    Whole,
 }
 
 /// Quantizer steps (RFC 6386 §9.6 and §14.1), of the first coefficient and the others, and how far numbers are rounded
@@ -91,7 +56,7 @@ impl Steps {
 /// Which blocks of a macroblock's edge were not empty: four of brightness, two and two of colour, one of means.
 type Filled = [bool; 9];
 
-/// What was decided for a macroblock.
+/// The modes and coefficients that were chosen for a macroblock.
 #[derive(Clone)]
 struct Macroblock {
     luma: Luma,
@@ -120,6 +85,7 @@ struct Encoder {
     source: [Vec<u8>; 3],
     /// What the decoder will have.
     planes: [Plane; 3],
+    modes: Modes,
     index: u8,
     luma: Steps,
     means: Steps,
@@ -133,8 +99,8 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn new(image: &Pixels, quality: u8) -> Encoder {
-        let (width, height) = (image.width as usize, image.height as usize);
+    fn new(picture: &Picture, quality: u8, modes: Modes) -> Encoder {
+        let (width, height) = (picture.width as usize, picture.height as usize);
         let (columns, rows) = (width.div_ceil(16), height.div_ceil(16));
         // libwebp's scale, so that its figures mean the same here.
         let linear = f64::from(quality) / 100.0;
@@ -146,12 +112,13 @@ impl Encoder {
             height,
             columns,
             rows,
-            source: yuv(image, columns, rows),
+            source: yuv(picture, columns, rows),
             planes: [
                 Plane::new(columns * 16, rows * 16),
                 Plane::new(columns * 8, rows * 8),
                 Plane::new(columns * 8, rows * 8),
             ],
+            modes,
             index: index as u8,
             luma: Steps { steps: [dc, ac], bias: [96, 108] },
             means: Steps { steps: [dc * 2, (ac * 155 / 100).max(8)], bias: [96, 108] },
@@ -164,8 +131,8 @@ impl Encoder {
         }
     }
 
-    /// The frame.
-    fn encode(mut self) -> Vec<u8> {
+    /// The frame, if its first partition has at most `modes_bytes_max` bytes.
+    fn encode(mut self, modes_bytes_max: usize) -> Result<Vec<u8>, TooManyModes> {
         let mut macroblocks = Vec::with_capacity(self.columns * self.rows);
         for row in 0..self.rows {
             let mut left = [false; 9];
@@ -176,6 +143,9 @@ impl Encoder {
         }
         let probs = self.tokens.fit();
         let head = self.head(&macroblocks, &probs);
+        if head.len() > modes_bytes_max.min(MODES_BYTES_MAX) {
+            return Err(TooManyModes);
+        }
         let mut body = BoolWriter::new();
         self.tokens.write(&probs, &mut body);
         // RFC 6386 §9.1: a key frame that is shown.
@@ -186,7 +156,7 @@ impl Encoder {
         out.extend_from_slice(&(self.height as u16).to_le_bytes());
         out.extend(head);
         out.extend(body.finish());
-        out
+        Ok(out)
     }
 
     /// §9.2 to §9.11, and the modes.
@@ -227,8 +197,13 @@ impl Encoder {
     ) -> Macroblock {
         let above_modes = std::array::from_fn(|n| self.above_modes[column * 4 + n]);
         let (whole, whole_cost) = self.whole(column, row, left);
-        let (parts, parts_cost) = self.parts(column, row, left, (above_modes, *left_modes));
-        let luma = if whole_cost <= parts_cost { whole } else { parts };
+        let luma = match self.modes {
+            Modes::Whole => whole,
+            Modes::Any => {
+                let (parts, parts_cost) = self.parts(column, row, left, (above_modes, *left_modes));
+                if whole_cost <= parts_cost { whole } else { parts }
+            }
+        };
         for (n, pixels) in luma.pixels.iter().enumerate() {
             self.planes[0].put(column * 16 + n % 4 * 4, row * 16 + n / 4 * 4, pixels);
         }
@@ -344,7 +319,7 @@ impl Encoder {
         (luma, cost)
     }
 
-    /// Error and bits together.
+    /// Error and bits together, in squared error.
     fn cost(&mut self, luma: &Luma, source: &[[u8; 16]; 16], column: usize, left: &Filled, bits: f32) -> f32 {
         let error: u32 = luma.pixels.iter().zip(source).map(|(a, b)| squares(a, b)).sum();
         self.trial.clear();
@@ -477,12 +452,12 @@ fn modes(luma: &Luma, above: &mut [u8], left: &mut [u8; 4], out: &mut BoolWriter
 }
 
 /// Brightness and colours of BT.601 as WebP has them, the last row and column repeated up to whole macroblocks.
-fn yuv(image: &Pixels, columns: usize, rows: usize) -> [Vec<u8>; 3] {
+fn yuv(picture: &Picture, columns: usize, rows: usize) -> [Vec<u8>; 3] {
     let (width, height) = (columns * 16, rows * 16);
     let pixel = |x: usize, y: usize| {
-        let (x, y) = (x.min(image.width as usize - 1), y.min(image.height as usize - 1));
-        let at = (y * image.width as usize + x) * 4;
-        [image.data[at], image.data[at + 1], image.data[at + 2]].map(i32::from)
+        let (x, y) = (x.min(picture.width as usize - 1), y.min(picture.height as usize - 1));
+        let at = (y * picture.width as usize + x) * 4;
+        [picture.rgba[at], picture.rgba[at + 1], picture.rgba[at + 2]].map(i32::from)
     };
     let mut luma = Vec::with_capacity(width * height);
     for y in 0..height {
@@ -503,57 +478,4 @@ fn yuv(image: &Pixels, columns: usize, rows: usize) -> [Vec<u8>; 3] {
         }
     }
     [luma, blue, red]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Format, decode};
-
-    /// A picture with planes, edges and noise.
-    fn picture(width: u32, height: u32, alpha: bool) -> Pixels {
-        let pixel = |n: u32| {
-            let (x, y) = ((n % width) as f32, (n / width) as f32);
-            let wave = ((x / 17.0).sin() * 50.0 + (y / 11.0).cos() * 50.0 + 128.0) as u8;
-            let edge = if (x - y).abs() < 20.0 || x > 60.0 { 200 } else { wave };
-            let noise = (n.wrapping_mul(2_654_435_761) >> 29) as u8;
-            let seen = if alpha && y > 20.0 { (x * 3.0) as u8 } else { 255 };
-            [wave, edge, wave / 2 + noise, seen]
-        };
-        Pixels::new(width, height, (0..width * height).flat_map(pixel).collect())
-    }
-
-    /// The mean squared error of colours.
-    fn error(a: &Pixels, b: &Pixels) -> f64 {
-        let pairs = a.data.chunks(4).zip(b.data.chunks(4));
-        let sum: u64 =
-            pairs.flat_map(|(a, b)| (0..3).map(move |n| u64::from(a[n].abs_diff(b[n])).pow(2))).sum();
-        sum as f64 / (a.data.len() as f64 * 0.75)
-    }
-
-    #[test]
-    fn a_decoder_gets_the_picture() {
-        for (width, height) in [(1, 1), (16, 16), (17, 31), (100, 75), (160, 5)] {
-            for alpha in [false, true] {
-                let image = picture(width, height, alpha);
-                let mut last = (0, f64::MAX);
-                for quality in [5, 40, 80, 95] {
-                    let bytes = webp(&image, quality).unwrap();
-                    let back = decode::decode(&bytes, Format::WebP, 100_000).unwrap();
-                    assert_eq!((back.width, back.height), (width, height));
-                    let alphas =
-                        |image: &Pixels| image.data.iter().skip(3).step_by(4).copied().collect::<Vec<_>>();
-                    assert!(alphas(&back) == alphas(&image), "{width}x{height}");
-                    let error = error(&back, &image);
-                    println!("{width}x{height} {alpha} {quality}: {} bytes, error {error:.1}", bytes.len());
-                    assert!(bytes.len() >= last.0 || width * height < 1000);
-                    assert!(
-                        error < last.1 * 1.5 + 3.0 && (quality < 95 || error < 60.0),
-                        "{quality}: {error}"
-                    );
-                    last = (bytes.len(), error);
-                }
-            }
-        }
-    }
 }
