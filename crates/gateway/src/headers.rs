@@ -2,6 +2,7 @@
 
 use crate::Params;
 use brisk_http::{Header, HeaderId, RequestHead};
+use std::cmp::Ordering;
 
 /// Names of fields that are not passed on, without `HTTP_`, in capitals: those that the configuration sets itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,10 @@ fn capital(byte: u8) -> u8 {
     if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
 }
 
+/// Fields of unknown names that are compared with each other, each with all before it: up to so many that takes less time
+/// than sorting them, and no memory.
+const COMPARED_MAX: usize = 32;
+
 /// Gives all fields of a request to `out`, except those in `taken`. A field that was sent several times is one
 /// parameter, at the place of the first: values are joined by `, `, those of `Cookie` by `; `.
 ///
@@ -34,13 +39,24 @@ fn capital(byte: u8) -> u8 {
 pub fn write_headers(buf: &[u8], head: &RequestHead, taken: &Taken, out: &mut impl Params) {
     let mut name = Vec::with_capacity(64);
     let mut joined = Vec::new();
-    // Whether any unknown name may occur twice is not noted while a head is parsed.
-    let others = head.headers.iter().filter(|field| field.id == HeaderId::Other).count();
+    let unknown = Unknown::of(buf, head);
     for (at, field) in head.headers.iter().enumerate() {
-        let is_repeated =
-            if field.id == HeaderId::Other { others > 1 } else { head.repeated & field.id.bit() != 0 };
+        let (before, behind) = (&head.headers[..at], &head.headers[at + 1..]);
         let same = |other: &&Header| is_same(buf, field, other);
-        if is_repeated && head.headers[..at].iter().any(|other| same(&other)) {
+        let namesakes = match &unknown {
+            _ if field.id != HeaderId::Other && head.repeated & field.id.bit() == 0 => Namesakes::None,
+            Unknown::One if field.id == HeaderId::Other => Namesakes::None,
+            Unknown::Many(sorted) if field.id == HeaderId::Other => {
+                Namesakes::Listed(named_as(buf, head, sorted, field))
+            }
+            _ => Namesakes::Compared,
+        };
+        let is_first = match namesakes {
+            Namesakes::None => true,
+            Namesakes::Compared => !before.iter().any(|other| same(&other)),
+            Namesakes::Listed(places) => places.first() == Some(&at),
+        };
+        if !is_first {
             continue;
         }
         name.clear();
@@ -50,20 +66,73 @@ pub fn write_headers(buf: &[u8], head: &RequestHead, taken: &Taken, out: &mut im
             continue;
         }
         let value = field.value.of(buf);
-        let mut more = head.headers[at + 1..].iter().filter(same).filter(|_| is_repeated).peekable();
-        if more.peek().is_none() {
-            out.pair(&name, &[value]);
-            continue;
-        }
         let separator: &[u8] = if field.id == HeaderId::Cookie { b"; " } else { b", " };
         joined.clear();
-        joined.extend_from_slice(value);
-        for other in more {
+        let mut join = |other: &Header| {
+            if joined.is_empty() {
+                joined.extend_from_slice(value);
+            }
             joined.extend_from_slice(separator);
             joined.extend_from_slice(other.value.of(buf));
+        };
+        match namesakes {
+            Namesakes::None => {}
+            Namesakes::Compared => behind.iter().filter(same).for_each(join),
+            Namesakes::Listed(places) => places[1..].iter().for_each(|&other| join(&head.headers[other])),
         }
-        out.pair(&name, &[&joined]);
+        out.pair(&name, &[if joined.is_empty() { value } else { &joined }]);
     }
+}
+
+/// The fields of a head whose names are not known. Whether such a name occurs twice is not noted while a head is parsed.
+enum Unknown {
+    /// At most one.
+    One,
+    /// So few that they are compared.
+    Few,
+    /// Where they are in the head, by name and then by place: a client that sends as many as it may must not make this a
+    /// matter of their number squared.
+    Many(Vec<usize>),
+}
+
+/// How the fields with the name of one of them are found.
+enum Namesakes<'a> {
+    /// There are none.
+    None,
+    /// By comparing it with the others.
+    Compared,
+    /// They are in these places, itself among them.
+    Listed(&'a [usize]),
+}
+
+impl Unknown {
+    fn of(buf: &[u8], head: &RequestHead) -> Unknown {
+        let is_unknown = |field: &Header| field.id == HeaderId::Other;
+        match head.headers.iter().filter(|field| is_unknown(field)).count() {
+            0 | 1 => Unknown::One,
+            2..=COMPARED_MAX => Unknown::Few,
+            _ => {
+                let all = 0..head.headers.len();
+                let mut sorted: Vec<usize> = all.filter(|&at| is_unknown(&head.headers[at])).collect();
+                // A stable sort: fields of one name stay in their order.
+                sorted.sort_by(|&one, &other| compare(buf, &head.headers[one], &head.headers[other]));
+                Unknown::Many(sorted)
+            }
+        }
+    }
+}
+
+/// The part of `sorted` that has the name of `field`.
+fn named_as<'a>(buf: &[u8], head: &RequestHead, sorted: &'a [usize], field: &Header) -> &'a [usize] {
+    let start = sorted.partition_point(|&at| compare(buf, &head.headers[at], field).is_lt());
+    let rest = &sorted[start..];
+    &rest[..rest.partition_point(|&at| compare(buf, &head.headers[at], field).is_eq())]
+}
+
+/// The order of two fields by their names in lower case.
+fn compare(buf: &[u8], one: &Header, other: &Header) -> Ordering {
+    let lower = |field: &Header| field.name.of(buf).iter().map(u8::to_ascii_lowercase);
+    lower(one).cmp(lower(other))
 }
 
 fn is_same(buf: &[u8], one: &Header, other: &Header) -> bool {
@@ -111,6 +180,31 @@ mod tests {
             &[],
             &["HTTP_X_A=1, 3", "HTTP_COOKIE=a; b", "HTTP_X_B=2", "HTTP_X_FORWARDED_FOR=c, d"],
         );
+    }
+
+    #[test]
+    fn many_fields_are_joined_as_few_are() {
+        for count in [COMPARED_MAX - 2, COMPARED_MAX - 1, COMPARED_MAX, 500] {
+            let mut fields = vec!["X-Twice: a\nHost: h\n".to_string()];
+            let mut want = vec!["HTTP_X_TWICE=a, b, c".to_string(), "HTTP_HOST=h".to_string()];
+            for number in 0..count {
+                fields.push(format!("X-{number}: {number}\n"));
+                want.push(format!("HTTP_X_{number}={number}"));
+                if number == 7 {
+                    fields.push("x-twice: b\n".into());
+                }
+            }
+            fields.push("X-TWICE: c\n".into());
+            check(&fields.concat(), &[], &want.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    /// Each field is found among the others by its name, and joined once.
+    #[test]
+    fn a_name_sent_a_thousand_times_is_one_parameter() {
+        let values: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let fields: Vec<String> = values.iter().map(|value| format!("X-Same: {value}\n")).collect();
+        check(&fields.concat(), &[], &[&format!("HTTP_X_SAME={}", values.join(", "))]);
     }
 
     #[test]
