@@ -9,7 +9,7 @@ mod normal;
 mod tests;
 mod unsafe_uri;
 
-pub use escape::{Escape, Unescape, escape, escape_html, escape_json, escape_log, escape_target, unescape};
+pub use escape::{Escape, Unescape, escape, escape_html, escape_log, escape_target, unescape};
 pub use unsafe_uri::{SafeUri, unsafe_uri};
 
 use crate::head::Span;

@@ -111,7 +111,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
     let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
     if let Some(answer) = &answer {
         // All values first: none is to see what another has set.
-        let values: Vec<_> = sets.iter().map(|(id, value)| (*id, value.eval(answer))).collect();
+        let values: Vec<_> = sets.iter().map(|(id, value)| (*id, value.eval(&**answer))).collect();
         let live = r.live.clone();
         for (id, value) in values {
             if let Some(assign) = live.snap.vars.get(id).assign {

@@ -2,6 +2,7 @@
 
 use brisk_conf::{Diag, Directive, Token};
 use brisk_server::conf::Cx;
+use brisk_server::request::Request;
 use brisk_server::vars::{Eval, VarId};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub fn taken(token: &Token, name: &str) -> Diag {
 pub fn define(
     cx: &mut Cx<'_, '_>,
     token: &Token,
-    eval: Arc<dyn Eval>,
+    eval: Arc<dyn Eval<Request>>,
     volatile: bool,
 ) -> Result<VarId, Diag> {
     let name = variable_name(token)?;

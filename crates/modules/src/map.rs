@@ -155,7 +155,7 @@ impl Builder {
     }
 }
 
-impl Eval for Map {
+impl Eval<Request> for Map {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         let mut key = self.source.eval(r);
         if self.hostnames && key.last() == Some(&b'.') {

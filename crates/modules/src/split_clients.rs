@@ -83,7 +83,7 @@ fn hundredths(text: &[u8]) -> Option<u32> {
     digits.copied().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u32::from(b - b'0')))
 }
 
-impl Eval for Split {
+impl Eval<Request> for Split {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         let hash = murmur2(&self.source.eval(r));
         if let Some(part) = self.parts.iter().find(|part| part.below.is_none_or(|below| hash < below)) {

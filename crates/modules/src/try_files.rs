@@ -11,7 +11,7 @@ use brisk_server::path::{self, Mapped};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::row;
-use brisk_server::vars::{Part, Template};
+use brisk_server::vars::{Part, Target as _, Template};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {

@@ -511,7 +511,7 @@ pub(crate) fn read_early(r: &mut Request) -> Flow {
 mod tests {
     use super::*;
     use crate::core::TempPath;
-    use crate::temp_file::tests::wait;
+    use crate::temp_file::wait;
 
     fn request(head: &str, framing: BodyFraming) -> Request {
         let (mut r, _) = crate::vars::tests::request(head, &[]);

@@ -4,37 +4,9 @@
 //! lock. Whoever wants a total adds them up.
 
 use crate::thread::{Shared, Thread};
+pub use brisk_host::counters::Count;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A number that one thread changes and all may read.
-#[derive(Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    #[inline]
-    pub fn up(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn down(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn add(&self, count: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
-    }
-
-    pub fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use std::sync::atomic::Ordering;
 
 /// One thread's counters, in a cache line of their own.
 #[derive(Default)]

@@ -55,3 +55,10 @@ impl Flow {
         }
     }
 }
+
+/// What hangs on the match is undecided.
+impl From<brisk_host::regex::MatchError> for Flow {
+    fn from(_: brisk_host::regex::MatchError) -> Flow {
+        Flow::Status(500)
+    }
+}

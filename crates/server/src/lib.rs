@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-pub mod base64;
 pub mod body;
 pub mod common;
 pub mod conf;
@@ -25,24 +24,22 @@ mod logged;
 pub mod memory;
 pub mod metrics;
 pub mod module;
-pub mod names;
 pub mod path;
 pub mod phases;
 pub mod plan;
 mod prepared;
 mod proxy_protocol;
 mod reader;
-pub mod regex;
 pub mod request;
 pub mod response;
 pub mod server_name;
 pub mod service;
 pub mod special;
 pub mod subrequest;
-pub mod temp_file;
-pub mod text;
 pub mod thread;
 pub mod tls;
 pub mod vars;
 pub mod worker;
 pub mod zone;
+
+pub use brisk_host::{base64, names, regex, temp_file, text};

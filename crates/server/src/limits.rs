@@ -1,4 +1,7 @@
 //! Every limit that is not a directive, in one place. Units are in the names.
+//! Those of threads, logs, memory and patterns are in `brisk_host`.
+
+pub use brisk_host::limits::*;
 
 /// Rewrites and internal redirects of one request before it is given up with 500 (nginx: 10).
 pub const URI_CHANGES_MAX: u8 = 11;
@@ -54,48 +57,12 @@ pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
 pub const H2_FIELDS_MAX: usize = 2048;
 /// HTTP/2: how long a client that was asked to leave may take to answer before what it begins is not heard any more.
 pub const H2_LEAVE_MS: u64 = 1000;
-/// Bytes that the request heads of one connection may occupy, copies included, however little has come on it.
-pub const HEADS_BYTES_MIN: usize = 1024 * 1024;
-/// Where more has come: bytes of heads per byte that was received. Heads that are not compressed stay far below.
-pub const HEAD_BYTES_PER_RECEIVED: u64 = 20;
-/// `memory_limit`: from this part of it on nothing is accepted and connections are closed; below the second, all is well again.
-pub const MEMORY_FULL_PERCENT: u64 = 90;
-pub const MEMORY_RESUME_PERCENT: u64 = 85;
-/// What connections may hold together of it in any case.
-pub const MEMORY_SHARE_PERCENT: u64 = 10;
-pub const MEMORY_SHARE_BYTES_MIN: u64 = 1024 * 1024;
-/// `memory_limit auto`: what it is of the machine's memory or the control group's, and of what the process's own limits leave room for:
-/// stacks of threads that start later and gaps between allocations need the rest.
-pub const MEMORY_AUTO_PERCENT: u64 = 80;
-pub const MEMORY_ADDRESS_SPACE_PERCENT: u64 = 50;
-/// An anonymous mapping from this size on is the allocator's, not a stack.
-pub const MEMORY_AREA_BYTES_MIN: u64 = 16 * 1024 * 1024;
-/// How often the memory is looked at while there is work, and how often connections are surveyed while it is full.
-pub const MEMORY_LOOK_MS: u64 = 50;
-pub const MEMORY_SURVEY_MS: u64 = 200;
-/// Messages about it are this far apart.
-pub const MEMORY_LOG_MS: u64 = 10_000;
-/// It is also looked at when the connections of a thread have grown by so much, between these bounds a 64th of the limit.
-pub const MEMORY_STEP_BYTES_MIN: usize = 256 * 1024;
-pub const MEMORY_STEP_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// While it is full, a connection of several streams that holds so much begins no more of them.
-pub const MEMORY_FULL_HELD_BYTES: usize = 64 * 1024;
-/// A busy connection on which so many bytes move in a second is half as dear as one on which nothing does.
-pub const MEMORY_RATE_BYTES: u64 = 16 * 1024;
 /// Unused room that a request's buffers may keep while the request waits.
 pub const WAITING_SLACK_BYTES_MAX: usize = 2 * 1024;
 /// An estimate of what a request that waits on a stream takes besides its head: its own fields, its task, its response.
 pub const WAITING_REQUEST_BYTES: usize = 8 * 1024;
 /// An estimate of what a TLS session takes besides its buffers.
 pub const TLS_SESSION_BYTES: usize = 8 * 1024;
-/// Connections taken from one listening socket per wake-up.
-pub const ACCEPT_BATCH_MAX: usize = 64;
-/// The same with `multi_accept on`.
-pub const ACCEPT_ALL_MAX: usize = 1024;
-/// A thread keeps a new connection that may be moved later unless it has so many more than another (and an eighth besides).
-pub const KEPT_MORE: usize = 8;
-/// How long nothing is accepted after that has failed for want of descriptors or memory.
-pub const ACCEPT_PAUSE_MS: u64 = 500;
 /// A body made of several is made at once, as far as that needs no waiting, up to this size.
 pub const GATHERED_BYTES_MAX: u64 = 64 * 1024;
 /// Depth of subrequests.
@@ -117,20 +84,6 @@ pub const SSI_QUEUE_BYTES_MAX: usize = 128 * 1024;
 pub const SSI_QUEUE_PARTS_MAX: usize = 64;
 /// Values of variables and contents of blocks of one request.
 pub const SSI_MEMORY_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of log lines buffered per file and thread before they are written early.
-pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
-/// Regular expression match attempts (PCRE): stops runaway backtracking. The request is answered with 500.
-pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
-/// Memory for backtracking of one match in PCRE's interpreter, in KiB.
-pub const PCRE_HEAP_KIB_MAX: u32 = 16 * 1024;
-/// Longer subjects get memory of their own for that, which is given back: what is kept is kept for each pattern and thread.
-pub const PCRE_KEPT_SUBJECT_BYTES_MAX: usize = 1024;
-/// Compiled size of a pattern on the linear-time engine; PCRE runs what would be larger.
-pub const LINEAR_REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// From this many regular expression locations in a block on, one pass over the URI tells whether any can match.
-pub const REGEX_SET_MIN: usize = 8;
-/// Compiled size of such a set; larger ones are not built.
-pub const REGEX_SET_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// `Link` fields of one early hint.
 pub const HINT_LINKS_MAX: usize = 32;
 /// Interim responses that wait for a client to take them; more are dropped.
@@ -139,13 +92,5 @@ pub const INTERIM_UNSENT_BYTES_MAX: usize = 16 * 1024;
 pub const LEARNED_BYTES_MAX: usize = 1024 * 1024;
 /// The same for one URI.
 pub const LEARNED_ENTRY_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of log lines kept for a reader (a pipe, a terminal) or a disk that does not keep up; more are dropped.
-pub const LOG_UNREAD_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of an error log in memory: less would hold too few lines.
-pub const LOG_MEMORY_BYTES_MIN: u64 = 8 * 1024;
-/// Buffers of one log that wait to be compressed on the pool; the next is compressed where it was filled.
-pub const LOG_PACKS_WAITING_MAX: usize = 8;
-/// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
-pub const LOG_SETTLE_MS_MAX: u64 = 5_000;
 /// How long a connection that is to be closed waits for lines that are on the pool.
 pub const LOG_WAIT_MS_MAX: u64 = 100;

@@ -5,6 +5,7 @@ use crate::flow::Flow;
 use crate::request::{Persistence, Request};
 use crate::response::Response;
 use crate::text::Text;
+use crate::vars::Target as _;
 use brisk_http::uri::{Escape, escape};
 use brisk_http::{HeaderId, Method, status as http_status};
 

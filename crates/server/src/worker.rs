@@ -88,7 +88,7 @@ impl Worker {
             started.recv().map_err(io::Error::other)??;
         }
         // Now that the threads have what they need.
-        shared.budget.set_limit(memory::limit::of(&snap.main));
+        shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         Ok(Worker { shared, generation, logs, snap })
     }
 
@@ -122,7 +122,7 @@ impl Worker {
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);
-        self.shared.budget.set_limit(memory::limit::of(&snap.main));
+        self.shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         if let Some(watcher) = &self.shared.watcher {
             watcher.distrust();
         }

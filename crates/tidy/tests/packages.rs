@@ -16,7 +16,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-net", &["brisk-tls"]),
     ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-cache", &["brisk-cachepolicy", "brisk-http", "brisk-net"]),
-    ("brisk-server", &["brisk-conf", "brisk-h2", "brisk-http", "brisk-net", "brisk-resolver", "brisk-tls"]),
+    ("brisk-host", &["brisk-conf", "brisk-net"]),
+    (
+        "brisk-server",
+        &["brisk-conf", "brisk-h2", "brisk-host", "brisk-http", "brisk-net", "brisk-resolver", "brisk-tls"],
+    ),
     (
         "brisk-modules",
         &[

@@ -109,31 +109,6 @@ pub fn escape_html(src: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `src` to `out` as the inside of a JSON string (RFC 8259 §7). Bytes outside ASCII stay as they are.
-pub fn escape_json(src: &[u8], out: &mut Vec<u8>) {
-    for &b in src {
-        let short = match b {
-            b'"' | b'\\' => b,
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0x08 => b'b',
-            0x0c => b'f',
-            0..0x20 => {
-                out.extend_from_slice(b"\\u00");
-                out.push(UPPER_HEX[usize::from(b >> 4)]);
-                out.push(UPPER_HEX[usize::from(b & 0xf)]);
-                continue;
-            }
-            _ => {
-                out.push(b);
-                continue;
-            }
-        };
-        out.extend_from_slice(&[b'\\', short]);
-    }
-}
-
 /// Where [`unescape`] stops and what it leaves encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unescape {

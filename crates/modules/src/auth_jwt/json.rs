@@ -75,7 +75,7 @@ impl Json {
 
 fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut escaped = Vec::with_capacity(text.len());
-    brisk_http::uri::escape_json(text.as_bytes(), &mut escaped);
+    brisk_server::text::escape_json(text.as_bytes(), &mut escaped);
     write!(f, "\"{}\"", String::from_utf8_lossy(&escaped))
 }
 

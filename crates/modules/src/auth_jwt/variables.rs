@@ -64,7 +64,7 @@ pub struct Member {
     pub path: Box<[String]>,
 }
 
-impl Eval for Member {
+impl Eval<Request> for Member {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         read(r, |token| {
             let start = if self.of_header { &token.header } else { &token.claims };

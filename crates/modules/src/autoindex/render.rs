@@ -1,7 +1,8 @@
 //! A listing as text.
 
 use brisk_http::date::{self, Civil};
-use brisk_http::uri::{Escape, escape, escape_html, escape_json};
+use brisk_http::uri::{Escape, escape, escape_html};
+use brisk_server::text::escape_json;
 use std::cmp::Ordering;
 use std::io::Write as _;
 

@@ -4,7 +4,7 @@ use super::conf::Rules;
 use brisk_cachepolicy::reuse::Mode;
 use brisk_http::Method;
 use brisk_server::request::Request;
-use brisk_server::vars::{Part, Template};
+use brisk_server::vars::{Part, Target as _, Template, append_part};
 use brisk_upstream::origin::Origin;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn append(template: &Template, r: &Request, method: Option<&str>, out: &mut Vec<
         if is_method(r, part) {
             out.extend_from_slice(method.as_bytes());
         } else {
-            part.append_target(r, out);
+            append_part(part, r, out);
         }
     }
 }

@@ -7,7 +7,7 @@ use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::plan::{Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::vars::{Template, is_set};
+use brisk_server::vars::{Target as _, Template, is_set};
 use std::sync::Arc;
 
 /// Everything that the `*_cache_purge` of a block come to.

@@ -5,7 +5,7 @@ use brisk_gateway::Params;
 use brisk_gateway::headers::{Taken, write_headers};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::request::Request;
-use brisk_server::vars::Template;
+use brisk_server::vars::{Target as _, Template};
 use std::sync::Arc;
 
 /// One directive.

@@ -105,7 +105,7 @@ impl Geo {
     }
 }
 
-impl Eval for Geo {
+impl Eval<Request> for Geo {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         let id = self.table.find(self.address(r));
         if let Some(value) = self.values.get(id as usize) {

@@ -122,7 +122,7 @@ impl Format {
                 if value.iter().any(|&b| b < b' ' || b == b'"' || b == b'\\') {
                     let raw = value.to_vec();
                     out.truncate(start);
-                    brisk_http::uri::escape_json(&raw, out);
+                    brisk_server::text::escape_json(&raw, out);
                 }
             }
         }

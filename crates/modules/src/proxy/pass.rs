@@ -7,7 +7,7 @@ use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::request::Request;
 use brisk_server::rlog;
-use brisk_server::vars::{Part, Template};
+use brisk_server::vars::{Part, Target as _, Template};
 use brisk_upstream::backend::Backend;
 use brisk_upstream::protocol::Peers;
 use std::sync::Arc;

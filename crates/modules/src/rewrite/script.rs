@@ -10,7 +10,7 @@ use brisk_server::phases;
 use brisk_server::plan::{Handler, Purity};
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
-use brisk_server::vars::{Part, Template, VarId, is_set};
+use brisk_server::vars::{Part, Target as _, Template, VarId, append_part, is_set};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -372,7 +372,7 @@ fn decoded_redirect(r: &Request, url: &Template) -> Vec<u8> {
     let mut location = Vec::new();
     for part in url.parts() {
         let mut value = Vec::new();
-        part.append_target(r, &mut value);
+        append_part(part, r, &mut value);
         if matches!(part, Part::Text(_)) {
             let read = unescape(Unescape::Redirect, &value, &mut location);
             location.extend_from_slice(&value[read..]);

@@ -269,7 +269,7 @@ impl Page {
             let regex = expression::regex(&right)?;
             let groups = regex.groups(&left).map_err(|error| {
                 // Neither branch may be shown: the page ends here, as in nginx.
-                error.fail(&self.me);
+                error.fail(&*self.me);
                 error.to_string()
             })?;
             match groups {

@@ -9,10 +9,9 @@ mod cx;
 mod snapshot;
 
 pub use block::{Confs, build};
+pub use brisk_host::log::{LogId, LogTarget};
 pub use cx::{Cx, Global, Written, invalid_parameter, invalid_value};
-pub use snapshot::{
-    Listen, ListenId, LocalListen, Location, LocationId, LogId, LogTarget, Prefix, Server, ServerId, Snapshot,
-};
+pub use snapshot::{Listen, ListenId, LocalListen, Location, LocationId, Prefix, Server, ServerId, Snapshot};
 
 use crate::module::Module;
 

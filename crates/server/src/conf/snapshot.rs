@@ -4,7 +4,7 @@ use super::Modules;
 use crate::core::CoreConf;
 use crate::core::MainConf;
 use crate::location::LocationTree;
-use crate::log::Syslog;
+use crate::log::LogTarget;
 use crate::plan::Plan;
 use crate::prepared::Unusual;
 use crate::server_name::NameTable;
@@ -31,32 +31,6 @@ pub struct ServerId(pub u32);
 /// Index of a listening socket in its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenId(pub u32);
-
-/// Index of a log in its snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LogId(pub u32);
-
-/// Where log lines go.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LogTarget {
-    /// An absolute path, opened for appending by the master.
-    File(String),
-    Stderr,
-    Syslog(Syslog),
-    /// The newest messages of that many bytes, in memory; one log per size.
-    Memory(u64),
-}
-
-impl std::fmt::Display for LogTarget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LogTarget::File(path) => f.write_str(path),
-            LogTarget::Stderr => f.write_str("stderr"),
-            LogTarget::Syslog(syslog) => syslog.fmt(f),
-            LogTarget::Memory(bytes) => write!(f, "memory:{bytes}"),
-        }
-    }
-}
 
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

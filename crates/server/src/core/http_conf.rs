@@ -1,52 +1,15 @@
 //! What `ngx_http_core_module` keeps per block.
 
 use super::{Http2Conf, TypeMap};
-use crate::conf::{LocationId, LogId};
-use crate::log::{Format, Gate};
+use crate::conf::LocationId;
+use crate::log::{LogLevel, LogTo};
 use crate::module::ModuleConf;
 use crate::vars::Template;
 use brisk_conf::Context;
+use brisk_host::temp_file::TempPath;
 use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// `error_log` levels, most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    Emerg = 1,
-    Alert,
-    Crit,
-    Error,
-    Warn,
-    Notice,
-    Info,
-    Debug,
-}
-
-impl LogLevel {
-    pub const NAMES: [&'static str; 8] =
-        ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
-
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize - 1]
-    }
-
-    pub fn parse(text: &str) -> Option<LogLevel> {
-        use LogLevel::{Alert, Crit, Debug, Emerg, Error, Info, Notice, Warn};
-        let all = [Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug];
-        all.into_iter().find(|l| l.as_str() == text)
-    }
-}
-
-/// One `error_log`.
-#[derive(Clone, Debug)]
-pub struct LogTo {
-    pub log: LogId,
-    pub level: LogLevel,
-    pub format: Format,
-    /// `filter=` and `rate=`.
-    pub gate: Option<Arc<Gate>>,
-}
 
 /// Where files of a location are: `root` or `alias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,13 +93,6 @@ pub enum BodyFile {
     Clean,
 }
 
-/// A folder for temporary files with the lengths of its levels of subfolders.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TempPath {
-    pub path: String,
-    pub levels: Vec<u8>,
-}
-
 impl CoreConf {
     /// Whether some error log wants messages of this level.
     pub fn logs(&self, level: LogLevel) -> bool {
@@ -146,13 +102,6 @@ impl CoreConf {
     /// `client_body_temp_path`, or its default in the folder `state`.
     pub fn body_temp_path(&self, state: &str) -> Arc<TempPath> {
         self.client_body_temp_path.clone().unwrap_or_else(|| Arc::new(TempPath::client_body(state)))
-    }
-}
-
-impl TempPath {
-    /// The default of `client_body_temp_path`.
-    pub fn client_body(state: &str) -> TempPath {
-        TempPath { path: format!("{state}client_body_temp"), levels: Vec::new() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Blocks and the directives that shape them: `http`, `server`, `location`, `root`, `error_page` …
 
-use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, LogLevel, LogTo, PageTarget, Root};
+use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, PageTarget, Root};
 use super::main_conf::MainConf;
+use super::{LogLevel, LogTo};
 use crate::conf::{Cx, LogId, LogTarget, Server, ServerId};
 use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;

@@ -1,6 +1,7 @@
 //! The configuration of the process.
 
 use crate::connection::Peer;
+use crate::memory::limit::MemoryLimit;
 use crate::module::ModuleConf;
 use brisk_conf::Span;
 use brisk_conf::cidr::Cidr;
@@ -23,15 +24,6 @@ pub enum CpuAffinity {
     Auto(Option<Vec<usize>>),
     /// The cores of thread 0, 1, …; the last mask counts for all further threads.
     Masks(Vec<Vec<usize>>),
-}
-
-/// `memory_limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryLimit {
-    /// What the machine, the control group or the process's own limits leave room for.
-    Auto,
-    Bytes(u64),
-    Off,
 }
 
 /// Directives of `main` and `events`.

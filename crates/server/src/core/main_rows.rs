@@ -1,7 +1,8 @@
 //! Directives of `main` and `events`.
 
-use super::main_conf::{CpuAffinity, DebugClient, MainConf, MemoryLimit, Processes};
+use super::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 use crate::conf::{Cx, invalid_value};
+use crate::memory::limit::MemoryLimit;
 use crate::module::{Row, Set};
 use crate::{ignored, row, simple};
 use brisk_conf::cidr::Cidr;

@@ -11,12 +11,15 @@ pub mod resolver;
 mod simple;
 mod types;
 
+pub use crate::log::{LogLevel, LogTo};
+pub use crate::memory::limit::MemoryLimit;
+pub use brisk_host::temp_file::TempPath;
 pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
-    LingeringClose, LogLevel, LogTo, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks, TempPath,
+    LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
 pub use http2::{HTTP2, Http2Conf};
-pub use main_conf::{CpuAffinity, MainConf, MemoryLimit, Processes};
+pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
 
 use crate::module::Module;

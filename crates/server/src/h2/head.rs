@@ -367,7 +367,7 @@ impl HeadSink for Intake<'_> {
             r.head.version = Version::Http2;
             r
         });
-        let room = self.thread.shared.budget.head_room(self.conn);
+        let room = self.thread.shared.budget.head_room(&self.conn.account, self.conn.io.received());
         *self = Intake { room, r, kind, ..Intake::new(self.thread, self.conn) };
     }
 }

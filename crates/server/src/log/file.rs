@@ -3,8 +3,7 @@
 //! Nobody who reads a log may hold a thread of the server up. What the kernel would not take at once of a pipe, a
 //! terminal or a socket is kept up to a limit, and lines beyond it are dropped, counted and told about.
 
-use super::entry::{Entry, Format};
-use super::memory;
+use super::{Entry, Format, memory};
 use crate::conf::LogTarget;
 use crate::core::LogLevel;
 use crate::limits::LOG_UNREAD_BYTES_MAX;

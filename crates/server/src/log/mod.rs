@@ -4,29 +4,22 @@
 //! requests of a wake-up, whole lines only, each file opened for appending. Error lines are written at once.
 
 mod buffers;
-mod entry;
 mod file;
-mod gate;
-mod memory;
 mod named;
-mod syslog;
 
+pub use brisk_host::log::{
+    About, Entry, Filter, Format, Gate, Limit, LogId, LogLevel, LogTarget, LogTo, MEMORY_LOG, Passage,
+    Syslog, memory, stamp,
+};
 pub use buffers::{Buffering, LogBuffers, Pack};
-pub use entry::{About, Entry, Format};
 pub use file::LogFile;
-pub use gate::{Filter, Gate, Limit};
-pub use memory::NAME as MEMORY_LOG;
 pub use named::NamedCache;
-pub use syslog::Syslog;
 
 use crate::connection::Connection;
-use crate::core::{LogLevel, LogTo};
 use crate::request::Request;
 use crate::thread::Live;
-use brisk_net::{clock, sys};
-use gate::Passage;
-use std::cell::RefCell;
-use std::fmt::{self, Write as _};
+use brisk_net::clock;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,27 +45,6 @@ pub(crate) fn accepted(live: &Live, conn: &Connection) {
     }
     conn.debug.set(live.snap.main.debugs(&conn.peer));
     connection(live, conn, LogLevel::Debug, format_args!("accept: {}", conn.peer));
-}
-
-thread_local! {
-    static STAMP: RefCell<(i64, String)> = const { RefCell::new((0, String::new())) };
-}
-
-/// `2026/11/20 22:46:01`.
-pub fn stamp(secs: i64) -> String {
-    STAMP.with_borrow_mut(|(at, text)| {
-        if *at != secs {
-            *at = secs;
-            let t = sys::local_time(secs);
-            text.clear();
-            let _ = write!(
-                text,
-                "{:04}/{:02}/{:02} {:02}:{:02}:{:02}",
-                t.year, t.month, t.day, t.hour, t.minute, t.second
-            );
-        }
-        text.clone()
-    })
 }
 
 /// Writes a message to those of the logs that want it.

@@ -1,15 +1,10 @@
 //! Memory: what each connection holds, how much the process may hold, and what is done when it holds more.
 
-mod account;
-mod budget;
-pub mod limit;
 mod relief;
 
 use crate::metrics::Counter;
 
-pub use account::{Account, Charge};
-pub(crate) use account::{grown, take_grown};
-pub use budget::Budget;
+pub use brisk_host::memory::{Account, Budget, Charge, limit};
 
 /// Connections that were closed for want of memory.
 pub(crate) static CLOSED: Counter = Counter::new();

@@ -3,13 +3,13 @@
 //! The thread that finds the memory full starts a survey: each thread tells what its connections hold, and the last one to do so
 //! chooses. Every thread closes its own.
 
-use super::budget::{Level, Look};
-use super::{ACCEPT_PAUSES, CLOSED, take_grown};
+use super::{ACCEPT_PAUSES, CLOSED};
 use crate::connection::Connection;
 use crate::core::LogLevel;
 use crate::h2;
 use crate::limits::{MEMORY_LOG_MS, MEMORY_LOOK_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
 use crate::thread::{Slot, State, Thread};
+use brisk_host::memory::{Level, Look, take_grown};
 use brisk_net::{clock, sleep};
 use std::cmp::Reverse;
 use std::rc::Rc;

@@ -142,7 +142,7 @@ mod tests {
 
     struct Values(Vec<Template>);
 
-    impl Eval for Values {
+    impl Eval<Request> for Values {
         fn eval(&self, _: &Request, _: &mut Vec<u8>) -> bool {
             false
         }

@@ -1,7 +1,7 @@
 //! The variables of the core.
 
-use super::table::{Depends, Variable, VariableGet};
 use super::transport;
+use super::{Depends, Variable, VariableGet};
 use crate::base64;
 use crate::body::Content;
 use crate::path;

@@ -8,12 +8,13 @@ use crate::thread::{Live, Shared, Thread};
 use brisk_conf::{NoFiles, SourceMap, Token};
 use brisk_http::uri::{UriOptions, parse_target};
 use brisk_http::{HeadOptions, head::parse_request};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A value that counts how often it is asked for.
 struct Count(std::sync::atomic::AtomicU32);
 
-impl Eval for Count {
+impl Eval<Request> for Count {
     fn eval(&self, _: &Request, out: &mut Vec<u8>) -> bool {
         let count = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         out.push(b'0' + count as u8);
@@ -24,7 +25,7 @@ impl Eval for Count {
 /// A value that is another variable's.
 struct Other(Template);
 
-impl Eval for Other {
+impl Eval<Request> for Other {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         self.0.append(r, out);
         true

@@ -1,7 +1,8 @@
 //! Heads and bodies of requests: how large, how long, where kept.
 
 use crate::conf::{Cx, invalid_value};
-use crate::core::http_conf::{BodyFile, CoreConf, TempPath};
+use crate::core::TempPath;
+use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::core::simple::extend;
 use crate::module::{Row, Set};
 use crate::{row, simple};

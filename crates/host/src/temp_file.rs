@@ -1,7 +1,6 @@
 //! Temporary files, for what is too large for memory. They are made, written and removed by the pool: the loop never
 //! waits for a disk.
 
-use crate::core::TempPath;
 use brisk_conf::os_text;
 use brisk_net::{blocking, file};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -14,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Names that are tried before giving up: each is one that somebody else has made.
 const NAMES_MAX: u32 = 10_000;
@@ -24,6 +25,20 @@ const LEVELS_MAX: usize = 3;
 /// The sticky bit means nothing on files. It marks those that are not for others: unlike what is kept they may go when the
 /// process that made them is gone.
 const PASSING: Mode = Mode::SVTX;
+
+/// A folder for temporary files with the lengths of its levels of subfolders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TempPath {
+    pub path: String,
+    pub levels: Vec<u8>,
+}
+
+impl TempPath {
+    /// The default of `client_body_temp_path`.
+    pub fn client_body(state: &str) -> TempPath {
+        TempPath { path: format!("{state}client_body_temp"), levels: Vec::new() }
+    }
+}
 
 /// What becomes of a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,21 +270,21 @@ fn next_number() -> u32 {
     start.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Waits for a future of this file where there is no event loop: in tools and tests.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut future = Box::pin(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt as _;
-    use std::task::{Context, Poll, Waker};
-
-    pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-        let mut future = Box::pin(future);
-        loop {
-            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                return value;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
 
     fn place(name: &str, levels: &[u8]) -> TempPath {
         let path = std::env::temp_dir().join(format!("brisk-temp-{}-{name}", std::process::id()));

@@ -12,8 +12,7 @@ pub mod fuzz;
 pub use program::{Jit, MatchError};
 
 use crate::limits::{REGEX_SET_BYTES_MAX, REGEX_SET_MIN};
-use crate::request::Request;
-use crate::vars::{Table, VarId};
+use crate::vars::{Context, Names, VarId};
 use brisk_conf::{Diag, Token};
 use program::{Program, Span};
 use std::rc::Rc;
@@ -89,7 +88,7 @@ impl Candidates<'_> {
     }
 }
 
-/// The groups of the last match in a request.
+/// The groups of the last match of a request or session.
 #[derive(Clone, Default)]
 pub struct Captures {
     subject: Vec<u8>,
@@ -118,7 +117,7 @@ impl Captures {
 impl Regex {
     /// Compiles `pattern`, found in `token`. Named groups become variables.
     pub fn compile(
-        vars: &mut Table,
+        vars: &mut dyn Names,
         pattern: &str,
         caseless: bool,
         jit: Jit,
@@ -156,28 +155,28 @@ impl Regex {
         self.program.is_match(subject)
     }
 
-    /// Matches, records the groups in the request and sets the named ones' variables. After an error the request ends
-    /// with 500, whatever the caller makes of it.
-    pub fn exec(&self, r: &Request, subject: &[u8]) -> Result<bool, MatchError> {
+    /// Matches, records the groups and sets the named ones' variables. After an error
+    /// [`Store::have_failed`](crate::vars::Store::have_failed) tells that the request must fail, whatever the caller makes of it.
+    pub fn exec<C: Context>(&self, of: &C, subject: &[u8]) -> Result<bool, MatchError> {
         if self.groups() == 0 {
-            let found = self.program.find(subject).inspect_err(|error| error.fail(r))?;
+            let found = self.program.find(subject).inspect_err(|error| error.fail(of))?;
             let Some(span) = found else { return Ok(false) };
-            let mut captures = r.captures.borrow_mut();
+            let mut captures = of.captures().borrow_mut();
             captures.spans.clear();
             captures.spans.push(span);
             captures.subject.clear();
             captures.subject.extend_from_slice(subject);
             return Ok(true);
         }
-        let Some(spans) = self.spans(r, subject)? else { return Ok(false) };
+        let Some(spans) = self.spans(of, subject)? else { return Ok(false) };
         for &(group, id) in &*self.named {
             let value = match spans.get(group) {
                 Some(&(start, end)) if start <= end => Some(Rc::from(&subject[start..end])),
                 _ => Some(Rc::from(&b""[..])),
             };
-            r.vars.set(id, value);
+            of.store().set(id, value);
         }
-        let mut captures = r.captures.borrow_mut();
+        let mut captures = of.captures().borrow_mut();
         captures.subject.clear();
         captures.subject.extend_from_slice(subject);
         captures.spans = spans;
@@ -186,8 +185,8 @@ impl Regex {
 
     /// The bounds of all groups of a match, group 0 first, which are recorded nowhere; the end lies before the start of a
     /// group that took no part. Errors are those of [`Regex::exec`].
-    pub fn spans(&self, r: &Request, subject: &[u8]) -> Result<Option<Vec<Span>>, MatchError> {
-        self.program.spans(subject).inspect_err(|error| error.fail(r))
+    pub fn spans<C: Context>(&self, of: &C, subject: &[u8]) -> Result<Option<Vec<Span>>, MatchError> {
+        self.program.spans(subject).inspect_err(|error| error.fail(of))
     }
 }
 

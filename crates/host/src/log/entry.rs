@@ -1,7 +1,7 @@
 //! One message of an error log, in the forms that logs may have.
 
+use super::LogLevel;
 use super::stamp;
-use crate::core::LogLevel;
 use brisk_net::{clock, sys};
 use std::fmt::{self, Write as _};
 
@@ -115,7 +115,7 @@ impl<'a> Entry<'a> {
         }
         let mut member = |name: &str, value: &str| {
             let mut escaped = Vec::with_capacity(value.len() + 8);
-            brisk_http::uri::escape_json(value.as_bytes(), &mut escaped);
+            crate::text::escape_json(value.as_bytes(), &mut escaped);
             let _ = write!(out, ",\"{name}\":\"{}\"", String::from_utf8_lossy(&escaped));
         };
         member("message", &self.message.to_string());

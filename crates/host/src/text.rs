@@ -1,4 +1,4 @@
-//! Byte strings that are constant, shared or owned.
+//! Byte strings that are constant, shared or owned, and how text is escaped.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -103,5 +103,43 @@ impl From<Arc<[u8]>> for Text {
 impl PartialEq<[u8]> for Text {
     fn eq(&self, other: &[u8]) -> bool {
         **self == *other
+    }
+}
+
+/// Appends `src` to `out` as the inside of a JSON string (RFC 8259 §7). Bytes outside ASCII stay as they are.
+pub fn escape_json(src: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &b in src {
+        let short = match b {
+            b'"' | b'\\' => b,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            0..0x20 => {
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(b >> 4)]);
+                out.push(HEX[usize::from(b & 0xf)]);
+                continue;
+            }
+            _ => {
+                out.push(b);
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b'\\', short]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inside_of_a_json_string() {
+        let mut out = Vec::new();
+        escape_json(b"a\"\\\n\r\t\x08\x0c\x01\x1f/\x7f\xc3\xa9", &mut out);
+        assert_eq!(out, "a\\\"\\\\\\n\\r\\t\\b\\f\\u0001\\u001F/\u{7f}é".as_bytes());
     }
 }

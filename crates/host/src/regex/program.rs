@@ -4,7 +4,8 @@ use super::translate::translate;
 use crate::limits::{
     LINEAR_REGEX_BYTES_MAX, PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
 };
-use crate::request::Request;
+use crate::log::LogLevel;
+use crate::vars::Context;
 use std::fmt;
 
 /// The names of a pattern's groups, the whole match first.
@@ -25,22 +26,16 @@ pub struct MatchError {
 }
 
 impl MatchError {
-    /// Logs it, and lets the request end with 500 whatever the caller makes of the match.
-    pub fn fail(&self, r: &Request) {
-        crate::rlog!(r, Alert, "{self}");
-        r.vars.fail();
+    /// Logs it, and lets the request or session fail whatever the caller makes of the match.
+    pub fn fail<C: Context>(&self, of: &C) {
+        of.log(LogLevel::Alert, format_args!("{self}"));
+        of.store().fail();
     }
 }
 
 impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pcre2_match() failed: {} using \"{}\"", self.error, self.pattern)
-    }
-}
-
-impl From<MatchError> for crate::flow::Flow {
-    fn from(_: MatchError) -> Self {
-        crate::flow::Flow::Status(500)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Text with variables in it, cut up once.
 
-use super::{Table, VarId};
-use crate::request::Request;
+use super::{Context, Names, VarId};
 use brisk_conf::{Diag, Token};
 
 /// A piece of a template.
@@ -21,13 +20,13 @@ pub struct Template {
 
 impl Template {
     /// Cuts `token` up.
-    pub fn parse(vars: &mut Table, token: &Token) -> Result<Template, Diag> {
+    pub fn parse(vars: &mut dyn Names, token: &Token) -> Result<Template, Diag> {
         Template::parse_bytes(vars, token.bytes(), token)
     }
 
     /// As [`Template::parse`], for text that is only part of the token.
-    pub fn parse_bytes(vars: &mut Table, text: &[u8], token: &Token) -> Result<Template, Diag> {
-        vars.spelled.note(text);
+    pub fn parse_bytes(vars: &mut dyn Names, text: &[u8], token: &Token) -> Result<Template, Diag> {
+        vars.spelled().note(text);
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
@@ -70,8 +69,8 @@ impl Template {
     }
 
     /// Whether it is a condition that holds, see [`is_set`].
-    pub fn holds(&self, r: &Request) -> bool {
-        is_set(&self.eval(r))
+    pub fn holds<C: Context>(&self, of: &C) -> bool {
+        is_set(&self.eval(of))
     }
 
     /// The text, if there are no variables in it.
@@ -97,101 +96,37 @@ impl Template {
     }
 
     /// Appends the text with all values filled in.
-    pub fn append(&self, r: &Request, out: &mut Vec<u8>) {
+    #[inline]
+    pub fn append<C: Context>(&self, of: &C, out: &mut Vec<u8>) {
         for part in &*self.parts {
-            part.append(r, out);
+            part.append(of, out);
         }
     }
 
-    pub fn eval(&self, r: &Request) -> Vec<u8> {
+    /// The text with all values filled in.
+    pub fn eval<C: Context>(&self, of: &C) -> Vec<u8> {
         let mut out = Vec::new();
-        self.append(r, &mut out);
+        self.append(of, &mut out);
         out
-    }
-
-    /// As [`Template::append`], for text that becomes a target (a path with arguments) or a URL. A `?` or `#` that was encoded
-    /// in the request's path, and is decoded in `$uri`, captures and what is made of them, is encoded again: it must not
-    /// begin the arguments of another request. nginx sends it as it is.
-    pub fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
-        if !r.has_decoded_delimiter {
-            return self.append(r, out);
-        }
-        self.parts.iter().for_each(|part| part.append_target(r, out));
-    }
-
-    /// See [`Template::append_target`].
-    pub fn eval_target(&self, r: &Request) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.append_target(r, &mut out);
-        out
-    }
-
-    /// The text as a decoded path and the arguments behind its first `?`. A `?` of [`Template::append_target`] is part of the path.
-    pub fn split_target(&self, r: &Request) -> (Vec<u8>, Option<Vec<u8>>) {
-        let mut out = Vec::new();
-        let mut at = None;
-        for part in &*self.parts {
-            let start = out.len();
-            part.append(r, &mut out);
-            if at.is_none() && !(r.has_decoded_delimiter && part.may_have_decoded(r)) {
-                at = memchr::memchr(b'?', &out[start..]).map(|found| start + found);
-            }
-        }
-        let Some(at) = at else { return (out, None) };
-        let args = out[at + 1..].to_vec();
-        out.truncate(at);
-        (out, Some(args))
     }
 }
 
 impl Part {
-    fn append(&self, r: &Request, out: &mut Vec<u8>) {
+    /// Appends the text or the value.
+    #[inline]
+    pub fn append<C: Context>(&self, of: &C, out: &mut Vec<u8>) {
         match self {
             Part::Text(text) => out.extend_from_slice(text),
             Part::Var(id) => {
-                r.var(*id, out);
+                of.var(*id, out);
             }
-            Part::Capture(group) => r.captures.borrow().append(*group, out),
-        }
-    }
-
-    /// See [`Template::append_target`].
-    pub fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
-        let start = out.len();
-        self.append(r, out);
-        if r.has_decoded_delimiter && self.may_have_decoded(r) {
-            let value = out.split_off(start);
-            escape_delimiters(&value, out);
-        }
-    }
-
-    /// Whether the value may have been decoded. Only what is part of the target as it was sent surely has not.
-    pub fn may_have_decoded(&self, r: &Request) -> bool {
-        match self {
-            Part::Text(_) => false,
-            Part::Capture(_) => true,
-            Part::Var(id) => {
-                let name = &*r.snap().vars.get(*id).name;
-                !matches!(name, "args" | "query_string" | "is_args" | "request_uri")
-                    && !name.starts_with("arg_")
-            }
-        }
-    }
-}
-
-/// Appends `value` with `?` and `#` as `%HH`.
-fn escape_delimiters(value: &[u8], out: &mut Vec<u8>) {
-    for &b in value {
-        match b {
-            b'?' => out.extend_from_slice(b"%3F"),
-            b'#' => out.extend_from_slice(b"%23"),
-            _ => out.push(b),
+            Part::Capture(group) => of.captures().borrow().append(*group, out),
         }
     }
 }
 
 /// What follows a `$`: its part and length.
-fn variable(vars: &mut Table, rest: &[u8], token: &Token) -> Result<(Part, usize), Diag> {
+fn variable(vars: &mut dyn Names, rest: &[u8], token: &Token) -> Result<(Part, usize), Diag> {
     if let Some(&digit @ b'1'..=b'9') = rest.first() {
         return Ok((Part::Capture(digit - b'0'), 1));
     }

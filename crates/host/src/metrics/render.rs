@@ -115,7 +115,7 @@ fn json_value(value: &Value, out: &mut String) {
 
 fn json_string(text: &str, out: &mut String) {
     let mut escaped = Vec::with_capacity(text.len());
-    brisk_http::uri::escape_json(text.as_bytes(), &mut escaped);
+    crate::text::escape_json(text.as_bytes(), &mut escaped);
     let _ = write!(out, "\"{}\"", String::from_utf8_lossy(&escaped));
 }
 

@@ -14,13 +14,13 @@ thread_local! {
 }
 
 /// Bytes that were charged on this thread since the last call.
-pub(crate) fn take_grown() -> usize {
+pub fn take_grown() -> usize {
     GROWN.take()
 }
 
 /// Bytes that were charged on this thread since the last call of [`take_grown`].
 #[inline]
-pub(crate) fn grown() -> usize {
+pub fn grown() -> usize {
     GROWN.get()
 }
 
@@ -59,7 +59,7 @@ impl Account {
 
     /// Bytes per second that have moved since the last call; since the beginning, `started_ms`, at the first. `moved` is the sum up to
     /// now.
-    pub(crate) fn rate(&self, moved: u64, started_ms: u64, now_ms: u64) -> u64 {
+    pub fn rate(&self, moved: u64, started_ms: u64, now_ms: u64) -> u64 {
         let (before, since_ms) = match self.judged.replace((moved, now_ms)) {
             (0, 0) => (0, started_ms),
             judged => judged,

@@ -1,14 +1,22 @@
 //! What `memory_limit auto` comes to.
 
-use crate::core::{MainConf, MemoryLimit};
 use crate::limits::{MEMORY_ADDRESS_SPACE_PERCENT, MEMORY_AREA_BYTES_MIN, MEMORY_AUTO_PERCENT};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::PathBuf;
 
+/// `memory_limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// What the machine, the control group or the process's own limits leave room for.
+    Auto,
+    Bytes(u64),
+    Off,
+}
+
 /// The limit in bytes that a configuration asks for; `None`: there is none.
-pub fn of(main: &MainConf) -> Option<u64> {
-    match main.memory_limit {
+pub fn of(limit: MemoryLimit) -> Option<u64> {
+    match limit {
         MemoryLimit::Off => None,
         MemoryLimit::Bytes(bytes) => Some(process_limit().map_or(bytes, |most| most.min(bytes))),
         MemoryLimit::Auto => {
@@ -161,10 +169,9 @@ Rss:                  90 kB
 
     #[test]
     fn a_limit_is_found_on_every_machine() {
-        let main = |memory_limit| MainConf { memory_limit, ..MainConf::default() };
-        let auto = of(&main(MemoryLimit::Auto)).unwrap();
+        let auto = of(MemoryLimit::Auto).unwrap();
         assert!(auto > 1 << 20 && auto < physical_memory().unwrap());
-        assert_eq!(of(&main(MemoryLimit::Off)), None);
-        assert_eq!(of(&main(MemoryLimit::Bytes(1000))), Some(1000));
+        assert_eq!(of(MemoryLimit::Off), None);
+        assert_eq!(of(MemoryLimit::Bytes(1000)), Some(1000));
     }
 }

@@ -1,7 +1,6 @@
 //! The variables of one configuration, by name and by number.
 
-use super::{Eval, Spelled};
-use crate::request::Request;
+use super::{Context, Eval, Spelled};
 use brisk_conf::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,23 +10,22 @@ use std::sync::Arc;
 pub struct VarId(pub u32);
 
 /// Computes a variable of fixed name.
-pub type Get = fn(&Request, &mut Vec<u8>) -> bool;
+pub type Get<C> = fn(&C, &mut Vec<u8>) -> bool;
 
 /// Carries out an assignment to a built-in variable.
-pub type Assign = fn(&mut Request, &[u8]);
+pub type Assign<C> = fn(&mut C, &[u8]);
 
 /// Where a built-in variable's value comes from.
-#[derive(Clone)]
-pub enum Source {
-    Fixed(Get),
+pub enum Source<C: 'static> {
+    Fixed(Get<C>),
     /// See [`VariableGet::Once`].
-    Once(Get),
+    Once(Get<C>),
     /// A family such as `$arg_…`: the function gets the rest of the name.
-    Family(fn(&Request, &str, &mut Vec<u8>) -> bool, Arc<str>),
+    Family(fn(&C, &str, &mut Vec<u8>) -> bool, Arc<str>),
 }
 
-impl Source {
-    pub(super) fn append(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+impl<C> Source<C> {
+    pub(super) fn append(&self, r: &C, out: &mut Vec<u8>) -> bool {
         match self {
             Source::Fixed(get) | Source::Once(get) => get(r, out),
             Source::Family(get, rest) => get(r, rest, out),
@@ -36,36 +34,49 @@ impl Source {
 }
 
 /// A built-in variable, as a row.
-#[derive(Clone, Copy)]
-pub struct Variable {
+pub struct Variable<C: 'static> {
     /// A name that ends with `*` is a family: `arg_*`.
     pub name: &'static str,
-    pub get: VariableGet,
+    pub get: VariableGet<C>,
     /// Called when `set` assigns to it; `None`: the variable cannot be assigned.
-    pub set: Option<Assign>,
+    pub set: Option<Assign<C>>,
     pub doc: &'static str,
 }
 
-/// See [`Variable::get`].
-#[derive(Clone, Copy)]
-pub enum VariableGet {
-    Fixed(Get),
-    /// Computed at its first use in a request and kept. `set`, `map` and the like may put another value in its place.
-    Once(Get),
-    Family(fn(&Request, &str, &mut Vec<u8>) -> bool),
+impl<C> Clone for Variable<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
+impl<C> Copy for Variable<C> {}
+
+/// See [`Variable::get`].
+pub enum VariableGet<C: 'static> {
+    Fixed(Get<C>),
+    /// Computed at its first use in a request and kept. `set`, `map` and the like may put another value in its place.
+    Once(Get<C>),
+    Family(fn(&C, &str, &mut Vec<u8>) -> bool),
+}
+
+impl<C> Clone for VariableGet<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for VariableGet<C> {}
+
 /// What a variable is.
-#[derive(Clone)]
-pub enum Kind {
+pub enum Kind<C: 'static> {
     /// Built in; computed each time it is asked for.
-    Source(Source),
+    Source(Source<C>),
     /// Holds what `set` puts there; reading it before is worth a warning.
     Assigned,
     /// Holds what a named group captured or a module put there; not found before.
     Slot,
     /// Computed by a module and kept for the request unless volatile.
-    Eval { eval: Arc<dyn Eval>, volatile: bool },
+    Eval { eval: Arc<dyn Eval<C>>, volatile: bool },
     /// Used somewhere but not defined (yet).
     Undefined,
 }
@@ -81,11 +92,11 @@ pub enum Depends {
 }
 
 /// One variable of a configuration.
-pub struct Var {
+pub struct Var<C: 'static> {
     pub name: Box<str>,
-    pub kind: Kind,
+    pub kind: Kind<C>,
     /// See [`Variable::set`].
-    pub assign: Option<Assign>,
+    pub assign: Option<Assign<C>>,
     /// What a built-in variable's value follows from.
     pub(super) depends: Depends,
     /// First use, for the error if nobody defines it.
@@ -93,27 +104,62 @@ pub struct Var {
 }
 
 /// What a name stands for, where nobody referred to it while the configuration was built.
-pub(super) enum Found {
+pub enum Found<C: 'static> {
     Id(VarId),
     /// Built in, but not mentioned.
-    Source(Source),
+    Source(Source<C>),
     Nothing,
 }
 
 /// All variables of a configuration.
-#[derive(Default)]
-pub struct Table {
-    vars: Vec<Var>,
+pub struct Table<C: 'static> {
+    vars: Vec<Var<C>>,
     names: HashMap<Box<str>, VarId>,
-    builtin: HashMap<&'static str, Variable>,
-    families: Vec<(&'static str, Variable)>,
+    builtin: HashMap<&'static str, Variable<C>>,
+    families: Vec<(&'static str, Variable<C>)>,
     /// The unix sockets of which the configuration speaks.
     pub spelled: Spelled,
 }
 
-impl Table {
+impl<C> Default for Table<C> {
+    fn default() -> Self {
+        Table {
+            vars: Vec::new(),
+            names: HashMap::new(),
+            builtin: HashMap::new(),
+            families: Vec::new(),
+            spelled: Spelled::default(),
+        }
+    }
+}
+
+/// The names of variables while the configuration is built, whatever their values are computed of.
+pub trait Names {
+    /// See [`Table::refer`].
+    fn refer(&mut self, name: &str, span: Option<Span>) -> VarId;
+    /// See [`Table::define_slot`].
+    fn define_slot(&mut self, name: &str) -> Option<VarId>;
+    /// The unix sockets of which the configuration speaks.
+    fn spelled(&mut self) -> &mut Spelled;
+}
+
+impl<C: Context> Names for Table<C> {
+    fn refer(&mut self, name: &str, span: Option<Span>) -> VarId {
+        Table::refer(self, name, span)
+    }
+
+    fn define_slot(&mut self, name: &str) -> Option<VarId> {
+        Table::define_slot(self, name)
+    }
+
+    fn spelled(&mut self) -> &mut Spelled {
+        &mut self.spelled
+    }
+}
+
+impl<C: Context> Table<C> {
     /// Makes built-in variables known.
-    pub fn add_builtin(&mut self, rows: &'static [Variable]) {
+    pub fn add_builtin(&mut self, rows: &'static [Variable<C>]) {
         for row in rows {
             match row.name.strip_suffix('*') {
                 Some(prefix) => self.families.push((prefix, *row)),
@@ -126,7 +172,7 @@ impl Table {
         self.families.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
     }
 
-    pub fn get(&self, id: VarId) -> &Var {
+    pub fn get(&self, id: VarId) -> &Var<C> {
         &self.vars[id.0 as usize]
     }
 
@@ -138,14 +184,14 @@ impl Table {
         }
         let (kind, assign) = self.builtin_kind(&name);
         let id = VarId(self.vars.len() as u32);
-        let depends = super::builtin::depends(&name);
+        let depends = C::depends(&name);
         self.vars.push(Var { name: name.as_str().into(), kind, assign, depends, used_at: span });
         self.names.insert(name.into(), id);
         id
     }
 
     /// What `name` stands for, without regard to case.
-    pub(super) fn find(&self, name: &str) -> Found {
+    pub(super) fn find(&self, name: &str) -> Found<C> {
         let name = name.to_ascii_lowercase();
         if let Some(&id) = self.names.get(name.as_str()) {
             return Found::Id(id);
@@ -156,7 +202,7 @@ impl Table {
         }
     }
 
-    fn builtin_kind(&self, name: &str) -> (Kind, Option<Assign>) {
+    fn builtin_kind(&self, name: &str) -> (Kind<C>, Option<Assign<C>>) {
         if let Some(row) = self.builtin.get(name) {
             match row.get {
                 VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), row.set),
@@ -205,7 +251,7 @@ impl Table {
 
     /// Defines a computed variable; a later definition replaces an earlier one, as in nginx. `None` if it is built in
     /// and cannot be assigned.
-    pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval>, volatile: bool) -> Option<VarId> {
+    pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval<C>>, volatile: bool) -> Option<VarId> {
         let id = self.refer(name, None);
         let var = &mut self.vars[id.0 as usize];
         if matches!(var.kind, Kind::Source(Source::Fixed(_))) && var.assign.is_none() {

@@ -3,8 +3,7 @@
 //! What counts is what the kernel says: anonymous memory that is resident. It is looked at from time to time while the server
 //! works, and at once when what connections hold has grown by much.
 
-use super::grown;
-use crate::connection::Connection;
+use super::account::{Account, grown};
 use crate::limits::{
     MEMORY_FULL_HELD_BYTES, MEMORY_FULL_PERCENT, MEMORY_LOOK_MS, MEMORY_RESUME_PERCENT,
     MEMORY_SHARE_BYTES_MIN, MEMORY_SHARE_PERCENT, MEMORY_STEP_BYTES_MAX, MEMORY_STEP_BYTES_MIN,
@@ -110,15 +109,12 @@ impl Budget {
         self.level.load(Ordering::Relaxed) == Level::Full as u8
     }
 
-    /// How much more the heads of a connection may occupy. While memory is short, all that the connection holds counts.
+    /// How much more the heads of a connection may occupy, of which `received` bytes have come. While memory is short, all that
+    /// the connection holds counts.
     #[inline]
-    pub fn head_room(&self, conn: &Connection) -> usize {
-        let room = conn.head_room();
-        if self.is_full() {
-            room.min(MEMORY_FULL_HELD_BYTES.saturating_sub(conn.account.bytes()))
-        } else {
-            room
-        }
+    pub fn head_room(&self, account: &Account, received: u64) -> usize {
+        let room = account.head_room(received);
+        if self.is_full() { room.min(MEMORY_FULL_HELD_BYTES.saturating_sub(account.bytes())) } else { room }
     }
 
     /// Whether this thread's connections have grown so much that the memory is to be looked at before the next one is served.
