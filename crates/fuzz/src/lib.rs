@@ -60,6 +60,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "h1",
+        run: brisk_http::fuzz::fuzz_h1,
+        seeds: &["crates/http/corpus/head", "crates/http/corpus/h1", "crates/load/corpus/response"],
+        dictionary: HTTP,
+        bytes_max: 400,
+    },
+    Target {
         name: "uri",
         run: brisk_http::fuzz::fuzz_uri,
         seeds: &["crates/http/corpus/uri"],

@@ -6,6 +6,7 @@ use crate::chunked::{
     ChunkError, ChunkEvent, ChunkLimits, ChunkedDecoder, write_chunk_head, write_last_chunk,
 };
 use crate::framing::{BodyFraming, request_framing, validate_host};
+use crate::h1::{Client, Event, Incoming, IncomingError, Rules};
 use crate::head::{HeadError, HeadOptions, HeaderId, Parsed, RequestHead, Version, parse_request};
 use crate::proxy_protocol::{self, Progress, V2_BYTES_MAX};
 use crate::response::{
@@ -195,6 +196,148 @@ fn decode(data: &[u8], step: usize, limits: ChunkLimits) -> Result<Decoded, Chun
     let (fields, bytes) = decoder.trailers();
     let trailers = fields.iter().map(|f| (f.name.of(bytes).to_vec(), f.value.of(bytes).to_vec())).collect();
     Ok(Decoded { body, trailers, consumed: at, done: decoder.is_done() })
+}
+
+/// What a server receives on one connection, given so many bytes at a time: per request its target, its body and the bytes
+/// received for that; then how it ends, if not between two requests.
+pub(crate) fn requests_of(data: &[u8], step: usize) -> Vec<String> {
+    let (mut found, mut buf, mut fed) = (Vec::new(), Vec::new(), 0);
+    let mut feed = |buf: &mut Vec<u8>| {
+        let next = data.len().min(fed + step);
+        buf.extend_from_slice(&data[fed..next]);
+        std::mem::replace(&mut fed, next) < next
+    };
+    loop {
+        let mut head = RequestHead::default();
+        loop {
+            match parse_request(&buf, &HeadOptions::default(), &mut head) {
+                Ok(Parsed::Complete) => break,
+                Ok(Parsed::Partial) if feed(&mut buf) => {}
+                Ok(Parsed::Partial) => {
+                    if !buf.iter().all(|b| matches!(b, b'\r' | b'\n')) {
+                        found.push("more".into());
+                    }
+                    return found;
+                }
+                Err(error) => {
+                    found.push(error.status().to_string());
+                    return found;
+                }
+            }
+        }
+        let framing = match request_framing(&buf, &head) {
+            Ok(framing) => framing,
+            Err(error) => {
+                found.push(error.status().to_string());
+                return found;
+            }
+        };
+        let mut incoming = Incoming::new(&buf, &head, framing, 1 << 20);
+        let target = String::from_utf8_lossy(head.target.of(&buf)).into_owned();
+        buf.drain(..head.len);
+        let mut body = Vec::new();
+        loop {
+            match incoming.take(&buf, &mut body) {
+                Ok(used) => drop(buf.drain(..used)),
+                Err(IncomingError::Chunk(error)) => {
+                    found.push(format!("broken: {error}"));
+                    return found;
+                }
+                Err(IncomingError::TooLarge { .. }) => {
+                    found.push("too large".into());
+                    return found;
+                }
+            }
+            if incoming.is_done() || !feed(&mut buf) {
+                break;
+            }
+        }
+        let end = if incoming.is_done() { "" } else { " more" };
+        found.push(format!("{target} {} {}{end}", body.escape_ascii(), incoming.received()));
+        if !incoming.is_done() {
+            return found;
+        }
+    }
+}
+
+/// What a client receives of one response, given so many bytes at a time; data that follows data is one.
+pub(crate) fn responses_of(rules: Rules, kind: RequestKind, data: &[u8], step: usize) -> Vec<String> {
+    let (mut client, mut found, mut body) = (Client::new(rules, kind), Vec::new(), Vec::new());
+    let (mut at, mut end) = (0, 0);
+    loop {
+        let received = match client.receive(&data[at..end]) {
+            Ok(received) => received,
+            Err(error) => {
+                push_data(&mut found, &mut body);
+                found.push(error.to_string());
+                return found;
+            }
+        };
+        let from = at;
+        at += received.used;
+        assert!(at <= end, "no more is used than was given");
+        match received.event {
+            Event::NeedMore if client.is_tunnel() => {
+                found.push("tunnel".into());
+                return found;
+            }
+            Event::NeedMore if end < data.len() => end = data.len().min(end + step),
+            Event::NeedMore => {
+                push_data(&mut found, &mut body);
+                found.push(if client.closed() { "closed" } else { "cut short" }.into());
+                return found;
+            }
+            Event::Interim => found.push(format!("interim {}", client.head().status)),
+            Event::Head => {
+                let known = client.known().expect("a head was received");
+                found.push(format!(
+                    "{} {}",
+                    known.status,
+                    if known.persists { "persists" } else { "closes" }
+                ));
+            }
+            Event::Data(range) => body.extend_from_slice(&data[from..][range]),
+            Event::Trailers => {
+                push_data(&mut found, &mut body);
+                found.push(format!("trailers {}", client.trailers().0.len()));
+            }
+            Event::End => {
+                push_data(&mut found, &mut body);
+                found.push("end".into());
+                return found;
+            }
+        }
+    }
+}
+
+fn push_data(found: &mut Vec<String>, body: &mut Vec<u8>) {
+    if !body.is_empty() {
+        found.push(format!("data {}", std::mem::take(body).escape_ascii()));
+    }
+}
+
+/// Both sides of a connection: pieces do not matter.
+pub fn fuzz_h1(data: &[u8]) {
+    let whole = requests_of(data, data.len().max(1));
+    for step in [1, 3, 7] {
+        assert_eq!(requests_of(data, step), whole, "requests, {step} bytes at a time");
+    }
+    for rules in [Rules::Strict, Rules::Tolerant] {
+        for kind in [RequestKind::Other, RequestKind::Head, RequestKind::Connect] {
+            let whole = responses_of(rules, kind, data, data.len().max(1));
+            for step in [1, 3, 7] {
+                let found = responses_of(rules, kind, data, step);
+                // Of a wrong head the line at fault is shown as far as it has come.
+                assert_eq!(
+                    found.len(),
+                    whole.len(),
+                    "responses, {step} bytes at a time: {found:?}, {whole:?}"
+                );
+                let certain = whole.len().saturating_sub(1);
+                assert_eq!(found[..certain], whole[..certain], "responses, {step} bytes at a time");
+            }
+        }
+    }
 }
 
 /// Targets: the path never leaves the root and is a fixed point of normalisation.

@@ -11,6 +11,7 @@ pub mod date;
 pub mod field;
 pub mod framing;
 pub mod fuzz;
+pub mod h1;
 pub mod head;
 pub mod negotiate;
 pub mod proxy_protocol;

@@ -2,29 +2,15 @@
 
 use crate::codec::{Codec, CodecError, Event, Step};
 use crate::head::BackendHead;
-use brisk_http::chunked::{CHUNK_END, ChunkEvent, ChunkLimits, ChunkedDecoder, LAST_CHUNK, write_chunk_head};
+use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
 use brisk_http::framing::parse_length;
-use brisk_http::response::{
-    RequestKind, ResponseFraming, ResponseHead, parse_response, response_framing, response_persists,
-};
-use brisk_http::{HeaderId, Parsed, Version};
+use brisk_http::h1::{self, Client, ClientError, Rules};
+use brisk_http::response::{RequestKind, ResponseFraming};
+use brisk_http::{Header, HeaderId, Version};
 use brisk_server::core::LogLevel;
 
 /// Fields that there is room for from the start.
 const FIELDS: usize = 16;
-
-/// What is to come next.
-enum State {
-    Head,
-    /// No body, or all of it was there.
-    Over,
-    Length(u64),
-    Chunked(Box<ChunkedDecoder>),
-    UntilClose,
-    Tunnel,
-    /// [`Event::End`] was given.
-    Ended,
-}
 
 /// How a request is sent.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +26,7 @@ pub struct Shape {
 pub struct Http1 {
     head: Vec<u8>,
     shape: Shape,
-    parsed: ResponseHead,
-    state: State,
+    client: Client,
     persists: bool,
     length: Option<u64>,
     /// More came than belongs to the answer.
@@ -51,73 +36,52 @@ pub struct Http1 {
 impl Http1 {
     /// `head` is the request's, complete.
     pub fn new(head: Vec<u8>, shape: Shape) -> Http1 {
-        let mut parsed = ResponseHead::default();
-        parsed.headers.reserve(FIELDS);
-        Http1 { head, shape, parsed, state: State::Head, persists: false, length: None, excess: false }
+        let mut client = Client::new(Rules::Strict, shape.kind);
+        client.reserve_fields(FIELDS);
+        Http1 { head, shape, client, persists: false, length: None, excess: false }
     }
 
-    fn read_head(&mut self, input: &[u8]) -> Result<Step, CodecError> {
-        let invalid = |error: brisk_http::response::ResponseError| CodecError::new(error.to_string());
-        match parse_response(input, &mut self.parsed).map_err(invalid)? {
-            Parsed::Partial => return Ok(Step { used: 0, event: Event::NeedMore }),
-            Parsed::Complete => {}
+    fn interim(&mut self, input: &[u8]) -> Result<Event, CodecError> {
+        if self.client.head().version < Version::Http11 {
+            return Err(CodecError::new("upstream sent HTTP/1.0 response with early hints"));
         }
-        let used = self.parsed.len;
-        let status = self.parsed.status;
-        if status < 100 {
+        Ok(Event::Interim(BackendHead::from_response(input, self.client.take_head())))
+    }
+
+    fn final_head(&mut self, input: &[u8]) -> Result<Event, CodecError> {
+        let parsed = self.client.take_head();
+        if parsed.status < 100 {
             return Err(CodecError::new("upstream sent invalid status"));
         }
-        if status < 200 && status != 101 {
-            if self.parsed.version < Version::Http11 {
-                return Err(CodecError::new("upstream sent HTTP/1.0 response with early hints"));
+        if let Some(known) = self.client.known() {
+            // RFC 9112 §9.3: HTTP/1.0 keeps a connection only if it says so; nginx never keeps it.
+            self.persists = known.persists && parsed.version >= Version::Http11;
+            self.length = match known.framing {
+                ResponseFraming::Length(length) => Some(length),
+                // What a HEAD or a 304 says of a body that does not follow.
+                ResponseFraming::None => {
+                    parsed.find(HeaderId::ContentLength).and_then(|field| parse_length(field.value.of(input)))
+                }
+                _ => None,
+            };
+            if self.client.is_tunnel() && !self.shape.upgrade {
+                // There was no request for it: what comes is a body without an announced end.
+                self.client.begin_known(h1::Known { framing: ResponseFraming::UntilClose, ..known });
             }
-            let head = BackendHead::from_response(input, std::mem::take(&mut self.parsed));
-            return Ok(Step { used, event: Event::Interim(head) });
         }
-        let framing = response_framing(input, &self.parsed, self.shape.kind).map_err(invalid)?;
-        // RFC 9112 §9.3: HTTP/1.0 keeps a connection only if it says so; nginx never keeps it.
-        self.persists =
-            self.parsed.version >= Version::Http11 && response_persists(input, &self.parsed, framing);
-        self.length = match framing {
-            ResponseFraming::Length(length) => Some(length),
-            // What a HEAD or a 304 says of a body that does not follow.
-            ResponseFraming::None => self
-                .parsed
-                .find(HeaderId::ContentLength)
-                .and_then(|field| parse_length(field.value.of(input))),
-            _ => None,
-        };
-        self.state = match framing {
-            ResponseFraming::None | ResponseFraming::Length(0) => State::Over,
-            ResponseFraming::Length(length) => State::Length(length),
-            ResponseFraming::Chunked => {
-                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::of_answers())))
-            }
-            ResponseFraming::UntilClose => State::UntilClose,
-            ResponseFraming::Tunnel if self.shape.upgrade => State::Tunnel,
-            // Nobody has asked for it: there is nothing to be read.
-            ResponseFraming::Tunnel => State::UntilClose,
-        };
-        let head = BackendHead::from_response(input, std::mem::take(&mut self.parsed));
-        Ok(Step { used, event: Event::Head(head) })
+        Ok(Event::Head(BackendHead::from_response(input, parsed)))
     }
 
-    /// Nothing more belongs to the answer.
-    fn over(&mut self, input: &[u8]) -> Step {
-        if input.is_empty() || std::mem::replace(&mut self.excess, true) {
-            self.state = State::Ended;
-            return Step { used: 0, event: Event::End };
-        }
-        self.persists = false;
-        let text = b"upstream sent more data than specified in \"Content-Length\" header";
-        Step { used: input.len(), event: Event::Log(LogLevel::Warn, text.to_vec()) }
+    fn trailers(&self) -> Event {
+        let (fields, bytes) = self.client.trailers();
+        let own = |field: &Header| (field.name.of(bytes).to_vec(), field.value.of(bytes).to_vec());
+        Event::Trailers(fields.iter().map(own).collect())
     }
 }
 
 impl Codec for Http1 {
     fn begin(&mut self, out: &mut Vec<u8>) {
-        self.parsed.clear();
-        self.state = State::Head;
+        self.client.begin(self.shape.kind);
         (self.persists, self.length, self.excess) = (false, None, false);
         if out.is_empty() {
             *out = std::mem::take(&mut self.head);
@@ -143,53 +107,34 @@ impl Codec for Http1 {
     }
 
     fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, CodecError> {
-        match &mut self.state {
-            State::Head => self.read_head(input),
-            State::Over => Ok(self.over(input)),
-            State::Tunnel | State::Ended => Ok(Step { used: 0, event: Event::NeedMore }),
-            State::UntilClose | State::Length(_) if input.is_empty() => {
-                Ok(Step { used: 0, event: Event::NeedMore })
-            }
-            State::UntilClose => Ok(Step { used: input.len(), event: Event::Data(0..input.len()) }),
-            State::Length(left) => {
-                let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                *left -= count as u64;
-                if *left == 0 {
-                    self.state = State::Over;
-                }
-                Ok(Step { used: count, event: Event::Data(0..count) })
-            }
-            State::Chunked(decoder) => {
-                if decoder.is_done() {
-                    self.state = State::Over;
-                    return Ok(self.over(input));
-                }
-                let wrong = |error: brisk_http::chunked::ChunkError| {
-                    CodecError::new(format!("upstream sent invalid chunked response: {error}"))
-                };
-                let (event, used) = decoder.next(input).map_err(wrong)?;
-                let event = match event {
-                    ChunkEvent::NeedMore => Event::NeedMore,
-                    ChunkEvent::Data(range) => Event::Data(range),
-                    ChunkEvent::End => {
-                        let (fields, bytes) = decoder.trailers();
-                        let own = |field: &brisk_http::Header| {
-                            (field.name.of(bytes).to_vec(), field.value.of(bytes).to_vec())
-                        };
-                        Event::Trailers(fields.iter().map(own).collect())
-                    }
-                };
-                Ok(Step { used, event })
-            }
+        if std::mem::take(&mut self.excess) {
+            return Ok(Step { used: 0, event: Event::End });
         }
+        let received = self.client.receive(input).map_err(|error| match error {
+            ClientError::Head(error) => CodecError::new(error.to_string()),
+            ClientError::Chunk(error) => {
+                CodecError::new(format!("upstream sent invalid chunked response: {error}"))
+            }
+        })?;
+        let mut used = received.used;
+        let event = match received.event {
+            h1::Event::NeedMore => Event::NeedMore,
+            h1::Event::Interim => self.interim(input)?,
+            h1::Event::Head => self.final_head(input)?,
+            h1::Event::Data(range) => Event::Data(range),
+            h1::Event::Trailers => self.trailers(),
+            h1::Event::End if used == input.len() => Event::End,
+            h1::Event::End => {
+                (self.persists, self.excess, used) = (false, true, input.len());
+                let text = b"upstream sent more data than specified in \"Content-Length\" header";
+                Event::Log(LogLevel::Warn, text.to_vec())
+            }
+        };
+        Ok(Step { used, event })
     }
 
     fn eof(&mut self) -> Result<Event, CodecError> {
-        Ok(match &self.state {
-            State::UntilClose | State::Over => Event::End,
-            State::Chunked(decoder) if decoder.is_done() => Event::End,
-            _ => Event::NeedMore,
-        })
+        Ok(if self.client.closed() { Event::End } else { Event::NeedMore })
     }
 
     fn persists(&self) -> bool {
@@ -201,6 +146,6 @@ impl Codec for Http1 {
     }
 
     fn is_tunnel(&self) -> bool {
-        matches!(self.state, State::Tunnel)
+        self.client.is_tunnel()
     }
 }

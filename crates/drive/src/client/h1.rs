@@ -4,11 +4,11 @@ use super::Options;
 use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
 use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
-use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
-use brisk_http::response::INTERIM_RESPONSES_MAX;
-use brisk_load::response::{Body, HEAD_BYTES_MAX, Head, parse_head};
+use brisk_http::h1::{Client, ClientError, Event, Known, Rules};
+use brisk_http::head::{Header, Version};
+use brisk_http::response::{INTERIM_RESPONSES_MAX, RequestKind, ResponseFraming, ResponseHead};
+use brisk_load::response::{HEAD_BYTES_MAX, ResponseError, check_head};
 use brisk_net::Stream;
-use memchr::memmem;
 use std::fmt::Write as _;
 use std::io;
 use std::rc::Rc;
@@ -67,40 +67,38 @@ impl Conn {
         // A server may answer and close before it has the whole request: the answer counts, not the failed write.
         let written = self.stream.write_all(&bytes).await;
         phases.sent = phases.now();
+        let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
+        let mut client = Client::new(Rules::Tolerant, kind);
         let mut interim = Vec::new();
-        let (head, fields, reason, version, head_bytes) = loop {
-            let text = match self.head(&mut phases).await {
+        let (known, head, text) = loop {
+            let text = match self.head(&mut client, &mut phases).await {
                 Ok(text) => text,
                 Err(failure) => return Err(written.err().map_or(failure, |error| Failure::io(&error, true))),
             };
-            let head = parse_head(&text, request.method == "HEAD")
-                .map_err(|error| Failure::new(Fault::Malformed, error.to_string()))?;
-            let (fields, reason) = fields_of(&text);
-            if head.status / 100 == 1 && head.status != 101 {
-                interim.push((head.status, fields));
-                if interim.len() > INTERIM_RESPONSES_MAX {
-                    return Err(Failure::new(Fault::Malformed, "too many interim responses"));
-                }
-                phases.first_byte = None;
-                continue;
+            let head = client.take_head();
+            if let Some(known) = client.known() {
+                break (known, head, text);
             }
-            let version = if text.starts_with(b"HTTP/1.0") { "HTTP/1.0" } else { "HTTP/1.1" };
-            break (head, fields, reason, version, text.len() as u64);
+            interim.push((head.status, fields_of(&head.headers, &text)));
+            if interim.len() > INTERIM_RESPONSES_MAX {
+                return Err(Failure::new(Fault::Malformed, "too many interim responses"));
+            }
+            phases.first_byte = None;
         };
         let mut body = Taken { kept: Vec::new(), bytes: 0, max: options.body_max };
-        let trailers = self.body(head, &mut body, watcher).await?;
+        let trailers = self.body(&mut client, &mut body, watcher).await?;
         phases.done = phases.now();
-        self.reusable = written.is_ok() && !head.close && head.body != Body::UntilClose && head.status != 101;
+        self.reusable = written.is_ok() && known.persists;
         Ok(Exchange {
-            version,
-            status: head.status,
-            reason,
-            fields,
+            version: if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" },
+            status: known.status,
+            reason: reason_of(&head, &text),
+            fields: fields_of(&head.headers, &text),
             trailers,
             interim,
             body: body.kept,
             body_bytes: body.bytes,
-            head_bytes,
+            head_bytes: text.len() as u64,
             phases,
             reused,
             tls: self.facts.clone(),
@@ -117,14 +115,17 @@ impl Conn {
         Ok(read? > 0)
     }
 
-    /// A whole head, blank line included.
-    async fn head(&mut self, phases: &mut Phases) -> Result<Vec<u8>, Failure> {
+    /// Receives a head, interim or final; gives its bytes, blank line included.
+    async fn head(&mut self, client: &mut Client, phases: &mut Phases) -> Result<Vec<u8>, Failure> {
         loop {
             if !self.left.is_empty() && phases.first_byte.is_none() {
                 phases.first_byte = phases.now();
             }
-            if let Some(at) = memmem::find(&self.left, b"\r\n\r\n") {
-                let rest = self.left.split_off(at + 4);
+            let received = client.receive(&self.left).map_err(malformed)?;
+            if received.event != Event::NeedMore {
+                check_head(&self.left, &client.head().headers)
+                    .map_err(|error| Failure::new(Fault::Malformed, error.to_string()))?;
+                let rest = self.left.split_off(received.used);
                 return Ok(std::mem::replace(&mut self.left, rest));
             }
             if self.left.len() > HEAD_BYTES_MAX {
@@ -145,80 +146,68 @@ impl Conn {
         }
     }
 
+    /// Receives the body; gives its trailers.
     async fn body(
         &mut self,
-        head: Head,
+        client: &mut Client,
         body: &mut Taken,
         watcher: Option<&Watcher>,
     ) -> Result<Fields, Failure> {
-        match head.body {
-            Body::Length(length) => {
-                let mut missing = length;
-                loop {
-                    let count = missing.min(self.left.len() as u64) as usize;
-                    body.take(&self.left[..count]);
-                    self.left.drain(..count);
-                    missing -= count as u64;
-                    if missing == 0 {
-                        return Ok(Fields::default());
-                    }
-                    if !self.fill().await.map_err(|error| Failure::io(&error, false))? {
-                        return Err(cut_short(&format!("{missing} bytes before the end of a body")));
-                    }
-                }
-            }
-            Body::UntilClose => loop {
-                body.take(&self.left);
-                self.left.clear();
-                match self.fill().await {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(Fields::default()),
-                    Err(error) => return Err(Failure::io(&error, false)),
-                }
-            },
-            Body::Chunked => self.chunks(body, watcher).await,
-        }
-    }
-
-    async fn chunks(&mut self, body: &mut Taken, watcher: Option<&Watcher>) -> Result<Fields, Failure> {
-        let mut decoder = ChunkedDecoder::new(ChunkLimits::of_answers());
+        let mut trailers = Fields::default();
         let mut before = 0;
+        let is_chunked = client.known().is_some_and(|known| known.framing == ResponseFraming::Chunked);
+        if client.is_tunnel() {
+            return Ok(trailers);
+        }
         loop {
             let mut at = 0;
             loop {
-                let (event, used) = decoder
-                    .next(&self.left[at..])
-                    .map_err(|error| Failure::new(Fault::Malformed, error.to_string()))?;
-                let data = match &event {
-                    ChunkEvent::Data(range) => Some(at + range.start..at + range.end),
-                    _ => None,
-                };
-                at += used;
-                if let Some(range) = data {
-                    // What came, and what is still to come, are the chunk, if none of it had come before.
-                    if before == 0
-                        && let Some(watch) = watcher
-                    {
-                        watch(Note::Chunk(range.len() as u64 + decoder.chunk_left()));
+                let received = client.receive(&self.left[at..]).map_err(malformed)?;
+                let from = at;
+                at += received.used;
+                match received.event {
+                    Event::Data(range) => {
+                        // What came, and what is still to come, are the chunk, if none of it had come before.
+                        if let Some(watch) = watcher.filter(|_| is_chunked && before == 0) {
+                            watch(Note::Chunk(range.len() as u64 + client.chunk_left()));
+                        }
+                        before = client.chunk_left();
+                        body.take(&self.left[from..][range]);
                     }
-                    before = decoder.chunk_left();
-                    body.take(&self.left[range]);
-                } else if event == ChunkEvent::End {
-                    let (headers, text) = decoder.trailers();
-                    let text_of =
-                        |span: brisk_http::head::Span| String::from_utf8_lossy(span.of(text)).into_owned();
-                    let fields = headers.iter().map(|h| (text_of(h.name), text_of(h.value))).collect();
-                    self.left.drain(..at);
-                    return Ok(Fields(fields));
-                } else {
-                    break;
+                    Event::Trailers => {
+                        let (fields, text) = client.trailers();
+                        trailers = fields_of(fields, text);
+                    }
+                    Event::End => {
+                        self.left.drain(..at);
+                        return Ok(trailers);
+                    }
+                    Event::NeedMore | Event::Interim | Event::Head => break,
                 }
             }
             self.left.drain(..at);
             if !self.fill().await.map_err(|error| Failure::io(&error, false))? {
-                return Err(cut_short("inside a chunked body"));
+                return if client.closed() { Ok(trailers) } else { Err(short(client.known(), body.bytes)) };
             }
         }
+    }
+}
+
+fn malformed(error: ClientError) -> Failure {
+    let text = match error {
+        ClientError::Chunk(error) => error.to_string(),
+        ClientError::Head(_) => ResponseError::from(error).to_string(),
+    };
+    Failure::new(Fault::Malformed, text)
+}
+
+/// The connection was closed when so many bytes of the body had come.
+fn short(known: Option<Known>, bytes: u64) -> Failure {
+    match known.map(|known| known.framing) {
+        Some(ResponseFraming::Length(length)) => {
+            cut_short(&format!("{} bytes before the end of a body", length.saturating_sub(bytes)))
+        }
+        _ => cut_short("inside a chunked body"),
     }
 }
 
@@ -244,12 +233,13 @@ fn head_of(request: &Request, keep_alive: bool) -> String {
     head + "\r\n"
 }
 
-/// Fields and reason phrase of a head that was parsed before.
-fn fields_of(head: &[u8]) -> (Fields, String) {
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.split("\r\n");
-    let status_line = lines.next().unwrap_or_default();
-    let reason = status_line.splitn(3, ' ').nth(2).unwrap_or_default().to_owned();
-    let fields = lines.filter_map(|line| line.split_once(':'));
-    (Fields(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()), reason)
+fn fields_of(fields: &[Header], text: &[u8]) -> Fields {
+    let own = |span: brisk_http::Span| String::from_utf8_lossy(span.of(text)).into_owned();
+    Fields(fields.iter().map(|field| (own(field.name), own(field.value))).collect())
+}
+
+/// The reason phrase: what stands behind the code.
+fn reason_of(head: &ResponseHead, text: &[u8]) -> String {
+    let status = String::from_utf8_lossy(head.status_text.of(text));
+    status.split_once(' ').map(|(_, reason)| reason.to_owned()).unwrap_or_default()
 }

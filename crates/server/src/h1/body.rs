@@ -4,39 +4,27 @@ use crate::body::BodyError;
 use crate::connection::Connection;
 use crate::limits::{BODY_PIECE_BYTES, READ_CHUNK_BYTES};
 use crate::request::Request;
-use brisk_http::chunked::{ChunkEvent, ChunkLimits, ChunkedDecoder};
-use brisk_http::framing::BodyFraming;
-use brisk_http::{HeaderId, Version};
+use brisk_http::h1::{Incoming, IncomingError};
 use brisk_net::{Deadline, timeout};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-enum State {
-    /// This many bytes are left.
-    Length(u64),
-    Chunked {
-        decoder: Box<ChunkedDecoder>,
-        /// Data so far.
-        data: u64,
-    },
-    Done,
-    /// An error: what follows on the connection cannot be understood.
-    Broken,
+impl From<IncomingError> for BodyError {
+    fn from(error: IncomingError) -> BodyError {
+        match error {
+            IncomingError::Chunk(error) => BodyError::Malformed(error),
+            IncomingError::TooLarge { received, chunk } => BodyError::TooLarge { received, chunk },
+        }
+    }
 }
 
 /// The body of the request that a connection is at.
 pub struct BodyReader {
     conn: Rc<Connection>,
-    state: State,
-    /// `client_max_body_size`; 0: no limit.
-    limit: u64,
-    /// Bytes taken from the connection, framing included.
-    received: u64,
-    /// The client waits for leave to send (`Expect: 100-continue`).
-    expects: bool,
-    /// What has not left of that leave.
+    incoming: Incoming,
+    /// What has not left of a `100 Continue`.
     unsent: Vec<u8>,
     deadline: Deadline,
 }
@@ -44,50 +32,37 @@ pub struct BodyReader {
 impl BodyReader {
     /// The body of `r`, from its start.
     pub fn new(r: &Request) -> BodyReader {
-        let conn = r.conn.clone().expect("a request has a connection");
-        let state = match r.framing {
-            BodyFraming::None | BodyFraming::Length(0) => State::Done,
-            BodyFraming::Length(length) => State::Length(length),
-            BodyFraming::Chunked => {
-                State::Chunked { decoder: Box::new(ChunkedDecoder::new(ChunkLimits::default())), data: 0 }
-            }
-        };
-        // RFC 9110 §10.1.1: ignored in HTTP/1.0 requests.
-        let expects = r.head.version >= Version::Http11
-            && r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
-        BodyReader {
-            conn,
-            state,
-            limit: r.core().client_max_body_size,
-            received: 0,
-            expects,
-            unsent: Vec::new(),
-            deadline: Deadline::default(),
-        }
+        let limit = r.core().client_max_body_size;
+        BodyReader::of(r, Incoming::new(&r.buf, &r.head, r.framing, limit))
     }
 
     /// The reader of a body that was read already.
     pub fn spent(r: &Request) -> BodyReader {
-        BodyReader { state: State::Done, expects: false, ..BodyReader::new(r) }
+        BodyReader::of(r, Incoming::spent())
+    }
+
+    fn of(r: &Request, incoming: Incoming) -> BodyReader {
+        let conn = r.conn.clone().expect("a request has a connection");
+        BodyReader { conn, incoming, unsent: Vec::new(), deadline: Deadline::default() }
     }
 
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        self.incoming.is_done()
     }
 
     /// True if the connection cannot be used for another request.
     pub fn is_broken(&self) -> bool {
-        matches!(self.state, State::Broken)
+        self.incoming.is_broken()
     }
 
     /// True if the client waits for a `100 Continue`: if it does not get it, it may never send the body.
     pub fn expects(&self) -> bool {
-        self.expects && !self.is_done()
+        self.incoming.expects() && !self.is_done()
     }
 
     /// Bytes taken from the connection, framing included.
     pub fn received(&self) -> u64 {
-        self.received
+        self.incoming.received()
     }
 
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
@@ -107,7 +82,7 @@ impl BodyReader {
         self.deadline.clear();
         if result.is_err() {
             out.truncate(before);
-            self.state = State::Broken;
+            self.incoming.abandon();
         }
         Poll::Ready(result)
     }
@@ -122,12 +97,11 @@ impl BodyReader {
         loop {
             self.take_input(out)?;
             if out.len() > before {
-                self.expects = false;
                 return Poll::Ready(Ok(true));
             }
-            if !matches!(self.state, State::Length(_) | State::Chunked { .. }) {
+            if self.incoming.is_done() || self.incoming.is_broken() {
                 // nginx answers the expectation of an empty body too.
-                if self.expects || !self.unsent.is_empty() {
+                if self.incoming.expects() || !self.unsent.is_empty() {
                     self.deadline.set(pause);
                     ready!(self.say_continue(cx))?;
                 }
@@ -153,7 +127,7 @@ impl BodyReader {
 
     /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
     fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        if std::mem::take(&mut self.expects) {
+        if self.incoming.take_expectation() {
             // Behind an interim response that has not left yet.
             self.unsent = self.conn.unsent.take();
             self.unsent.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -199,59 +173,29 @@ impl BodyReader {
 
     /// Reads once from the socket: data of known length straight to `out`, chunks to the connection's input.
     fn receive(&mut self, out: &mut Vec<u8>) -> io::Result<usize> {
-        let State::Length(left) = &mut self.state else {
+        let Some(left) = self.incoming.plain_room() else {
             let mut input = self.conn.input.borrow_mut();
             return read_behind(&self.conn, &mut input, READ_CHUNK_BYTES);
         };
-        let room = BODY_PIECE_BYTES.min(usize::try_from(*left).unwrap_or(usize::MAX));
+        let room = BODY_PIECE_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX));
         let count = read_behind(&self.conn, out, room)?;
-        *left -= count as u64;
-        self.received += count as u64;
-        if *left == 0 {
-            self.state = State::Done;
-        }
+        self.incoming.receive_plain(count as u64);
         Ok(count)
     }
 
     /// Moves what has arrived from the connection's input to `out`.
     fn take_input(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
-        let conn = self.conn.clone();
-        let mut input = conn.input.borrow_mut();
-        let used = match &mut self.state {
-            State::Done | State::Broken => 0,
-            State::Length(left) => {
-                let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                out.extend_from_slice(&input[..count]);
-                *left -= count as u64;
-                if *left == 0 {
-                    self.state = State::Done;
-                }
-                count
-            }
-            State::Chunked { decoder, data } => {
-                let used = decode(decoder, data, self.limit, &input, out)?;
-                if decoder.is_done() {
-                    self.state = State::Done;
-                }
-                used
-            }
-        };
+        let mut input = self.conn.input.borrow_mut();
+        let used = self.incoming.take(&input, out)?;
         input.drain(..used);
-        self.received += used as u64;
         Ok(())
     }
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
     pub fn discard_received(&mut self) -> Result<(), BodyError> {
-        // Who has begun to send does not wait for leave.
-        self.expects &= self.conn.input.borrow().is_empty();
-        self.limit = 0;
-        let result = self.take_input(&mut Vec::new());
-        if result.is_err() {
-            self.state = State::Broken;
-        }
-        result
+        self.incoming.ignore(!self.conn.input.borrow().is_empty());
+        self.take_input(&mut Vec::new())
     }
 
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
@@ -260,8 +204,7 @@ impl BodyReader {
         if self.expects() {
             return false;
         }
-        self.expects = false;
-        self.limit = 0;
+        self.incoming.ignore(true);
         let work = async {
             let mut sink = Vec::new();
             loop {
@@ -283,31 +226,4 @@ fn read_behind(conn: &Connection, buf: &mut Vec<u8>, room: usize) -> io::Result<
     let result = conn.io.try_read(&mut buf[start..]);
     buf.truncate(start + *result.as_ref().unwrap_or(&0));
     result
-}
-
-/// Appends the data of `input` to `out`; gives how much of `input` is done with.
-fn decode(
-    decoder: &mut ChunkedDecoder,
-    data: &mut u64,
-    limit: u64,
-    input: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<usize, BodyError> {
-    let mut at = 0;
-    while at < input.len() && !decoder.is_done() {
-        let (event, used) = decoder.next(&input[at..]).map_err(BodyError::Malformed)?;
-        let range = match event {
-            ChunkEvent::Data(range) => range,
-            ChunkEvent::NeedMore | ChunkEvent::End => 0..0,
-        };
-        // As soon as a chunk's size is known: its data need not come to be too much.
-        let chunk = range.len() as u64 + decoder.chunk_left();
-        if limit > 0 && chunk > limit.saturating_sub(*data) {
-            return Err(BodyError::TooLarge { received: *data, chunk });
-        }
-        *data += range.len() as u64;
-        out.extend_from_slice(&input[at..][range]);
-        at += used;
-    }
-    Ok(at)
 }

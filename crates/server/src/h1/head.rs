@@ -4,19 +4,10 @@ use crate::request::{Persistence, Request};
 use crate::response::{Body, Response};
 use crate::special::server_token;
 use brisk_http::field::write_field;
+use brisk_http::h1::{self, Delimiting};
 use brisk_http::range::write_number;
 use brisk_http::{Version, date, status};
 use brisk_net::clock;
-
-/// How the end of a response's body is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delimiting {
-    /// By `Content-Length`, or there is no body.
-    Length,
-    Chunked,
-    /// By closing the connection.
-    Close,
-}
 
 /// Where a written head has its date, for [`prepared`](crate::prepared).
 pub struct Written {
@@ -145,19 +136,16 @@ fn rest(r: &Request, out: &mut Vec<u8>) {
 
 fn delimiting(r: &Request) -> Delimiting {
     let resp = &r.resp;
-    if r.is_head() || status::is_bodiless(resp.status) {
-        return Delimiting::Length;
-    }
-    let can_chunk = r.head.version >= Version::Http11 && r.core().chunked_transfer_encoding;
-    if can_chunk && resp.trailers.iter().any(|trailers| trailers.needs_chunks()) {
-        return Delimiting::Chunked;
-    }
-    match resp.body {
-        _ if resp.content_length.is_some() => Delimiting::Length,
-        Body::Empty => Delimiting::Length,
-        _ if can_chunk => Delimiting::Chunked,
-        _ => Delimiting::Close,
-    }
+    let facts = h1::Response {
+        version: r.head.version,
+        to_head: r.is_head(),
+        status: resp.status,
+        has_length: resp.content_length.is_some(),
+        is_empty: matches!(resp.body, Body::Empty),
+        has_trailers: resp.trailers.iter().any(|trailers| trailers.needs_chunks()),
+        may_chunk: r.core().chunked_transfer_encoding,
+    };
+    facts.delimiting()
 }
 
 /// Whether the connection may live on.

@@ -3,7 +3,7 @@
 //! First everything is read, then the file cache is confirmed once, then the answers are written: one look at the
 //! kernel's file events covers all requests of a wake-up, because each of them was read before it.
 
-use super::head::{self, Delimiting, Written};
+use super::head::{self, Written};
 use super::{intake, parked, serve};
 use crate::conf::ListenId;
 use crate::connection::Connection;
@@ -19,6 +19,7 @@ use crate::response::{Body, Piece};
 use crate::thread::{Awake, Live, Thread};
 use crate::tls;
 use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
+use brisk_http::h1::Delimiting;
 use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;

@@ -1,6 +1,5 @@
 //! Sending a response body, pulled piece by piece.
 
-use super::head::Delimiting;
 use crate::connection::Connection;
 use crate::core::Rate;
 use crate::files::OpenFile;
@@ -8,6 +7,7 @@ use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
+use brisk_http::h1::Delimiting;
 use brisk_net::{Deadline, blocking, clock, file, sleep};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
