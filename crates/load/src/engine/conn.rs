@@ -19,7 +19,7 @@ const READS_PER_TURN_MAX: usize = 16;
 enum Talk {
     /// TLS's handshake, since then.
     Handshake(Ns),
-    H1(H1),
+    H1(Box<H1>),
     H2(Box<H2>),
 }
 
@@ -63,7 +63,7 @@ impl Open {
     pub fn new(socket: OwnedFd, site: usize, allowance: u64, made: Made, ctx: &Context<'_>) -> Self {
         Self {
             wire: Wire::new(socket),
-            talk: Talk::H1(H1::new(made.user)),
+            talk: Talk::H1(Box::new(H1::new(made.user))),
             site,
             budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
             made,
@@ -122,7 +122,7 @@ impl Open {
     /// Requests may be sent from here on.
     fn speak(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         if !ctx.is_h2() {
-            self.talk = Talk::H1(H1::new(self.made.user));
+            self.talk = Talk::H1(Box::new(H1::new(self.made.user)));
             return self.fill(now, ctx);
         }
         let mut out = std::mem::take(&mut ctx.batch);
