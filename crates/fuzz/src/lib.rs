@@ -218,6 +218,22 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 120,
     },
     Target {
+        name: "memcached",
+        run: brisk_modules::fuzz::fuzz_memcached,
+        seeds: &["crates/modules/corpus/memcached"],
+        dictionary: &[
+            b"VALUE ",
+            b"/k ",
+            b"\r\n",
+            b"END\r\n",
+            b" 0 ",
+            b" 3\r\n",
+            b"18446744073709551615",
+            b"ERROR",
+        ],
+        bytes_max: 200,
+    },
+    Target {
         name: "load_responses",
         run: brisk_load::fuzz::fuzz_responses,
         seeds: &["crates/load/corpus/response"],

@@ -4,6 +4,8 @@ use crate::ssi::parser::{Event, Parser};
 use crate::sub_filter::replacer::{Outcome, Patterns, Replacer};
 use std::sync::Arc;
 
+pub use crate::memcached::fuzz as fuzz_memcached;
+
 /// Any page cut at any place: the same comes of it as of the whole, and nothing is lost but commands.
 pub fn fuzz_ssi(data: &[u8]) {
     let Some((&cut, page)) = data.split_first() else { return };

@@ -37,6 +37,7 @@ mod limits;
 mod log;
 mod map;
 mod media_types;
+mod memcached;
 #[cfg(test)]
 mod messages_tests;
 mod metrics;
@@ -106,6 +107,7 @@ pub static MODULES: &[&Module] = &[
     &limit_conn::MODULE,
     &log::MODULE,
     &map::MODULE,
+    &memcached::MODULE,
     &metrics::MODULE,
     &proxy::MODULE,
     &referer::MODULE,

@@ -119,6 +119,8 @@ pub struct Settings {
     pub pass_trailers: bool,
     pub ignore_client_abort: bool,
     pub intercept_errors: bool,
+    /// The server's own 404 takes the place of a back end's, with or without an `error_page`.
+    pub intercept_404: bool,
     pub force_ranges: bool,
     pub bind: Option<Arc<Bind>>,
     pub socket_keepalive: bool,
@@ -164,6 +166,7 @@ impl Settings {
             pass_trailers: false,
             ignore_client_abort: false,
             intercept_errors: false,
+            intercept_404: false,
             force_ranges: false,
             bind: None,
             socket_keepalive: false,

@@ -122,6 +122,9 @@ fn duplicate(r: &Request, head: &BackendHead, field: Field<'_>) {
 /// `*_intercept_errors`: an error page in place of what the back end says.
 fn intercept(settings: &Settings, r: &mut Request, head: &BackendHead) -> Option<Flow> {
     let status = head.status;
+    if status == 404 && settings.intercept_404 {
+        return Some(Flow::Status(404));
+    }
     if status < 300 || !settings.intercept_errors {
         return None;
     }

@@ -14,7 +14,7 @@ pub struct Usage {
 /// A line per directive, see its head.
 const TABLE: &str = include_str!("usage.tsv");
 /// What a line whose name begins with `*_` is about.
-const FAMILIES: [&str; 5] = ["proxy", "fastcgi", "scgi", "uwsgi", "grpc"];
+const FAMILIES: [&str; 6] = ["proxy", "fastcgi", "scgi", "uwsgi", "grpc", "memcached"];
 
 /// The lines of the table: name, arguments, example.
 fn lines() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -50,7 +50,7 @@ mod tests {
     /// What examples refer to.
     const BEFORE: &str = "limit_req_zone $binary_remote_addr zone=requests:1m rate=1r/s; \
         limit_conn_zone $binary_remote_addr zone=connections:1m; \
-        map $uri $purge { default 0; } map $uri $backend { default a; } ";
+        map $uri $purge { default 0; } map $uri $memcached_key { default $uri; } map $uri $backend { default a; } ";
 
     /// A configuration with a statement in a context.
     fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
