@@ -3,6 +3,7 @@
 
 use brisk_cli::{Call, Entry, terminal};
 use brisk_conf::diag::did_you_mean;
+use brisk_conf::takes::Range;
 use brisk_load::output;
 use brisk_modules::reference::{coverage, directives, first_sentence, variables};
 use clap::{CommandFactory as _, Parser};
@@ -124,14 +125,19 @@ const NAMES: usize = 33;
 fn directive(entry: &directives::Entry) -> String {
     let mut out = heading(entry.name) + &terminal::wrap(entry.doc, terminal::columns(), 2) + "\n";
     let note = entry.note.as_deref().unwrap_or_default();
+    let range = entry.range.and_then(Range::describe).unwrap_or_default();
     for (title, text) in [
         ("syntax:", entry.syntax.as_str()),
+        ("unit:", entry.unit),
+        ("range:", &range),
         ("default:", &entry.default),
         ("context:", &entry.contexts),
         ("inherited:", entry.inherited),
+        ("change:", entry.applies.as_str()),
+        ("risk:", entry.risk.as_str()),
         ("module:", entry.module),
         ("note:", note),
-        ("example:", &entry.example),
+        ("example:", entry.example),
     ] {
         out += &row(title, text);
     }
@@ -183,7 +189,13 @@ fn list<'a>(rows: impl Iterator<Item = (&'a str, &'a str)>) -> i32 {
 }
 
 fn directive_json(entry: &directives::Entry) -> Value {
+    let range = entry.range.map(|range| {
+        let max = (range.max < i64::MAX).then_some(range.max);
+        json!({ "min": range.min, "max": max })
+    });
     json!({ "name": entry.name, "module": entry.module, "syntax": entry.syntax, "default": entry.default,
+        "type": entry.kind, "unit": (!entry.unit.is_empty()).then_some(entry.unit), "range": range, "words": entry.words,
+        "change": entry.applies.as_str(), "risk": entry.risk.as_str(),
         "contexts": entry.contexts.split(", ").collect::<Vec<_>>(), "inherited": entry.inherited, "doc": entry.doc,
         "note": entry.note, "example": entry.example })
 }

@@ -649,6 +649,7 @@ fn same_process(a: &MainConf, b: &MainConf) -> bool {
         && a.rlimit_core == b.rlimit_core
         && a.working_directory == b.working_directory
         && a.env == b.env
+        && a.thread_pools == b.thread_pools
 }
 
 fn targets(logs: &[Arc<LogFile>]) -> Vec<LogTarget> {

@@ -437,6 +437,16 @@ fn the_reference_is_in_the_terminal() {
         1,
         &["no directive \"sednfile\"; did you mean \"sendfile\"\\?"],
     );
+    check(
+        &brisk(&["directives", "gzip_comp_level"]),
+        0,
+        &["^  unit: +level$", "^  range: +1 to 9$", "^  change: +reload$", "^  risk: +safe$"],
+    );
+    check(
+        &brisk(&["directives", "worker_processes"]),
+        0,
+        &["^  change: +new worker$", "^  risk: +resource$"],
+    );
 }
 
 #[test]
@@ -473,6 +483,12 @@ fn programs_are_told_in_json() {
     let entry = json(&brisk(&["directives", "--json", "sendfile"]));
     assert_eq!((&entry[0]["name"], &entry[0]["example"]), (&"sendfile".into(), &"sendfile on;".into()));
     assert_eq!(entry[0]["contexts"][3], "if in location");
+    assert_eq!((&entry[0]["type"], &entry[0]["risk"]), (&"flag".into(), &"safe".into()));
+    let level = json(&brisk(&["directives", "--json", "gzip_comp_level"]));
+    assert_eq!(level[0]["range"], serde_json::json!({ "min": 1, "max": 9 }));
+    let streams = json(&brisk(&["directives", "--json", "http2_chunk_size"]));
+    assert_eq!(streams[0]["range"], serde_json::json!({ "min": 1, "max": null }));
+    assert_eq!((&streams[0]["unit"], &streams[0]["change"]), (&"bytes".into(), &"reload".into()));
     assert!(json(&brisk(&["directives", "--json"])).as_array().unwrap().len() > 500);
     assert_eq!(json(&brisk(&["variables", "--json", "args"]))[0]["set"], true);
     let coverage = json(&brisk(&["coverage", "--json"]));

@@ -19,11 +19,12 @@ pub mod nginx;
 mod parser;
 pub mod row;
 pub mod source;
+pub mod takes;
 pub mod value;
 
 pub use diag::{Diag, Level, settle};
 pub use excerpt::escape_controls;
 pub use include::{Loader, NoFiles, os_text};
 pub use parser::{Directive, Token, parse};
-pub use row::{Arity, Context, Default, Inherit, Row};
+pub use row::{Applies, Arity, Context, Default, Inherit, Risk, Row};
 pub use source::{FileId, SourceMap, Span};

@@ -2,6 +2,7 @@
 
 use crate::diag::{Diag, did_you_mean};
 use crate::parser::Directive;
+use crate::takes::Takes;
 use crate::{hints, nginx};
 
 /// A set of contexts in which a directive may stand.
@@ -110,18 +111,81 @@ pub enum Inherit {
     Definition,
 }
 
+/// What a changed value needs before it counts. With any of them, requests in progress end as they began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// A reload: the worker goes on with the new configuration.
+    Reload,
+    /// A reload, which starts another worker process and lets the old one finish.
+    Worker,
+    /// Another start: the master has read it.
+    Start,
+}
+
+impl Applies {
+    /// As the documents say it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Applies::Reload => "reload",
+            Applies::Worker => "new worker",
+            Applies::Start => "restart",
+        }
+    }
+}
+
+/// What a wrong value can do at worst: what a program that changes values by itself must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Risk {
+    /// Requests are served slower or at a higher price. Every answer stays the same.
+    Safe,
+    /// Memory, disk, connections or processor time run out, or requests are refused for lack of them.
+    Resource,
+    /// Clients, back ends or readers of logs see something else.
+    Behaviour,
+    /// Access is given to what it should not be, or a bound on what strangers may cause is lost.
+    Security,
+}
+
+impl Risk {
+    /// As the documents say it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Risk::Safe => "safe",
+            Risk::Resource => "resource",
+            Risk::Behaviour => "behaviour",
+            Risk::Security => "security",
+        }
+    }
+}
+
 /// One directive. `S` is what carries it out; documentation and checks do not care.
 #[derive(Clone, Copy)]
 pub struct Row<S: 'static> {
+    /// As it is written.
     pub name: &'static str,
+    /// The blocks that it may stand in.
     pub contexts: Context,
+    /// How many parameters it has.
     pub arity: Arity,
+    /// What its parameters are.
+    pub takes: Takes,
+    /// What a number counts; bytes, milliseconds and seconds follow from the type.
+    pub unit: &'static str,
+    /// What holds where it is not written.
     pub default: Default,
+    /// What inner blocks take over.
     pub inherit: Inherit,
     /// May stand several times in one block.
     pub many: bool,
+    /// What a change of it needs.
+    pub applies: Applies,
+    /// What a wrong value can do at worst.
+    pub risk: Risk,
     /// One to three sentences: what it does, its unit, how it differs from nginx.
     pub doc: &'static str,
+    /// A whole statement, as it could stand in a configuration.
+    pub example: &'static str,
+    /// What carries it out.
     pub set: S,
 }
 
@@ -195,10 +259,15 @@ mod tests {
         name: "root",
         contexts: Context::HSL,
         arity: Arity::ONE,
+        takes: Takes::Own("PATH"),
+        unit: "",
         default: Default::Value("html"),
         inherit: Inherit::Replace,
         many: false,
+        applies: Applies::Reload,
+        risk: Risk::Security,
         doc: "",
+        example: "",
         set: (),
     };
 

@@ -22,9 +22,14 @@ pub fn flag(directive: &str, token: &Token) -> Result<bool, Diag> {
 
 /// One of a directive's words, in any case, as nginx reads them.
 pub fn choice<T: Copy>(token: &Token, choices: &[(&str, T)]) -> Result<T, Diag> {
-    let found = choices.iter().find(|(word, _)| token.bytes().eq_ignore_ascii_case(word.as_bytes()));
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    one_of(token, &words).map(|place| choices[place].1)
+}
+
+/// The place of a parameter among the words that it may be, in any case.
+pub fn one_of(token: &Token, words: &[&str]) -> Result<usize, Diag> {
+    let place = words.iter().position(|word| token.bytes().eq_ignore_ascii_case(word.as_bytes()));
+    place.ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
             .help(format!("it must be one of: {}", words.join(", ")))
     })
@@ -38,6 +43,14 @@ pub fn number(token: &Token) -> Result<u64, Diag> {
         .ok()
         .filter(|_| token.bytes().iter().all(u8::is_ascii_digit))
         .ok_or_else(|| Diag::reason(token.span, "invalid number").help("a number without unit is expected"))
+}
+
+/// A plain number that may be negative.
+pub fn signed(token: &Token) -> Result<i64, Diag> {
+    let number = || Diag::reason(token.span, "invalid number").help("a number without unit is expected");
+    let digits = token.bytes().strip_prefix(b"-").unwrap_or(token.bytes());
+    let value = token.str().parse().ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
+    value.ok_or_else(number)
 }
 
 /// Bytes: a number with an optional `k` or `m`.

@@ -1,14 +1,14 @@
 //! `ngx_http_access_module`: who may come in, by address.
 
 use brisk_conf::cidr::Cidr;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::Satisfy;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::row;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,26 +23,22 @@ pub static MODULE: Module = Module {
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 static ROWS: &[Row] = &[
-    row!(
-        "allow",
-        CONTEXTS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "Lets clients with this address or network in: IPv4, IPv6, unix: or all. The first of allow and deny that matches decides.",
-        Set::Simple(|cx, d| add(cx, d, Verdict::Allow))
-    ),
-    row!(
-        "deny",
-        CONTEXTS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "Answers clients with this address or network with 403: IPv4, IPv6, unix: or all.",
-        Set::Simple(|cx, d| add(cx, d, Verdict::Deny))
-    ),
+    directive("allow")
+        .doc("Lets clients with this address or network in: IPv4, IPv6, unix: or all. The first of allow and deny that matches decides.")
+        .in_(CONTEXTS)
+        .takes("ADDRESS | CIDR | unix: | all")
+        .many()
+        .risk(Risk::Security)
+        .example("allow 192.0.2.0/24;")
+        .set(|cx, d| add(cx, d, Verdict::Allow)),
+    directive("deny")
+        .doc("Answers clients with this address or network with 403: IPv4, IPv6, unix: or all.")
+        .in_(CONTEXTS)
+        .takes("ADDRESS | CIDR | unix: | all")
+        .many()
+        .risk(Risk::Security)
+        .example("deny all;")
+        .set(|cx, d| add(cx, d, Verdict::Deny)),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

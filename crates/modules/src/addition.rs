@@ -2,15 +2,15 @@
 
 use crate::coding::rules::weaken_etag;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::Context;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::gather;
 use brisk_server::limits::GATHERED_BYTES_MAX;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
-use brisk_server::row;
 use brisk_server::subrequest::{Parent, Part};
 use std::collections::VecDeque;
 use std::io;
@@ -26,32 +26,24 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "add_before_body",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A URI whose answer is put before the body of responses with status 200; an empty one ends what is inherited.",
-        Set::Simple(|cx, d| {
+    directive("add_before_body")
+        .doc("A URI whose answer is put before the body of responses with status 200; an empty one ends what is inherited.")
+        .in_(Context::HSL)
+        .takes("URI")
+        .example("add_before_body /header.html;")
+        .set(|cx, d| {
             cx.conf::<Conf>().before = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
-    row!(
-        "add_after_body",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A URI whose answer is put behind the body; otherwise as add_before_body.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("add_after_body")
+        .doc("A URI whose answer is put behind the body; otherwise as add_before_body.")
+        .in_(Context::HSL)
+        .takes("URI")
+        .example("add_after_body /footer.html;")
+        .set(|cx, d| {
             cx.conf::<Conf>().after = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
+        }),
     types_row!(Conf, "addition_types", "text/html", "of responses that get additions"),
 ];
 

@@ -1,15 +1,15 @@
 //! `ngx_http_auth_request_module`: a subrequest decides who may come in.
 
 use crate::computed::{taken, variable_name};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_http::Method;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Chunk};
-use brisk_server::row;
 use brisk_server::subrequest::Parent;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, VarId};
@@ -28,30 +28,27 @@ pub static MODULE: Module = Module {
 const DRAINED_BYTES_MAX: u64 = 1024 * 1024;
 
 static ROWS: &[Row] = &[
-    row!(
-        "auth_request",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "A URI whose answer decides: any 2xx lets the request in; 401 (with its WWW-Authenticate) and 403 are given to the client, anything else is a 500.",
-        Set::Simple(|cx, d| {
+    directive("auth_request")
+        .doc("A URI whose answer decides: any 2xx lets the request in; 401 (with its WWW-Authenticate) and 403 are given to the client, anything else is a 500.")
+        .in_(Context::HSL)
+        .takes("URI | off")
+        .default("off")
+        .risk(Risk::Security)
+        .example("auth_request /_auth;")
+        .set(|cx, d| {
             let uri = d.arg(0).bytes();
             cx.conf::<Conf>().uri = (uri != b"off").then(|| uri.into());
             Ok(())
-        })
-    ),
-    row!(
-        "auth_request_set",
-        Context::HSL,
-        Arity::TWO,
-        D::Nothing,
-        Replace,
-        true,
-        "Sets a variable when auth_request has its answer; the value may contain variables of that answer, such as $sent_http_… and $upstream_http_….",
-        Set::Simple(auth_request_set)
-    ),
+        }),
+    directive("auth_request_set")
+        .doc("Sets a variable when auth_request has its answer; the value may contain variables of that answer, such as $sent_http_… and $upstream_http_….")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("$VARIABLE VALUE")
+        .many()
+        .risk(Risk::Security)
+        .example("auth_request_set $user $upstream_http_x_user;")
+        .set(auth_request_set),
 ];
 
 #[derive(Clone, Default)]

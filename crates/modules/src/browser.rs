@@ -1,12 +1,12 @@
 //! `ngx_http_browser_module`: old and new browsers told apart by `User-Agent`.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::HeaderId;
 use brisk_server::conf::{Cx, invalid_parameter};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Variable, VariableGet};
 use memchr::memmem;
 use std::sync::Arc;
@@ -21,52 +21,44 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "modern_browser",
-        Context::HSL,
-        Arity::between(1, 2),
-        D::Nothing,
-        Replace,
-        true,
-        "A browser (msie, gecko, opera, safari or konqueror) and the version from which it is modern, or unlisted: browsers that no directive names are modern.",
-        Set::Simple(modern_browser)
-    ),
-    row!(
-        "ancient_browser",
-        Context::HSL,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        true,
-        "Texts whose presence in User-Agent makes a browser ancient; netscape4 stands for Mozilla/1 to Mozilla/4.",
-        Set::Simple(ancient_browser)
-    ),
-    row!(
-        "modern_browser_value",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        true,
-        "The value of $modern_browser for modern browsers.",
-        Set::Simple(|cx, d| {
+    directive("modern_browser")
+        .doc("A browser (msie, gecko, opera, safari or konqueror) and the version from which it is modern, or unlisted: browsers that no directive names are modern.")
+        .in_(Context::HSL)
+        .arity(Arity::between(1, 2))
+        .takes("BROWSER VERSION | unlisted")
+        .many()
+        .example("modern_browser msie 9.0;")
+        .set(modern_browser),
+    directive("ancient_browser")
+        .doc("Texts whose presence in User-Agent makes a browser ancient; netscape4 stands for Mozilla/1 to Mozilla/4.")
+        .in_(Context::HSL)
+        .arity(Arity::SOME)
+        .takes("TEXT ...")
+        .many()
+        .example("ancient_browser netscape4;")
+        .set(ancient_browser),
+    directive("modern_browser_value")
+        .doc("The value of $modern_browser for modern browsers.")
+        .in_(Context::HSL)
+        .takes("TEXT")
+        .default("1")
+        .many()
+        .example("modern_browser_value modern;")
+        .set(|cx, d| {
             cx.conf::<Conf>().modern_value = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
-    row!(
-        "ancient_browser_value",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        true,
-        "The value of $ancient_browser for ancient browsers.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ancient_browser_value")
+        .doc("The value of $ancient_browser for ancient browsers.")
+        .in_(Context::HSL)
+        .takes("TEXT")
+        .default("1")
+        .many()
+        .example("ancient_browser_value ancient;")
+        .set(|cx, d| {
             cx.conf::<Conf>().ancient_value = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
+        }),
 ];
 
 static VARIABLES: &[Variable] = &[

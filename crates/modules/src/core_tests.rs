@@ -211,6 +211,7 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ("worker_processes many;", r#""worker_processes" directive invalid value"#),
             ("worker_processes 0;", r#"invalid value "0""#),
             ("worker_cpu_affinity 12;", r#"invalid character "2" in "worker_cpu_affinity""#),
+            ("worker_priority 21;", "value must be between -20 and 20"),
             ("worker_priority high;", r#""worker_priority" directive invalid number"#),
             ("worker_rlimit_nofile many;", r#""worker_rlimit_nofile" directive invalid number"#),
             ("worker_rlimit_core big;", r#""worker_rlimit_core" directive invalid value"#),
@@ -222,7 +223,7 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
     (
         "events",
         &[
-            ("worker_connections 0;", r#"invalid value "0""#),
+            ("worker_connections 0;", "value must be equal to or greater than 1"),
             ("worker_connections x;", r#""worker_connections" directive invalid number"#),
             (
                 "multi_accept maybe;",

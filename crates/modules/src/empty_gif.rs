@@ -1,13 +1,13 @@
 //! `ngx_http_empty_gif_module`: a transparent pixel from memory.
 
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context};
 use brisk_http::Method;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::text::Text;
 use std::sync::Arc;
 
@@ -19,19 +19,17 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "empty_gif",
-    Context::LOCATION,
-    Arity::NONE,
-    D::Nothing,
-    No,
-    true,
-    "Answers GET and HEAD with a transparent GIF of one pixel.",
-    Set::Simple(|cx, _| {
+static ROWS: &[Row] = &[directive("empty_gif")
+    .doc("Answers GET and HEAD with a transparent GIF of one pixel.")
+    .in_(Context::LOCATION)
+    .arity(Arity::NONE)
+    .many()
+    .not_inherited()
+    .example("empty_gif;")
+    .set(|cx, _| {
         cx.conf::<Conf>().on = true;
         Ok(())
-    })
-)];
+    })];
 
 /// One transparent pixel in 43 bytes.
 const GIF: &[u8] = b"GIF89a\

@@ -1,15 +1,16 @@
 //! `ngx_http_index_module`: which file stands for a directory.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_net::file::Kind;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::path;
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
-use brisk_server::{path, row};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -23,16 +24,15 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "index",
-    Context::HSL,
-    Arity::SOME,
-    D::Value("index.html"),
-    Replace,
-    true,
-    "Files that stand for a directory, in the order in which they are looked for. The last may be an absolute URI.",
-    Set::Simple(set)
-)];
+static ROWS: &[Row] = &[directive("index")
+    .doc("Files that stand for a directory, in the order in which they are looked for. The last may be an absolute URI.")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("FILE ...")
+    .default("index.html")
+    .many()
+    .example("index index.html index.php;")
+    .set(set)];
 
 #[derive(Clone)]
 struct Conf {

@@ -1,17 +1,18 @@
 //! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
 
 use crate::limits::{self, Outcome, Outcomes, Parts, ZoneRef};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
 use brisk_server::zone::{self as zones, Zone};
-use brisk_server::{row, simple};
+
 use hashbrown::HashTable;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -30,61 +31,54 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "limit_conn_zone",
-        Context::HTTP,
-        Arity::TWO,
-        D::Nothing,
-        Definition,
-        true,
-        "Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.",
-        Set::Simple(limit_conn_zone)
-    ),
-    row!(
-        "limit_conn",
-        Context::HSL,
-        Arity::TWO,
-        D::Nothing,
-        Replace,
-        true,
-        "A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself. All limits of a block count.",
-        Set::Simple(limit_conn)
-    ),
-    row!(
-        "limit_conn_log_level",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("error"),
-        Replace,
-        false,
-        "The level of messages about refused requests: info, notice, warn or error.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().level = limits::level(d)?;
+    directive("limit_conn_zone")
+        .doc("Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.")
+        .in_(Context::HTTP)
+        .arity(Arity::TWO)
+        .takes("KEY zone=NAME:SIZE")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("limit_conn_zone $binary_remote_addr zone=connections:10m;")
+        .set(limit_conn_zone),
+    directive("limit_conn")
+        .doc("A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself. All limits of a block count.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("NAME NUMBER")
+        .many()
+        .risk(Risk::Security)
+        .example("limit_conn connections 10;")
+        .set(limit_conn),
+    directive("limit_conn_log_level")
+        .doc("The level of messages about refused requests: info, notice, warn or error.")
+        .in_(Context::HSL)
+        .takes_one_of(&limits::LEVELS)
+        .default("error")
+        .risk(Risk::Security)
+        .example("limit_conn_log_level warn;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().level = value::choice(d.arg(0), &limits::LEVELS)?;
             Ok(())
-        })
-    ),
-    row!(
-        "limit_conn_status",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("503"),
-        Replace,
-        false,
-        "The status of refused requests: 400 to 599.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().status = limits::status(d)?;
-            Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "limit_conn_dry_run",
-        dry_run,
-        Context::HSL,
-        "off",
-        "Whether requests are only counted and logged, not refused."
-    ),
+        }),
+    directive("limit_conn_status")
+        .doc("The status of refused requests: 400 to 599.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(400, 599)
+        .unit("status code")
+        .default("503")
+        .risk(Risk::Security)
+        .example("limit_conn_status 429;")
+        .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
+    directive("limit_conn_dry_run")
+        .doc("Whether requests are only counted and logged, not refused.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("limit_conn_dry_run on;")
+        .sets(|cx, on| cx.conf::<Conf>().dry_run = on),
 ];
 
 static VARIABLES: &[Variable] = &[Variable {

@@ -1,6 +1,6 @@
 //! What `limit_req` and `limit_conn` share: their words, keys and outcomes, and zones cut into parts with a lock each.
 
-use brisk_conf::{Diag, Directive, Span, value};
+use brisk_conf::{Diag, Span};
 use brisk_server::conf::Cx;
 use brisk_server::core::LogLevel;
 use brisk_server::metrics::{Counter, Scrape};
@@ -71,21 +71,13 @@ impl ZoneRef {
     }
 }
 
-/// The level of messages about refused requests.
-pub fn level(d: &Directive) -> Result<LogLevel, Diag> {
-    let levels = [LogLevel::Info, LogLevel::Notice, LogLevel::Warn, LogLevel::Error];
-    value::choice(d.arg(0), &levels.map(|level| (level.as_str(), level)))
-}
-
-/// The status of refused requests.
-pub fn status(d: &Directive) -> Result<u16, Diag> {
-    let status = value::number(d.arg(0))?;
-    if (400..=599).contains(&status) {
-        Ok(status as u16)
-    } else {
-        Err(Diag::emerg(d.arg(0).span, "value must be between 400 and 599"))
-    }
-}
+/// The levels of messages about refused requests.
+pub const LEVELS: [(&str, LogLevel); 4] = [
+    (LogLevel::Info.as_str(), LogLevel::Info),
+    (LogLevel::Notice.as_str(), LogLevel::Notice),
+    (LogLevel::Warn.as_str(), LogLevel::Warn),
+    (LogLevel::Error.as_str(), LogLevel::Error),
+];
 
 /// What a limit has done to a request, once for it and its subrequests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

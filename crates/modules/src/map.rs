@@ -1,44 +1,42 @@
 //! `ngx_http_map_module`: a variable whose value is looked up by another value.
 
 use crate::computed::{define, lines};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, Row};
 use brisk_server::names::{HostPattern, Names};
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::vars::{Eval, Template};
-use brisk_server::{ignored, row};
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "map", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
-    row!(
-        "map",
-        Context::HTTP,
-        Arity::TWO.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "Defines a variable by a table: the first value is looked up, without regard to case, among strings, then (with hostnames) wildcard names, then regular expressions in their order, then default. volatile: look again at each use.",
-        Set::Simple(map)
-    ),
-    ignored!(
-        "map_hash_max_size",
-        Context::HTTP,
-        Arity::ONE,
-        "The size of nginx's hash tables.",
-        "tables size themselves"
-    ),
-    ignored!(
-        "map_hash_bucket_size",
-        Context::HTTP,
-        Arity::ONE,
-        "The size of nginx's hash buckets.",
-        "tables size themselves"
-    ),
+    directive("map")
+        .doc("Defines a variable by a table: the first value is looked up, without regard to case, among strings, then (with hostnames) wildcard names, then regular expressions in their order, then default. volatile: look again at each use.")
+        .in_(Context::HTTP)
+        .arity(Arity::TWO.block())
+        .takes("VALUE $VARIABLE")
+        .many()
+        .definition()
+        .example("map $http_upgrade $connection_upgrade { default upgrade; '' close; }")
+        .set(map),
+    directive("map_hash_max_size")
+        .doc("The size of nginx's hash tables.")
+        .in_(Context::HTTP)
+        .takes("SIZE")
+        .example("map_hash_max_size 2048;")
+        .ignored("tables size themselves"),
+    directive("map_hash_bucket_size")
+        .doc("The size of nginx's hash buckets.")
+        .in_(Context::HTTP)
+        .takes("SIZE")
+        .example("map_hash_bucket_size 64;")
+        .ignored("tables size themselves"),
 ];
 
 /// Index of a value in [`Map::values`]. Many keys share few values.

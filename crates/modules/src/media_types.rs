@@ -55,21 +55,20 @@ impl MediaTypes {
 /// The row of a directive that sets the media types in the field `types` of a configuration.
 macro_rules! types_row {
     ($conf:ty, $name:literal, $default:expr, $which:literal) => {
-        brisk_server::row!(
-            $name,
-            brisk_conf::Context::HSL,
-            brisk_conf::Arity::SOME,
-            brisk_conf::Default::Told($default),
-            Replace,
-            true,
-            concat!("Media types ", $which, ", besides text/html; * is any."),
-            brisk_server::module::Set::Simple(|cx, d| {
+        brisk_server::directive::directive($name)
+            .doc(concat!("Media types ", $which, ", besides text/html; * is any."))
+            .in_(brisk_conf::Context::HSL)
+            .arity(brisk_conf::Arity::SOME)
+            .takes("TYPE ...")
+            .default_told($default)
+            .many()
+            .example(concat!($name, " application/x-test;"))
+            .set(|cx, d| {
                 let mut types = MediaTypes::clone(&cx.conf::<$conf>().types);
                 types.extend(cx, d);
                 cx.conf::<$conf>().types = std::sync::Arc::new(types);
                 Ok(())
             })
-        )
     };
 }
 pub(crate) use types_row;

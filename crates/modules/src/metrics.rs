@@ -1,14 +1,14 @@
 //! `metrics` and `status`: what the server counts, for machines to watch.
 
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
 use brisk_net::blocking;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Purity;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::text::Text;
 use std::sync::Arc;
 
@@ -27,34 +27,30 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "metrics",
-        Context::SERVER.or(Context::LOCATION),
-        Arity::NONE,
-        D::Nothing,
-        No,
-        false,
-        "The location answers with all numbers in Prometheus' text format: requests by server, location and class of status with their times, connections, threads, the file cache and whatever modules count. Requests are recorded only where metrics or status is configured somewhere.",
-        Set::Simple(|cx, _| {
+    directive("metrics")
+        .doc("The location answers with all numbers in Prometheus' text format: requests by server, location and class of status with their times, connections, threads, the file cache and whatever modules count. Requests are recorded only where metrics or status is configured somewhere.")
+        .in_(Context::SERVER.or(Context::LOCATION))
+        .arity(Arity::NONE)
+        .not_inherited()
+        .risk(Risk::Security)
+        .example("metrics;")
+        .set(|cx, _| {
             cx.records_requests();
             cx.conf::<Conf>().form = Some(Form::Text);
             Ok(())
-        })
-    ),
-    row!(
-        "status",
-        Context::SERVER.or(Context::LOCATION),
-        Arity::NONE,
-        D::Nothing,
-        No,
-        false,
-        "The location answers with the numbers of metrics as JSON.",
-        Set::Simple(|cx, _| {
+        }),
+    directive("status")
+        .doc("The location answers with the numbers of metrics as JSON.")
+        .in_(Context::SERVER.or(Context::LOCATION))
+        .arity(Arity::NONE)
+        .not_inherited()
+        .risk(Risk::Security)
+        .example("status;")
+        .set(|cx, _| {
             cx.records_requests();
             cx.conf::<Conf>().form = Some(Form::Json);
             Ok(())
-        })
-    ),
+        }),
 ];
 
 #[derive(Clone, Copy)]

@@ -1,14 +1,15 @@
 //! `ngx_http_mirror_module`: copies of requests go to other locations, whose answers nobody gets.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive};
 use brisk_server::body;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::subrequest::Parent;
-use brisk_server::{row, simple};
+
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -20,25 +21,21 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "mirror",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        true,
-        "A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and the server ends no thread before them.",
-        Set::Simple(mirror)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "mirror_request_body",
-        request_body,
-        Context::HSL,
-        "on",
-        "Whether copies have the request's body. It is read before anything else is done with the request then."
-    ),
+    directive("mirror")
+        .doc("A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and the server ends no thread before them.")
+        .in_(Context::HSL)
+        .takes("URI | off")
+        .default("off")
+        .many()
+        .example("mirror /copy;")
+        .set(mirror),
+    directive("mirror_request_body")
+        .doc("Whether copies have the request's body. It is read before anything else is done with the request then.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("on")
+        .example("mirror_request_body off;")
+        .sets(|cx, on| cx.conf::<Conf>().request_body = on),
 ];
 
 #[derive(Clone, Default)]

@@ -8,15 +8,16 @@
 //!
 //! Answers that are ready to be sent again as they are cost less than a refusal; they are always given.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Context, Diag, Directive, Risk, value};
 use brisk_net::{Loop, blocking, clock};
 use brisk_server::conf::{Cx, invalid_value};
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::{Counter, Scrape};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
-use brisk_server::{row, simple};
+
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,42 +34,32 @@ pub static MODULE: Module = Module {
 static REFUSED: Counter = Counter::new();
 
 static ROWS: &[Row] = &[
-    row!(
-        "overload_target",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Turns requests away, with 503 and Retry-After, while requests wait longer than this time for the event loop or for a thread of the pool. 50ms is a good start. off: they wait as long as it takes, as in nginx. Answers that are kept ready are always given.",
-        Set::Simple(target)
-    ),
-    simple!(
-        Conf,
-        seconds,
-        "overload_retry_after",
-        retry_after,
-        Context::HSL,
-        "1s",
-        "What Retry-After says to whom overload_target turns away; 0 leaves it out."
-    ),
-    row!(
-        "overload_status",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("503"),
-        Replace,
-        false,
-        "The status of requests that overload_target turns away, 400 to 599.",
-        Set::Simple(|cx, d| {
-            let status = value::number(d.arg(0))?;
-            if !(400..600).contains(&status) {
-                return Err(invalid_value(d, d.arg(0), "between 400 and 599"));
-            }
-            cx.conf::<Conf>().status = status as u16;
-            Ok(())
-        })
-    ),
+    directive("overload_target")
+        .doc("Turns requests away, with 503 and Retry-After, while requests wait longer than this time for the event loop or for a thread of the pool. 50ms is a good start. off: they wait as long as it takes, as in nginx. Answers that are kept ready are always given.")
+        .in_(Context::HSL)
+        .takes("TIME | off")
+        .default("off")
+        .risk(Risk::Resource)
+        .example("overload_target 50ms;")
+        .set(target),
+    directive("overload_retry_after")
+        .doc("What Retry-After says to whom overload_target turns away; 0 leaves it out.")
+        .in_(Context::HSL)
+        .takes_seconds()
+        .default("1s")
+        .risk(Risk::Resource)
+        .example("overload_retry_after 5s;")
+        .sets(|cx, secs| cx.conf::<Conf>().retry_after = secs),
+    directive("overload_status")
+        .doc("The status of requests that overload_target turns away, 400 to 599.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(400, 599)
+        .unit("status code")
+        .default("503")
+        .risk(Risk::Resource)
+        .example("overload_status 429;")
+        .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
 ];
 
 #[derive(Clone)]
@@ -197,7 +188,7 @@ mod tests {
     fn parameters_are_checked() {
         refused(&[
             ("overload_target 0;", "invalid value \"0\""),
-            ("overload_status 200;", "invalid value \"200\""),
+            ("overload_status 200;", "value must be between 400 and 599"),
         ]);
     }
 }

@@ -5,12 +5,12 @@ use crate::hide_files;
 use brisk_conf::Context;
 use brisk_http::Method;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::simple;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -25,15 +25,13 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[simple!(
-    Conf,
-    flag,
-    "random_index",
-    on,
-    Context::LOCATION,
-    "off",
-    "Whether a file of the directory, picked anew for each request, stands for it. Files whose names begin with a dot are left out."
-)];
+static ROWS: &[Row] = &[directive("random_index")
+    .doc("Whether a file of the directory, picked anew for each request, stands for it. Files whose names begin with a dot are left out.")
+    .in_(Context::LOCATION)
+    .takes_flag()
+    .default("off")
+    .example("random_index on;")
+    .sets(|cx, on| cx.conf::<Conf>().on = on)];
 
 #[derive(Clone)]
 struct Conf {

@@ -1,18 +1,19 @@
 //! `ngx_http_realip_module`: the client's address, as trusted proxies tell it.
 
 use crate::cidr::{Cidr, forwarded};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_http::HeaderId;
 use brisk_http::range::write_number;
 use brisk_server::common::Client;
 use brisk_server::conf::Cx;
 use brisk_server::connection::Peer;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_server::{row, simple};
+
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,35 +28,30 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "set_real_ip_from",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed.",
-        Set::Simple(set_real_ip_from)
-    ),
-    row!(
-        "real_ip_header",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("X-Real-IP"),
-        Replace,
-        false,
-        "The header field in which proxies tell the client's address, or proxy_protocol.",
-        Set::Simple(real_ip_header)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "real_ip_recursive",
-        recursive,
-        Context::HSL,
-        "off",
-        "Whether addresses of trusted proxies in the field are passed over: the last other one is the client's. Otherwise it is the last."
-    ),
+    directive("set_real_ip_from")
+        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed.")
+        .in_(Context::HSL)
+        .takes("ADDRESS | CIDR | NAME | unix:")
+        .many()
+        .risk(Risk::Security)
+        .example("set_real_ip_from 192.0.2.0/24;")
+        .set(set_real_ip_from),
+    directive("real_ip_header")
+        .doc("The header field in which proxies tell the client's address, or proxy_protocol.")
+        .in_(Context::HSL)
+        .takes("FIELD | X-Real-IP | X-Forwarded-For | proxy_protocol")
+        .default("X-Real-IP")
+        .risk(Risk::Security)
+        .example("real_ip_header X-Forwarded-For;")
+        .set(real_ip_header),
+    directive("real_ip_recursive")
+        .doc("Whether addresses of trusted proxies in the field are passed over: the last other one is the client's. Otherwise it is the last.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("real_ip_recursive on;")
+        .sets(|cx, on| cx.conf::<Conf>().recursive = on),
 ];
 
 static VARIABLES: &[Variable] = &[

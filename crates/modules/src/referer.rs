@@ -1,16 +1,17 @@
 //! `ngx_http_referer_module`: `$invalid_referer` tells whether a request comes from a page of strangers.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::HeaderId;
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::names::{HostPattern, Names};
 use brisk_server::plan::Plan;
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::server_name::Name;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_server::{ignored, row};
+
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -26,30 +27,27 @@ pub static MODULE: Module = Module {
 const SERVER_LOCATION: Context = Context::SERVER.or(Context::LOCATION);
 
 static ROWS: &[Row] = &[
-    row!(
-        "valid_referers",
-        SERVER_LOCATION,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        true,
-        "Pages from which requests may come: host names, with wildcards or the beginning of a path; ~regex; server_names; none, if there need be no Referer; blocked, if it may be something without http://.",
-        Set::Simple(valid_referers)
-    ),
-    ignored!(
-        "referer_hash_max_size",
-        SERVER_LOCATION,
-        Arity::ONE,
-        "The size of nginx's hash tables.",
-        "tables size themselves"
-    ),
-    ignored!(
-        "referer_hash_bucket_size",
-        SERVER_LOCATION,
-        Arity::ONE,
-        "The size of nginx's hash buckets.",
-        "tables size themselves"
-    ),
+    directive("valid_referers")
+        .doc("Pages from which requests may come: host names, with wildcards or the beginning of a path; ~regex; server_names; none, if there need be no Referer; blocked, if it may be something without http://.")
+        .in_(SERVER_LOCATION)
+        .arity(Arity::SOME)
+        .takes("none | blocked | server_names | TEXT | ~REGEX ...")
+        .many()
+        .risk(Risk::Security)
+        .example("valid_referers none blocked server_names *.example.com;")
+        .set(valid_referers),
+    directive("referer_hash_max_size")
+        .doc("The size of nginx's hash tables.")
+        .in_(SERVER_LOCATION)
+        .takes("SIZE")
+        .example("referer_hash_max_size 2048;")
+        .ignored("tables size themselves"),
+    directive("referer_hash_bucket_size")
+        .doc("The size of nginx's hash buckets.")
+        .in_(SERVER_LOCATION)
+        .takes("SIZE")
+        .example("referer_hash_bucket_size 64;")
+        .ignored("tables size themselves"),
 ];
 
 static VARIABLES: &[Variable] = &[Variable {

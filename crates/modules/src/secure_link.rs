@@ -1,14 +1,14 @@
 //! `ngx_http_secure_link_module`: links that only their maker could have made, perhaps for a limited time.
 
 use crate::secret::is_same;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_net::clock;
 use brisk_server::base64;
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Template, Variable, VariableGet};
 use md5::{Digest as _, Md5};
 use std::sync::Arc;
@@ -23,48 +23,39 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "secure_link",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Where the link's MD5 (base64url) is and, after a comma, the time in seconds since 1970 until which it holds.",
-        Set::Simple(|cx, d| {
+    directive("secure_link")
+        .doc("Where the link's MD5 (base64url) is and, after a comma, the time in seconds since 1970 until which it holds.")
+        .in_(Context::HSL)
+        .takes("VALUE")
+        .risk(Risk::Security)
+        .example("secure_link $arg_md5,$arg_expires;")
+        .set(|cx, d| {
             let template = Arc::new(cx.template(d.arg(0))?);
             checked(cx, d)?.link = Some(template);
             Ok(())
-        })
-    ),
-    row!(
-        "secure_link_md5",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "The text whose MD5 the link must carry; it should contain a secret, the URI and the time.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("secure_link_md5")
+        .doc("The text whose MD5 the link must carry; it should contain a secret, the URI and the time.")
+        .in_(Context::HSL)
+        .takes("VALUE")
+        .risk(Risk::Security)
+        .example("secure_link_md5 \"$secure_link_expires$uri secret\";")
+        .set(|cx, d| {
             let template = Arc::new(cx.template(d.arg(0))?);
             checked(cx, d)?.text = Some(template);
             Ok(())
-        })
-    ),
-    row!(
-        "secure_link_secret",
-        Context::HSL,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A secret for links of the form /prefix/MD5/path, where the MD5 (hexadecimal) is of path and secret. Old: prefer secure_link.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("secure_link_secret")
+        .doc("A secret for links of the form /prefix/MD5/path, where the MD5 (hexadecimal) is of path and secret. Old: prefer secure_link.")
+        .in_(Context::HSL)
+        .takes("WORD")
+        .risk(Risk::Security)
+        .example("secure_link_secret secret;")
+        .set(|cx, d| {
             let secret = d.arg(0).bytes().into();
             checked(cx, d)?.secret = Some(secret);
             Ok(())
-        })
-    ),
+        }),
 ];
 
 static VARIABLES: &[Variable] = &[

@@ -5,21 +5,22 @@
 //! cut.
 
 use brisk_cachepolicy::partial::Part;
-use brisk_conf::{Arity, Context, Default as D, value};
+use brisk_conf::Context;
 use brisk_http::HeaderId;
 use brisk_http::conditional::{self, Validators};
 use brisk_http::range::{self, RangeOutcome};
 use brisk_net::file::{Info, Kind};
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
+use brisk_server::rlog;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_server::{rlog, row};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -39,19 +40,13 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "slice",
-    Context::HSL,
-    Arity::ONE,
-    D::Value("0"),
-    Replace,
-    false,
-    "The size of the pieces in which answers are asked for; 0: as a whole. The back end must be asked with Range $slice_range, and the cache's key must contain it.",
-    Set::Simple(|cx, d| {
-        cx.conf::<Conf>().size = value::size(d.arg(0))?;
-        Ok(())
-    })
-)];
+static ROWS: &[Row] = &[directive("slice")
+    .doc("The size of the pieces in which answers are asked for; 0: as a whole. The back end must be asked with Range $slice_range, and the cache's key must contain it.")
+    .in_(Context::HSL)
+    .takes_size()
+    .default("0")
+    .example("slice 1m;")
+    .sets(|cx, bytes| cx.conf::<Conf>().size = bytes)];
 
 static VARIABLES: &[Variable] = &[Variable {
     name: "slice_range",

@@ -1,26 +1,25 @@
 //! `ngx_http_split_clients_module`: a variable whose value is drawn by a hash of another value.
 
 use crate::computed::{define, lines};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Token};
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Eval, Template};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "split_clients", rows: ROWS, ..Module::EMPTY };
 
-static ROWS: &[Row] = &[row!(
-    "split_clients",
-    Context::HTTP,
-    Arity::TWO.block(),
-    D::Nothing,
-    Definition,
-    true,
-    "Defines a variable for tests with parts of all clients: a value (MurmurHash2 of it, as in nginx) is always in the same part. Percentages have up to two decimals; * is the rest.",
-    Set::Simple(split_clients)
-)];
+static ROWS: &[Row] = &[directive("split_clients")
+    .doc("Defines a variable for tests with parts of all clients: a value (MurmurHash2 of it, as in nginx) is always in the same part. Percentages have up to two decimals; * is the rest.")
+    .in_(Context::HTTP)
+    .arity(Arity::TWO.block())
+    .takes("VALUE $VARIABLE")
+    .many()
+    .definition()
+    .example("split_clients $remote_addr $variant { 10% new; * old; }")
+    .set(split_clients)];
 
 /// One hundred percent, in the unit of the last decimal.
 const WHOLE: u32 = 10_000;

@@ -1,12 +1,12 @@
 //! `ngx_http_stub_status_module`: a few numbers about connections. The variables are the core's.
 
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Purity;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::text::Text;
 use std::sync::Arc;
 
@@ -23,19 +23,18 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "stub_status",
-    Context::SERVER.or(Context::LOCATION),
-    Arity::between(0, 1),
-    D::Nothing,
-    No,
-    true,
-    "The location answers with the numbers of connections and requests since the start.",
-    Set::Simple(|cx, _| {
+static ROWS: &[Row] = &[directive("stub_status")
+    .doc("The location answers with the numbers of connections and requests since the start.")
+    .in_(Context::SERVER.or(Context::LOCATION))
+    .arity(Arity::between(0, 1))
+    .many()
+    .not_inherited()
+    .risk(Risk::Security)
+    .example("stub_status;")
+    .set(|cx, _| {
         cx.conf::<Conf>().on = true;
         Ok(())
-    })
-)];
+    })];
 
 #[derive(Clone, Default)]
 struct Conf {

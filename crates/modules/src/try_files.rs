@@ -1,16 +1,16 @@
 //! `ngx_http_try_files_module`: the first of several files that exists, or another URI.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Token};
 use brisk_net::file::Kind;
 use brisk_server::conf::Cx;
 use brisk_server::core::AliasOf;
+use brisk_server::directive::directive;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path::{self, Mapped};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Part, Target as _, Template};
 use std::sync::Arc;
 
@@ -22,16 +22,14 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "try_files",
-    Context::SERVER.or(Context::LOCATION),
-    Arity::at_least(2),
-    D::Nothing,
-    No,
-    false,
-    "Looks for files (with final slash: directories) below the root and goes on with the first that exists as URI; if there is none, with the last parameter: a URI, a named location or =code. Unlike nginx, a value that climbs by \"..\" is not looked for.",
-    Set::Simple(set)
-)];
+static ROWS: &[Row] = &[directive("try_files")
+    .doc("Looks for files (with final slash: directories) below the root and goes on with the first that exists as URI; if there is none, with the last parameter: a URI, a named location or =code. Unlike nginx, a value that climbs by \"..\" is not looked for.")
+    .in_(Context::SERVER.or(Context::LOCATION))
+    .arity(Arity::at_least(2))
+    .takes("FILE ... URI | FILE ... =CODE | FILE ... @NAME")
+    .not_inherited()
+    .example("try_files $uri $uri/ /index.php?$args;")
+    .set(set)];
 
 #[derive(Clone)]
 struct Conf {

@@ -8,6 +8,7 @@ pub mod conf;
 pub mod connection;
 pub mod core;
 pub mod counters;
+pub mod directive;
 pub mod extended;
 pub mod files;
 mod filters;

@@ -7,9 +7,10 @@ use crate::conf::Cx;
 use crate::metrics::Scrape;
 use crate::plan::Plan;
 use crate::vars::Variable;
-use brisk_conf::{Context, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive, value};
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What carries a directive out.
 ///
@@ -17,6 +18,14 @@ use std::sync::Arc;
 /// inherits whatever its parent says, wherever it says it.
 #[derive(Clone, Copy)]
 pub enum Set {
+    /// A directive that is `on` or `off`.
+    Flag(fn(&mut Cx<'_, '_>, bool)),
+    /// A directive whose value is a number, a size or a time in seconds.
+    Number(fn(&mut Cx<'_, '_>, u64)),
+    /// A directive whose value is a number that may be negative.
+    Signed(fn(&mut Cx<'_, '_>, i64)),
+    /// A directive whose value is a time in milliseconds.
+    Time(fn(&mut Cx<'_, '_>, Duration)),
     /// A directive without a block, or whose block is data (`map`, `types`).
     Simple(fn(&mut Cx<'_, '_>, &Directive) -> Result<(), Diag>),
     /// A directive whose block holds directives.
@@ -28,6 +37,26 @@ pub enum Set {
     ),
     /// Accepted for compatibility: does nothing here, and `-t` says why.
     Ignored(&'static str),
+}
+
+impl Set {
+    /// Checks the parameter's type and range, and carries out what belongs in its place among the simple directives.
+    /// Nothing for what is only a block or ignored.
+    pub(crate) fn run(self, row: &Row, cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+        if matches!(self, Set::Block(_) | Set::Ignored(_)) {
+            return Ok(());
+        }
+        row.takes.check(d)?;
+        match self {
+            Set::Flag(set) => set(cx, value::flag(d.name(), d.arg(0))?),
+            Set::Number(set) => set(cx, row.takes.number(d.arg(0))?),
+            Set::Signed(set) => set(cx, value::signed(d.arg(0))?),
+            Set::Time(set) => set(cx, value::msec(d.arg(0))?),
+            Set::Simple(set) | Set::Both(set, _) => set(cx, d)?,
+            Set::Block(_) | Set::Ignored(_) => {}
+        }
+        Ok(())
+    }
 }
 
 /// A directive's row.

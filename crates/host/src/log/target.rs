@@ -46,7 +46,7 @@ impl LogLevel {
     pub const NAMES: [&'static str; 8] =
         ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
 
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         Self::NAMES[self as usize - 1]
     }
 

@@ -4,15 +4,15 @@ mod servers;
 mod upstreams;
 
 use crate::upstream::Upstream;
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
 use brisk_net::clock;
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Purity;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::text::Text;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -31,15 +31,15 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[row!(
-    "api",
-    Context::LOCATION,
-    Arity::between(0, 1),
-    D::Nothing,
-    No,
-    false,
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.",
-    Set::Simple(|cx, d| {
+static ROWS: &[Row] = &[directive("api")
+    .doc("The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.")
+    .in_(Context::LOCATION)
+    .arity(Arity::between(0, 1))
+    .takes("[write=on|off]")
+    .not_inherited()
+    .risk(Risk::Security)
+    .example("api write=on;")
+    .set(|cx, d| {
         let write = match d.args.first().map(|token| (token, token.str().split_once('='))) {
             None | Some((_, Some(("write", "off")))) => false,
             Some((_, Some(("write", "on")))) => true,
@@ -50,8 +50,7 @@ static ROWS: &[Row] = &[row!(
         };
         cx.conf::<Conf>().write = Some(write);
         Ok(())
-    })
-)];
+    })];
 
 #[derive(Clone, Default)]
 struct Conf {

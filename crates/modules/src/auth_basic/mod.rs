@@ -4,16 +4,16 @@ mod des;
 mod password;
 mod users;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, os_text};
+use brisk_conf::{Context, Diag, Directive, Risk, Token, os_text};
 use brisk_net::blocking;
 use brisk_net::file::Symlinks;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::Template;
 use brisk_server::vars::builtin::basic_credentials;
 use std::io;
@@ -33,30 +33,25 @@ pub static MODULE: Module = Module {
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 static ROWS: &[Row] = &[
-    row!(
-        "auth_basic",
-        CONTEXTS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Asks for a name and password of auth_basic_user_file; the text, which may contain variables, is shown to the user. off ends what is inherited.",
-        Set::Simple(|cx, d| {
+    directive("auth_basic")
+        .doc("Asks for a name and password of auth_basic_user_file; the text, which may contain variables, is shown to the user. off ends what is inherited.")
+        .in_(CONTEXTS)
+        .takes("TEXT | off")
+        .default("off")
+        .risk(Risk::Security)
+        .example("auth_basic \"staff only\";")
+        .set(|cx, d| {
             let realm = Arc::new(cx.template(d.arg(0))?);
             cx.conf::<Conf>().realm = Some(realm);
             Ok(())
-        })
-    ),
-    row!(
-        "auth_basic_user_file",
-        CONTEXTS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "The file of names and passwords, relative to the main file's folder; may contain variables. A line is name:password[:comment]; passwords as made by htpasswd or crypt(3) (apr1, bcrypt, $5$, $6$, $1$, DES), {SHA}, {SSHA} or {PLAIN}. A changed file counts at once; one that has become unreadable or malformed does not, and what was read before stays in force.",
-        Set::Simple(user_file)
-    ),
+        }),
+    directive("auth_basic_user_file")
+        .doc("The file of names and passwords, relative to the main file's folder; may contain variables. A line is name:password[:comment]; passwords as made by htpasswd or crypt(3) (apr1, bcrypt, $5$, $6$, $1$, DES), {SHA}, {SSHA} or {PLAIN}. A changed file counts at once; one that has become unreadable or malformed does not, and what was read before stays in force.")
+        .in_(CONTEXTS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("auth_basic_user_file /etc/brisk/htpasswd;")
+        .set(user_file),
 ];
 
 #[derive(Clone, Default)]

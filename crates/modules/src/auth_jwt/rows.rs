@@ -5,56 +5,50 @@ use super::source::{KEY_SET_BYTES_MAX, KeyFile};
 use super::variables::Member;
 use super::{AuthJwt, Check, Conf, Require};
 use crate::computed::{define, variable_name};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
-use brisk_server::module::{Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
 use brisk_server::plan::{Plan, Purity};
-use brisk_server::row;
 use brisk_server::vars::Template;
 use std::sync::Arc;
 
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 pub static ROWS: &[Row] = &[
-    row!(
-        "auth_jwt",
-        CONTEXTS,
-        Arity::between(1, 2),
-        D::Value("off"),
-        Replace,
-        false,
-        "Asks for a signed JSON Web Token, in Authorization: Bearer or where token=$variable says. Realm, which may contain variables, is told to clients without one. off ends what is inherited.",
-        Set::Simple(auth_jwt)
-    ),
-    row!(
-        "auth_jwt_type",
-        CONTEXTS,
-        Arity::ONE,
-        D::Value("signed"),
-        Replace,
-        false,
-        "What kind of tokens is expected: signed. Encrypted and nested tokens are not supported.",
-        Set::Simple(auth_jwt_type)
-    ),
-    row!(
-        "auth_jwt_key_file",
-        CONTEXTS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A file with a JSON Web Key Set, relative to the main file's folder; may contain variables. A changed file counts at once; while it is broken, the keys of before stay in force. With several files (and auth_jwt_key_request) all keys count.",
-        Set::Simple(key_file)
-    ),
-    row!(
-        "auth_jwt_key_request",
-        CONTEXTS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A URI of this server whose answer is a JSON Web Key Set; may contain variables. See auth_jwt_key_cache.",
-        Set::Simple(|cx, d| {
+    directive("auth_jwt")
+        .doc("Asks for a signed JSON Web Token, in Authorization: Bearer or where token=$variable says. Realm, which may contain variables, is told to clients without one. off ends what is inherited.")
+        .in_(CONTEXTS)
+        .arity(Arity::between(1, 2))
+        .takes("REALM [token=$VARIABLE] | off")
+        .default("off")
+        .risk(Risk::Security)
+        .example("auth_jwt \"members\" token=$cookie_token;")
+        .set(auth_jwt),
+    directive("auth_jwt_type")
+        .doc("What kind of tokens is expected: signed. Encrypted and nested tokens are not supported.")
+        .in_(CONTEXTS)
+        .takes("signed")
+        .default("signed")
+        .risk(Risk::Security)
+        .example("auth_jwt_type signed;")
+        .set(auth_jwt_type),
+    directive("auth_jwt_key_file")
+        .doc("A file with a JSON Web Key Set, relative to the main file's folder; may contain variables. A changed file counts at once; while it is broken, the keys of before stay in force. With several files (and auth_jwt_key_request) all keys count.")
+        .in_(CONTEXTS)
+        .takes("FILE")
+        .many()
+        .risk(Risk::Security)
+        .example("auth_jwt_key_file /etc/brisk/keys.jwks;")
+        .set(key_file),
+    directive("auth_jwt_key_request")
+        .doc("A URI of this server whose answer is a JSON Web Key Set; may contain variables. See auth_jwt_key_cache.")
+        .in_(CONTEXTS)
+        .takes("URI")
+        .many()
+        .risk(Risk::Security)
+        .example("auth_jwt_key_request /_keys;")
+        .set(|cx, d| {
             let uri = Arc::new(cx.template(d.arg(0))?);
             let is_first = cx.first;
             let conf = cx.conf::<Conf>();
@@ -63,64 +57,52 @@ pub static ROWS: &[Row] = &[
             }
             conf.requests.push(uri);
             Ok(())
-        })
-    ),
-    row!(
-        "auth_jwt_key_cache",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("0"),
-        Replace,
-        false,
-        "For how long keys from auth_jwt_key_request may be used again; 0: each request asks. Keys from files are kept as long as their file does not change.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().cache = value::msec(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "auth_jwt_leeway",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("0s"),
-        Replace,
-        false,
-        "How far clocks may differ when the claims exp and nbf are checked.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().leeway_secs = value::seconds(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "auth_jwt_require",
-        CONTEXTS,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        true,
-        "Further conditions for a token: none of these values, each of which begins with a variable, may be empty or 0. error=403 refuses with that status instead of 401.",
-        Set::Simple(require)
-    ),
-    row!(
-        "auth_jwt_claim_set",
-        Context::HTTP,
-        Arity::at_least(2),
-        D::Nothing,
-        Definition,
-        true,
-        "Defines a variable as a claim of the token, by the names of the members that lead to it.",
-        Set::Simple(|cx, d| member_set(cx, d, false))
-    ),
-    row!(
-        "auth_jwt_header_set",
-        Context::HTTP,
-        Arity::at_least(2),
-        D::Nothing,
-        Definition,
-        true,
-        "Defines a variable as a member of the token's header, by the names of the members that lead to it.",
-        Set::Simple(|cx, d| member_set(cx, d, true))
-    ),
+        }),
+    directive("auth_jwt_key_cache")
+        .doc("For how long keys from auth_jwt_key_request may be used again; 0: each request asks. Keys from files are kept as long as their file does not change.")
+        .in_(Context::HSL)
+        .takes_time()
+        .default("0")
+        .risk(Risk::Security)
+        .example("auth_jwt_key_cache 10m;")
+        .sets(|cx, time| cx.conf::<Conf>().cache = time),
+    directive("auth_jwt_leeway")
+        .doc("How far clocks may differ when the claims exp and nbf are checked.")
+        .in_(Context::HSL)
+        .takes_seconds()
+        .default("0s")
+        .risk(Risk::Security)
+        .example("auth_jwt_leeway 30s;")
+        .sets(|cx, secs| cx.conf::<Conf>().leeway_secs = secs),
+    directive("auth_jwt_require")
+        .doc("Further conditions for a token: none of these values, each of which begins with a variable, may be empty or 0. error=403 refuses with that status instead of 401.")
+        .in_(CONTEXTS)
+        .arity(Arity::SOME)
+        .takes("$VALUE ... [error=401 | error=403]")
+        .many()
+        .risk(Risk::Security)
+        .example("auth_jwt_require $jwt_claim_admin error=403;")
+        .set(require),
+    directive("auth_jwt_claim_set")
+        .doc("Defines a variable as a claim of the token, by the names of the members that lead to it.")
+        .in_(Context::HTTP)
+        .arity(Arity::at_least(2))
+        .takes("$VARIABLE NAME ...")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("auth_jwt_claim_set $mail user mail;")
+        .set(|cx, d| member_set(cx, d, false)),
+    directive("auth_jwt_header_set")
+        .doc("Defines a variable as a member of the token's header, by the names of the members that lead to it.")
+        .in_(Context::HTTP)
+        .arity(Arity::at_least(2))
+        .takes("$VARIABLE NAME ...")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("auth_jwt_header_set $key_id kid;")
+        .set(|cx, d| member_set(cx, d, true)),
 ];
 
 fn auth_jwt(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

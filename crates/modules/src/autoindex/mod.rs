@@ -6,19 +6,20 @@ mod render;
 use crate::charset;
 use crate::directory::{self, Failure};
 use crate::hide_files;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Context, Diag, Directive, Risk, value};
 use brisk_http::Method;
 use brisk_net::clock;
 use brisk_net::sys::local_time;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, builtin};
-use brisk_server::{row, simple};
+
 use page::{Page, Sorting};
 use render::{Entry, Html, Kind};
 use std::os::unix::ffi::OsStrExt as _;
@@ -35,43 +36,35 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "autoindex",
-        on,
-        Context::HSL,
-        "off",
-        "Whether directories without an index file are listed. Names that begin with a dot are left out."
-    ),
-    row!(
-        "autoindex_format",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("html"),
-        Replace,
-        false,
-        "The form of a listing: html (nginx's), page (for people: sorting, search, dark mode, small screens; needs nothing from elsewhere), xml, json, or jsonp with the function's name in the argument callback.",
-        Set::Simple(format)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "autoindex_localtime",
-        local_time,
-        Context::HSL,
-        "off",
-        "Whether times of an HTML listing are in the local zone instead of UTC."
-    ),
-    simple!(
-        Conf,
-        flag,
-        "autoindex_exact_size",
-        exact_size,
-        Context::HSL,
-        "on",
-        "Whether sizes of an HTML listing are in bytes; off rounds them to K, M and G."
-    ),
+    directive("autoindex")
+        .doc("Whether directories without an index file are listed. Names that begin with a dot are left out.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("autoindex on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("autoindex_format")
+        .doc("The form of a listing: html (nginx's), page (for people: sorting, search, dark mode, small screens; needs nothing from elsewhere), xml, json, or jsonp with the function's name in the argument callback.")
+        .in_(Context::HSL)
+        .takes_one_of(&FORMATS)
+        .default("html")
+        .example("autoindex_format json;")
+        .set(format),
+    directive("autoindex_localtime")
+        .doc("Whether times of an HTML listing are in the local zone instead of UTC.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("autoindex_localtime on;")
+        .sets(|cx, on| cx.conf::<Conf>().local_time = on),
+    directive("autoindex_exact_size")
+        .doc("Whether sizes of an HTML listing are in bytes; off rounds them to K, M and G.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("on")
+        .example("autoindex_exact_size off;")
+        .sets(|cx, on| cx.conf::<Conf>().exact_size = on),
 ];
 
 /// `autoindex_format`.
@@ -98,15 +91,17 @@ impl ModuleConf for Conf {
     }
 }
 
+/// The words of `autoindex_format`.
+const FORMATS: [(&str, Format); 5] = [
+    ("html", Format::Html),
+    ("json", Format::Json),
+    ("jsonp", Format::Jsonp),
+    ("page", Format::Page),
+    ("xml", Format::Xml),
+];
+
 fn format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let formats = [
-        ("html", Format::Html),
-        ("json", Format::Json),
-        ("jsonp", Format::Jsonp),
-        ("page", Format::Page),
-        ("xml", Format::Xml),
-    ];
-    cx.conf::<Conf>().format = value::choice(d.arg(0), &formats)?;
+    cx.conf::<Conf>().format = value::choice(d.arg(0), &FORMATS)?;
     Ok(())
 }
 

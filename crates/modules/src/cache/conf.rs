@@ -5,7 +5,7 @@ use super::purging::Purging;
 use super::{PREFIXES, PROXY};
 use brisk_cachepolicy::reuse::Mode;
 use brisk_conf::{Context, Diag, Directive, Span, Token, value};
-use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::module::ModuleConf;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
@@ -322,35 +322,38 @@ pub fn purge<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
+/// The words of `*_cache_mode`.
+pub const MODES: [(&str, Mode); 2] = [("nginx", Mode::Nginx), ("rfc9111", Mode::Rfc9111)];
+
 /// `*_cache_mode`.
 pub fn mode<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let mode = value::choice(d.arg(0), &[("nginx", Mode::Nginx), ("rfc9111", Mode::Rfc9111)])
-        .map_err(|_| invalid_value(d, d.arg(0), "nginx or rfc9111"))?;
-    rules::<P>(cx).mode = mode;
+    rules::<P>(cx).mode = value::choice(d.arg(0), &MODES)?;
     Ok(())
 }
 
 macro_rules! setters {
-    ($($name:ident = $parse:expr;)*) => {
+    ($($name:ident: $type:ty,)*) => {
         $(
-            pub fn $name<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-                let parse: fn(&Directive) -> _ = $parse;
-                rules::<P>(cx).$name = parse(d)?;
-                Ok(())
+            pub fn $name<const P: usize>(cx: &mut Cx<'_, '_>, value: $type) {
+                rules::<P>(cx).$name = value;
             }
         )*
     };
 }
 
 setters! {
-    min_uses = |d| value::number(d.arg(0));
-    background_update = |d| value::flag(d.name(), d.arg(0));
-    lock = |d| value::flag(d.name(), d.arg(0));
-    lock_age = |d| value::msec(d.arg(0));
-    lock_timeout = |d| value::msec(d.arg(0));
-    revalidate = |d| value::flag(d.name(), d.arg(0));
-    convert_head = |d| value::flag(d.name(), d.arg(0));
-    max_range_offset = |d| value::offset(d.arg(0)).map(Some);
+    min_uses: u64,
+    background_update: bool,
+    lock: bool,
+    lock_age: Duration,
+    lock_timeout: Duration,
+    revalidate: bool,
+    convert_head: bool,
+}
+
+/// `*_cache_max_range_offset`.
+pub fn max_range_offset<const P: usize>(cx: &mut Cx<'_, '_>, bytes: u64) {
+    rules::<P>(cx).max_range_offset = Some(bytes);
 }
 
 /// Checks that concern several directives of a block.

@@ -1,62 +1,154 @@
 //! The rows of the four prefixes.
 
 use super::{FASTCGI, PROXY, SCGI, UWSGI, conf, path};
-use brisk_conf::{Arity, Context, Default as D, Inherit};
-use brisk_server::module::{Row, Set};
-
-/// One row: what is written behind the prefix, arity, default, whether it may stand several times, setter, doc.
-macro_rules! cache_row {
-    ($prefix:literal, $name:literal, $contexts:expr, $arity:expr, $default:expr, $inherit:ident, $many:literal, $set:expr, $doc:expr) => {
-        Row {
-            name: concat!($prefix, $name),
-            contexts: $contexts,
-            arity: $arity,
-            default: $default,
-            inherit: Inherit::$inherit,
-            many: $many,
-            doc: $doc,
-            set: Set::Simple($set),
-        }
-    };
-}
+use brisk_conf::{Arity, Context, Risk};
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
 
 macro_rules! cache_rows {
     ($prefix:literal, $p:expr, $key:literal, [$($own:expr),*]) => {
         &[
-            cache_row!($prefix, "_cache", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::zone::<{ $p }>,
-                concat!("The cache that answers are stored in: a zone of ", $prefix, "_cache_path, which may be given by variables, or off.")),
-            cache_row!($prefix, "_cache_background_update", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::background_update::<{ $p }>,
-                "Whether an answer that may be given out stale is brought up to date by a request of its own, behind the client's back."),
-            cache_row!($prefix, "_cache_bypass", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::bypass::<{ $p }>,
-                concat!("Conditions under which no answer is taken from the cache: strings of which one is neither empty nor \"0\". The answer is stored unless ", $prefix, "_no_cache says otherwise; -t warns about that.")),
-            cache_row!($prefix, "_cache_key", Context::HSL, Arity::ONE, D::Told($key), Replace, false, conf::key::<{ $p }>,
-                "What tells stored answers apart. A key with $http_authorization or $remote_user allows to store answers to requests with credentials."),
-            cache_row!($prefix, "_cache_lock", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::lock::<{ $p }>,
-                "Whether of several requests for the same answer only one is sent to the back end; the others wait for it. Unlike in nginx also if the answer is stored and has expired."),
-            cache_row!($prefix, "_cache_lock_age", Context::HSL, Arity::ONE, D::Value("5s"), Replace, false, conf::lock_age::<{ $p }>,
-                "After this time one more request is sent to the back end if the answer has not come."),
-            cache_row!($prefix, "_cache_lock_timeout", Context::HSL, Arity::ONE, D::Value("5s"), Replace, false, conf::lock_timeout::<{ $p }>,
-                "After this time a request that waits is sent to the back end; its answer is not stored."),
-            cache_row!($prefix, "_cache_max_range_offset", Context::HSL, Arity::ONE, D::Nothing, Replace, false, conf::max_range_offset::<{ $p }>,
-                "A range that begins beyond this byte is asked for as it is, and not stored."),
-            cache_row!($prefix, "_cache_methods", Context::HSL, Arity::SOME, D::Value("GET HEAD"), Replace, true, conf::methods::<{ $p }>,
-                "Methods whose answers are stored: GET, HEAD, POST. The first two always are."),
-            cache_row!($prefix, "_cache_min_uses", Context::HSL, Arity::ONE, D::Value("1"), Replace, false, conf::min_uses::<{ $p }>,
-                "After how many requests an answer is stored."),
-            cache_row!($prefix, "_cache_mode", Context::HSL, Arity::ONE, D::Value("nginx"), Replace, false, conf::mode::<{ $p }>,
-                "Whose rules apply: nginx's, or all of RFC 9111 with its company (heuristics, Age, request directives, CDN-Cache-Control, Cache-Status, invalidation, partial content). nginx has no such directive."),
-            cache_row!($prefix, "_cache_path", Context::HTTP, Arity::at_least(2), D::Nothing, Definition, true, path::declare::<{ $p }>,
-                "A cache: a folder and keys_zone=NAME:SIZE (an entry takes 128 bytes of it). levels=1:2, inactive=10m, max_size=, min_free=, use_temp_path=, loader_files=, loader_sleep=, loader_threshold=, manager_files=, manager_sleep=, manager_threshold=, purger=on, purger_files=, purger_sleep=, purger_threshold= as in nginx; memory=64m limits the bytes of answers that are kept in memory. Temporary files lie beside their entries; the loader has no pauses unless it is given some."),
-            cache_row!($prefix, "_cache_purge", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::purge::<{ $p }>,
-                "Conditions under which a request removes what is stored under its key: 204 if there was something, else 404. A key that ends with * removes all that begin so; fields Surrogate-Key, Cache-Tag or X-LiteSpeed-Tag of the request remove all with one of these tags. In the form METHOD from ADDRESS … (or from all; on is PURGE) requests with that method are purges; in the form ZONE KEY, in a location without a pass, all are. Both answer with a page, as ngx_cache_purge does, and 404 if nothing was stored. Of an answer 128 tags of up to 256 bytes each are kept; that it has more is said once in the error log and counted."),
-            cache_row!($prefix, "_cache_revalidate", Context::HSL, Arity::ONE, D::Value("off"), Replace, false, conf::revalidate::<{ $p }>,
-                "Whether an expired answer is asked for with If-Modified-Since and If-None-Match."),
-            cache_row!($prefix, "_cache_use_stale", Context::HSL, Arity::SOME, D::Value("off"), Replace, true, conf::use_stale::<{ $p }>,
-                "When an expired answer is given out: error, timeout, invalid_header, updating (while another request asks for it), http_403, http_404, http_429, http_500, http_502, http_503, http_504, off."),
-            cache_row!($prefix, "_cache_valid", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::valid::<{ $p }>,
-                "How long answers with these statuses (200, 301 and 302; any) are fresh that do not say so themselves."),
-            cache_row!($prefix, "_no_cache", Context::HSL, Arity::SOME, D::Nothing, Replace, true, conf::no_cache::<{ $p }>,
-                "Conditions under which an answer is not stored: strings of which one is neither empty nor \"0\"."),
+            directive(concat!($prefix, "_cache"))
+                .doc(concat!("The cache that answers are stored in: a zone of ", $prefix, "_cache_path, which may be given by variables, or off."))
+                .in_(Context::HSL)
+                .takes("ZONE | off")
+                .default("off")
+                .example(concat!($prefix, "_cache pages;"))
+                .set(conf::zone::<{ $p }>),
+            directive(concat!($prefix, "_cache_background_update"))
+                .doc("Whether an answer that may be given out stale is brought up to date by a request of its own, behind the client's back.")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_background_update on;"))
+                .sets(conf::background_update::<{ $p }>),
+            directive(concat!($prefix, "_cache_bypass"))
+                .doc(concat!("Conditions under which no answer is taken from the cache: strings of which one is neither empty nor \"0\". The answer is stored unless ", $prefix, "_no_cache says otherwise; -t warns about that."))
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("VALUE ...")
+                .many()
+                .example(concat!($prefix, "_cache_bypass $cookie_session $arg_nocache;"))
+                .set(conf::bypass::<{ $p }>),
+            directive(concat!($prefix, "_cache_key"))
+                .doc("What tells stored answers apart. A key with $http_authorization or $remote_user allows to store answers to requests with credentials.")
+                .in_(Context::HSL)
+                .takes("VALUE")
+                .default_told($key)
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_cache_key $scheme$host$request_uri;"))
+                .set(conf::key::<{ $p }>),
+            directive(concat!($prefix, "_cache_lock"))
+                .doc("Whether of several requests for the same answer only one is sent to the back end; the others wait for it. Unlike in nginx also if the answer is stored and has expired.")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_lock on;"))
+                .sets(conf::lock::<{ $p }>),
+            directive(concat!($prefix, "_cache_lock_age"))
+                .doc("After this time one more request is sent to the back end if the answer has not come.")
+                .in_(Context::HSL)
+                .takes_time()
+                .default("5s")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_lock_age 10s;"))
+                .sets(conf::lock_age::<{ $p }>),
+            directive(concat!($prefix, "_cache_lock_timeout"))
+                .doc("After this time a request that waits is sent to the back end; its answer is not stored.")
+                .in_(Context::HSL)
+                .takes_time()
+                .default("5s")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_lock_timeout 10s;"))
+                .sets(conf::lock_timeout::<{ $p }>),
+            directive(concat!($prefix, "_cache_max_range_offset"))
+                .doc("A range that begins beyond this byte is asked for as it is, and not stored.")
+                .in_(Context::HSL)
+                .takes_offset()
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_max_range_offset 10m;"))
+                .sets(conf::max_range_offset::<{ $p }>),
+            directive(concat!($prefix, "_cache_methods"))
+                .doc("Methods whose answers are stored: GET, HEAD, POST. The first two always are.")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("GET | HEAD | POST ...")
+                .default("GET HEAD")
+                .many()
+                .example(concat!($prefix, "_cache_methods GET HEAD POST;"))
+                .set(conf::methods::<{ $p }>),
+            directive(concat!($prefix, "_cache_min_uses"))
+                .doc("After how many requests an answer is stored.")
+                .in_(Context::HSL)
+                .takes_number()
+                .unit("requests")
+                .default("1")
+                .risk(Risk::Resource)
+                .example(concat!($prefix, "_cache_min_uses 2;"))
+                .sets(conf::min_uses::<{ $p }>),
+            directive(concat!($prefix, "_cache_mode"))
+                .doc("Whose rules apply: nginx's, or all of RFC 9111 with its company (heuristics, Age, request directives, CDN-Cache-Control, Cache-Status, invalidation, partial content). nginx has no such directive.")
+                .in_(Context::HSL)
+                .takes_one_of(&conf::MODES)
+                .default("nginx")
+                .example(concat!($prefix, "_cache_mode rfc9111;"))
+                .set(conf::mode::<{ $p }>),
+            directive(concat!($prefix, "_cache_path"))
+                .doc("A cache: a folder and keys_zone=NAME:SIZE (an entry takes 128 bytes of it). levels=1:2, inactive=10m, max_size=, min_free=, use_temp_path=, loader_files=, loader_sleep=, loader_threshold=, manager_files=, manager_sleep=, manager_threshold=, purger=on, purger_files=, purger_sleep=, purger_threshold= as in nginx; memory=64m limits the bytes of answers that are kept in memory. Temporary files lie beside their entries; the loader has no pauses unless it is given some.")
+                .in_(Context::HTTP)
+                .arity(Arity::at_least(2))
+                .takes("DIR keys_zone=NAME:SIZE [levels=LEVELS] [inactive=TIME] [max_size=SIZE] [min_free=SIZE] [memory=SIZE] [use_temp_path=on|off] [loader_files=NUMBER] [loader_sleep=TIME] [loader_threshold=TIME] [manager_files=NUMBER] [manager_sleep=TIME] [manager_threshold=TIME] [purger=on|off] [purger_files=NUMBER] [purger_sleep=TIME] [purger_threshold=TIME]")
+                .many()
+                .definition()
+                .risk(Risk::Resource)
+                .example(concat!($prefix, "_cache_path /var/cache/brisk/pages levels=1:2 keys_zone=pages:10m max_size=1g inactive=1d;"))
+                .set(path::declare::<{ $p }>),
+            directive(concat!($prefix, "_cache_purge"))
+                .doc("Conditions under which a request removes what is stored under its key: 204 if there was something, else 404. A key that ends with * removes all that begin so; fields Surrogate-Key, Cache-Tag or X-LiteSpeed-Tag of the request remove all with one of these tags. In the form METHOD from ADDRESS … (or from all; on is PURGE) requests with that method are purges; in the form ZONE KEY, in a location without a pass, all are. Both answer with a page, as ngx_cache_purge does, and 404 if nothing was stored. Of an answer 128 tags of up to 256 bytes each are kept; that it has more is said once in the error log and counted.")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("VALUE ... | METHOD from all | METHOD from ADDRESS ... | ZONE KEY")
+                .many()
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_cache_purge $purge;"))
+                .set(conf::purge::<{ $p }>),
+            directive(concat!($prefix, "_cache_revalidate"))
+                .doc("Whether an expired answer is asked for with If-Modified-Since and If-None-Match.")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_cache_revalidate on;"))
+                .sets(conf::revalidate::<{ $p }>),
+            directive(concat!($prefix, "_cache_use_stale"))
+                .doc("When an expired answer is given out: error, timeout, invalid_header, updating (while another request asks for it), http_403, http_404, http_429, http_500, http_502, http_503, http_504, off.")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("error | timeout | invalid_header | updating | http_500 | http_502 | http_503 | http_504 | http_403 | http_404 | http_429 | off ...")
+                .default("off")
+                .many()
+                .example(concat!($prefix, "_cache_use_stale error timeout updating;"))
+                .set(conf::use_stale::<{ $p }>),
+            directive(concat!($prefix, "_cache_valid"))
+                .doc("How long answers with these statuses (200, 301 and 302; any) are fresh that do not say so themselves.")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("[CODE ...] TIME")
+                .many()
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_cache_valid 200 301 10m;"))
+                .set(conf::valid::<{ $p }>),
+            directive(concat!($prefix, "_no_cache"))
+                .doc("Conditions under which an answer is not stored: strings of which one is neither empty nor \"0\".")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("VALUE ...")
+                .many()
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_no_cache $cookie_session;"))
+                .set(conf::no_cache::<{ $p }>),
             $($own),*
         ]
     };
@@ -66,17 +158,13 @@ pub static PROXY_ROWS: &[Row] = cache_rows!(
     "proxy",
     PROXY,
     "scheme, proxy_pass's host and the URI that is asked for",
-    [cache_row!(
-        "proxy",
-        "_cache_convert_head",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("on"),
-        Replace,
-        false,
-        conf::convert_head::<PROXY>,
-        "Whether a GET is sent for a HEAD, so that the answer can be stored."
-    )]
+    [directive("proxy_cache_convert_head")
+        .doc("Whether a GET is sent for a HEAD, so that the answer can be stored.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("on")
+        .example("proxy_cache_convert_head off;")
+        .sets(conf::convert_head::<PROXY>)]
 );
 pub static FASTCGI_ROWS: &[Row] = cache_rows!("fastcgi", FASTCGI, "none: it must be given", []);
 pub static SCGI_ROWS: &[Row] = cache_rows!("scgi", SCGI, "none: it must be given", []);

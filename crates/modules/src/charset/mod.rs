@@ -4,14 +4,15 @@ mod map;
 mod recode;
 
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Token};
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
-use brisk_server::{row, simple};
+
 use map::Map;
 use recode::Recoder;
 use std::sync::Arc;
@@ -29,54 +30,44 @@ const TYPES: &str =
     "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml";
 
 static ROWS: &[Row] = &[
-    row!(
-        "charset",
-        Context::HSLI,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "The charset that is added to the Content-Type of responses; a variable may give it. If source_charset is another one, responses are recoded.",
-        Set::Simple(|cx, d| {
+    directive("charset")
+        .doc("The charset that is added to the Content-Type of responses; a variable may give it. If source_charset is another one, responses are recoded.")
+        .in_(Context::HSLI)
+        .takes("CHARSET | $VARIABLE | off")
+        .default("off")
+        .example("charset utf-8;")
+        .set(|cx, d| {
             let charset = if d.arg(0).bytes() == b"off" { None } else { Some(name(cx, d.arg(0))?) };
             cx.conf::<Conf>().charset = charset;
             Ok(())
-        })
-    ),
-    row!(
-        "source_charset",
-        Context::HSLI,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "The charset in which responses are; a charset_map must connect it with charset.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("source_charset")
+        .doc("The charset in which responses are; a charset_map must connect it with charset.")
+        .in_(Context::HSLI)
+        .takes("CHARSET")
+        .example("source_charset koi8-r;")
+        .set(|cx, d| {
             let charset = name(cx, d.arg(0))?;
             cx.conf::<Conf>().source = Some(charset);
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "override_charset",
-        overrides,
-        Context::HSLI,
-        "off",
-        "Whether responses that come with a charset of their own are recoded too."
-    ),
+        }),
+    directive("override_charset")
+        .doc("Whether responses that come with a charset of their own are recoded too.")
+        .in_(Context::HSLI)
+        .takes_flag()
+        .default("off")
+        .example("override_charset on;")
+        .sets(|cx, on| cx.conf::<Conf>().overrides = on),
     types_row!(Conf, "charset_types", TYPES, "to which the module applies"),
-    row!(
-        "charset_map",
-        Context::HTTP,
-        Arity::TWO.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "A table between two charsets: a byte of the first and the byte (or, for utf-8, the bytes) of the second in hexadecimal per line. Both directions are used.",
-        Set::Simple(charset_map)
-    ),
+    directive("charset_map")
+        .doc("A table between two charsets: a byte of the first and the byte (or, for utf-8, the bytes) of the second in hexadecimal per line. Both directions are used.")
+        .in_(Context::HTTP)
+        .arity(Arity::TWO.block())
+        .takes("CHARSET CHARSET")
+        .many()
+        .definition()
+        .example("charset_map koi8-r utf-8 { C0 D18E; C1 D0B0; }")
+        .set(charset_map),
 ];
 
 #[derive(Clone)]

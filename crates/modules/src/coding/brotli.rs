@@ -4,68 +4,62 @@ use super::encoder::Params;
 use super::filter::Offer;
 use super::gzip;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context, Risk};
 use brisk_http::negotiate::Coding;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
-use brisk_server::{ignored, row, simple};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
+
 use std::sync::Arc;
 
 pub static MODULE: Module =
     Module { name: "brotli", rows: ROWS, conf: || Arc::new(Conf::default()), ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "brotli",
-        on,
-        Context::HSLI,
-        "off",
-        "Whether responses are compressed with Brotli for clients that accept br. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too."
-    ),
-    ignored!(
-        "brotli_buffers",
-        Context::HSL,
-        Arity::TWO,
-        "Number and size of buffers for compressed data.",
-        "buffers are made as they are needed, and a response has one at a time"
-    ),
-    row!(
-        "brotli_comp_level",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("6"),
-        Replace,
-        false,
-        "From 0, the fastest, to 11, the smallest; what is above 6 takes much longer.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().level = gzip::level(d.arg(0), 0, 11)?;
-            Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        size,
-        "brotli_min_length",
-        min_length,
-        Context::HSL,
-        "20",
-        "Responses whose Content-Length is less are not compressed."
-    ),
+    directive("brotli")
+        .doc("Whether responses are compressed with Brotli for clients that accept br. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too.")
+        .in_(Context::HSLI)
+        .takes_flag()
+        .default("off")
+        .example("brotli on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("brotli_buffers")
+        .doc("Number and size of buffers for compressed data.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .example("brotli_buffers 16 8k;")
+        .ignored("buffers are made as they are needed, and a response has one at a time"),
+    directive("brotli_comp_level")
+        .doc("From 0, the fastest, to 11, the smallest; what is above 6 takes much longer.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(0, 11)
+        .unit("level")
+        .default("6")
+        .risk(Risk::Safe)
+        .example("brotli_comp_level 5;")
+        .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
+    directive("brotli_min_length")
+        .doc("Responses whose Content-Length is less are not compressed.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("20")
+        .risk(Risk::Safe)
+        .example("brotli_min_length 256;")
+        .sets(|cx, bytes| cx.conf::<Conf>().min_length = bytes),
     types_row!(Conf, "brotli_types", "text/html", "that are compressed"),
-    row!(
-        "brotli_window",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("512k"),
-        Replace,
-        false,
-        "How far back repetitions are looked for: a power of two from 1k to 16m.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().window = gzip::window(d.arg(0), 10, 24, "a power of two from 1k to 16m")?;
+    directive("brotli_window")
+        .doc("How far back repetitions are looked for: a power of two from 1k to 16m.")
+        .in_(Context::HSL)
+        .takes_size()
+        .range(1 << 10, 16 << 20)
+        .default("512k")
+        .risk(Risk::Safe)
+        .example("brotli_window 256k;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().window = gzip::window(d.arg(0), "a power of two from 1k to 16m")?;
             Ok(())
-        })
-    ),
+        }),
 ];
 
 #[derive(Clone)]
@@ -106,6 +100,6 @@ mod tests {
             "brotli on; brotli_comp_level 11; brotli_min_length 1k; brotli_types text/css; brotli_window 16m;",
             &[],
         );
-        messages_in_location("brotli_comp_level 23;", &["value must be equal to or less than 11"]);
+        messages_in_location("brotli_comp_level 23;", &["value must be between 0 and 11"]);
     }
 }

@@ -5,12 +5,13 @@ use super::rules::{Rules, weaken_etag};
 use brisk_conf::{Arity, Context};
 use brisk_http::negotiate::Coding;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
-use brisk_server::{ignored, simple};
+
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io;
 use std::sync::Arc;
@@ -25,22 +26,20 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "gunzip",
-        on,
-        Context::HSL,
-        "off",
-        "Whether responses with Content-Encoding: gzip are decompressed for clients that do not accept it. However much a response expands, it takes no more memory than a buffer; data that is not gzip ends it with an error."
-    ),
-    ignored!(
-        "gunzip_buffers",
-        Context::HSL,
-        Arity::TWO,
-        "Number and size of buffers for decompressed data.",
-        "a response has one buffer at a time"
-    ),
+    directive("gunzip")
+        .doc("Whether responses with Content-Encoding: gzip are decompressed for clients that do not accept it. However much a response expands, it takes no more memory than a buffer; data that is not gzip ends it with an error.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("gunzip on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("gunzip_buffers")
+        .doc("Number and size of buffers for decompressed data.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .example("gunzip_buffers 16 8k;")
+        .ignored("a response has one buffer at a time"),
 ];
 
 #[derive(Clone, Default)]

@@ -5,12 +5,13 @@ use super::filter::{self, Offer};
 use super::rules::{self, Rules};
 use super::stream::Sizes;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
+use brisk_conf::{Arity, Context, Diag, Risk, Token, value};
 use brisk_http::negotiate::Coding;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_server::{ignored, row, simple};
+
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -24,83 +25,73 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "gzip",
-        on,
-        Context::HSLI,
-        "off",
-        "Whether responses are compressed with gzip for clients that accept it. Where several codings are on, the one that the client gives the greatest weight is used; among equals zstd, then br, then gzip: of codings made for each request the fastest is best. Responses of more than some KiB are compressed by the thread pool."
-    ),
-    ignored!(
-        "gzip_buffers",
-        Context::HSL,
-        Arity::TWO,
-        "Number and size of buffers for compressed data.",
-        "buffers are made as they are needed, and a response has one at a time"
-    ),
-    row!(
-        "gzip_comp_level",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        false,
-        "From 1, the fastest, to 9, the smallest.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().level = level(d.arg(0), 1, 9)?;
-            Ok(())
-        })
-    ),
+    directive("gzip")
+        .doc("Whether responses are compressed with gzip for clients that accept it. Where several codings are on, the one that the client gives the greatest weight is used; among equals zstd, then br, then gzip: of codings made for each request the fastest is best. Responses of more than some KiB are compressed by the thread pool.")
+        .in_(Context::HSLI)
+        .takes_flag()
+        .default("off")
+        .example("gzip on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("gzip_buffers")
+        .doc("Number and size of buffers for compressed data.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .example("gzip_buffers 16 8k;")
+        .ignored("buffers are made as they are needed, and a response has one at a time"),
+    directive("gzip_comp_level")
+        .doc("From 1, the fastest, to 9, the smallest.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(1, 9)
+        .unit("level")
+        .default("1")
+        .risk(Risk::Safe)
+        .example("gzip_comp_level 5;")
+        .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
     rules::DISABLE,
-    ignored!(
-        "gzip_hash",
-        Context::HSL,
-        Arity::ONE,
-        "Memory for finding repetitions.",
-        "it follows from the level"
-    ),
+    directive("gzip_hash")
+        .doc("Memory for finding repetitions.")
+        .in_(Context::HSL)
+        .takes("SIZE")
+        .example("gzip_hash 128k;")
+        .ignored("it follows from the level"),
     rules::HTTP_VERSION,
-    simple!(
-        Conf,
-        size,
-        "gzip_min_length",
-        min_length,
-        Context::HSL,
-        "20",
-        "Responses whose Content-Length is less are not compressed."
-    ),
-    ignored!(
-        "gzip_no_buffer",
-        Context::HSL,
-        Arity::ONE,
-        "Whether compressed data is sent as soon as there is some.",
-        "it always is"
-    ),
+    directive("gzip_min_length")
+        .doc("Responses whose Content-Length is less are not compressed.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("20")
+        .risk(Risk::Safe)
+        .example("gzip_min_length 256;")
+        .sets(|cx, bytes| cx.conf::<Conf>().min_length = bytes),
+    directive("gzip_no_buffer")
+        .doc("Whether compressed data is sent as soon as there is some.")
+        .in_(Context::HSL)
+        .takes("on | off")
+        .example("gzip_no_buffer on;")
+        .ignored("it always is"),
     rules::PROXIED,
     types_row!(Conf, "gzip_types", "text/html", "that are compressed"),
     rules::VARY,
-    row!(
-        "gzip_window",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("32k"),
-        Replace,
-        false,
-        "How far back repetitions are looked for: a power of two from 512 to 32k.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().window = window(d.arg(0), 9, 15, "512, 1k, 2k, 4k, 8k, 16k, or 32k")?;
+    directive("gzip_window")
+        .doc("How far back repetitions are looked for: a power of two from 512 to 32k.")
+        .in_(Context::HSL)
+        .takes_size()
+        .range(512, 32 << 10)
+        .default("32k")
+        .risk(Risk::Safe)
+        .example("gzip_window 16k;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().window = window(d.arg(0), "512, 1k, 2k, 4k, 8k, 16k, or 32k")?;
             Ok(())
-        })
-    ),
-    ignored!(
-        "postpone_gzipping",
-        Context::HSL,
-        Arity::ONE,
-        "Bytes that are collected before compression begins.",
-        "a body that is in memory is compressed at once, others as they come"
-    ),
+        }),
+    directive("postpone_gzipping")
+        .doc("Bytes that are collected before compression begins.")
+        .in_(Context::HSL)
+        .takes("SIZE")
+        .example("postpone_gzipping 0;")
+        .ignored("a body that is in memory is compressed at once, others as they come"),
 ];
 
 static VARIABLES: &[Variable] = &[Variable {
@@ -146,26 +137,14 @@ impl Conf {
     }
 }
 
-/// A compression level.
-pub fn level(token: &Token, min: u8, max: u8) -> Result<u8, Diag> {
-    let level = value::number(token)?;
-    u8::try_from(level).ok().filter(|level| (min..=max).contains(level)).ok_or_else(|| {
-        let end = if level < u64::from(min) {
-            format!("equal to or greater than {min}")
-        } else {
-            format!("equal to or less than {max}")
-        };
-        Diag::emerg(token.span, format!("value must be {end}")).help(format!("levels are {min} to {max}"))
-    })
-}
-
-/// The base-two logarithm of a window's size.
-pub fn window(token: &Token, min: u8, max: u8, allowed: &str) -> Result<u8, Diag> {
+/// The base-two logarithm of a window's size, for a row with a range of powers of two.
+pub fn window(token: &Token, allowed: &str) -> Result<u8, Diag> {
     let size = value::size(token)?;
-    (min..=max).find(|log| size == 1 << log).ok_or_else(|| {
-        Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-            .help(format!("it must be {allowed}"))
-    })
+    if size.is_power_of_two() {
+        return Ok(size.ilog2() as u8);
+    }
+    Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
+        .help(format!("it must be {allowed}")))
 }
 
 /// nginx's form: two decimals, rounded.
@@ -190,8 +169,8 @@ mod tests {
             "gzip on; gzip_comp_level 9; gzip_min_length 1k; gzip_window 4k; gzip_types *;",
             &[],
         );
-        messages_in_location("gzip_comp_level 0;", &["value must be equal to or greater than 1"]);
-        messages_in_location("gzip_comp_level 10;", &["value must be equal to or less than 9"]);
+        messages_in_location("gzip_comp_level 0;", &["value must be between 1 and 9"]);
+        messages_in_location("gzip_comp_level 10;", &["value must be between 1 and 9"]);
         messages_in_location("gzip_window 3k;", &["invalid value \"3k\""]);
         messages_in_location("gzip_types text/html;", &["duplicate MIME type \"text/html\""]);
     }

@@ -3,18 +3,18 @@
 use super::gzip;
 use super::rules::Rules;
 use crate::static_files::respond_with;
-use brisk_conf::{Arity, Context, Default as D, value};
+use brisk_conf::{Context, value};
 use brisk_http::Method;
 use brisk_http::negotiate::Coding;
 use brisk_net::file::Kind;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
-use brisk_server::row;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -30,20 +30,16 @@ pub static MODULE: Module = Module {
 
 macro_rules! static_row {
     ($name:literal, $field:ident, $doc:literal) => {
-        row!(
-            $name,
-            Context::HSL,
-            Arity::ONE,
-            D::Value("off"),
-            Replace,
-            false,
-            $doc,
-            Set::Simple(|cx, d| {
-                let modes = [("off", Mode::Off), ("on", Mode::On), ("always", Mode::Always)];
-                cx.conf::<Conf>().$field = value::choice(d.arg(0), &modes)?;
+        directive($name)
+            .doc($doc)
+            .in_(Context::HSL)
+            .takes_one_of(&MODES)
+            .default("off")
+            .example(concat!($name, " on;"))
+            .set(|cx, d| {
+                cx.conf::<Conf>().$field = value::choice(d.arg(0), &MODES)?;
                 Ok(())
             })
-        )
     };
 }
 
@@ -64,6 +60,8 @@ enum Mode {
     On,
     Always,
 }
+
+const MODES: [(&str, Mode); 3] = [("off", Mode::Off), ("on", Mode::On), ("always", Mode::Always)];
 
 #[derive(Clone, Default)]
 struct Conf {

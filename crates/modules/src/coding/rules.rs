@@ -1,68 +1,58 @@
 //! Who may get a coded response: `gzip_vary`, `gzip_proxied`, `gzip_http_version`, `gzip_disable`. They hold for all
 //! codings.
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, value};
 use brisk_http::negotiate::Preference;
 use brisk_http::{HeaderId, Version, date};
 use brisk_net::clock;
 use brisk_server::conf::Cx;
-use brisk_server::module::{Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
 use brisk_server::plan::Purity;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::response::Response;
-use brisk_server::row;
 use brisk_server::text::Text;
 use std::sync::Arc;
 
+/// The words of `gzip_http_version`.
+const HTTP_VERSIONS: [(&str, Version); 2] = [("1.0", Version::Http10), ("1.1", Version::Http11)];
+
 /// The rows, made part of the module `gzip`.
-pub const DISABLE: Row = row!(
-    "gzip_disable",
-    Context::HSL,
-    Arity::SOME,
-    D::Nothing,
-    Replace,
-    true,
-    "Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.",
-    Set::Simple(disable)
-);
-pub const HTTP_VERSION: Row = row!(
-    "gzip_http_version",
-    Context::HSL,
-    Arity::ONE,
-    D::Value("1.1"),
-    Replace,
-    false,
-    "The lowest version of a request that may get a coded response: 1.0 or 1.1.",
-    Set::Simple(|cx, d| {
-        let versions = [("1.0", Version::Http10), ("1.1", Version::Http11)];
-        cx.conf::<super::gzip::Conf>().rules.version = value::choice(d.arg(0), &versions)?;
+pub const DISABLE: Row = directive("gzip_disable")
+    .doc("Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("REGEX ...")
+    .many()
+    .example("gzip_disable msie6;")
+    .set(disable);
+pub const HTTP_VERSION: Row = directive("gzip_http_version")
+    .doc("The lowest version of a request that may get a coded response: 1.0 or 1.1.")
+    .in_(Context::HSL)
+    .takes_one_of(&HTTP_VERSIONS)
+    .default("1.1")
+    .example("gzip_http_version 1.0;")
+    .set(|cx, d| {
+        cx.conf::<super::gzip::Conf>().rules.version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
         Ok(())
-    })
-);
-pub const PROXIED: Row = row!(
-    "gzip_proxied",
-    Context::HSL,
-    Arity::SOME,
-    D::Value("off"),
-    Replace,
-    true,
-    "Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).",
-    Set::Simple(proxied)
-);
-pub const VARY: Row = row!(
-    "gzip_vary",
-    Context::HSL,
-    Arity::ONE,
-    D::Value("off"),
-    Replace,
-    false,
-    "Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.",
-    Set::Simple(|cx, d| {
-        cx.conf::<super::gzip::Conf>().rules.vary = value::flag("gzip_vary", d.arg(0))?;
-        Ok(())
-    })
-);
+    });
+pub const PROXIED: Row = directive("gzip_proxied")
+    .doc("Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("off | any | expired | no-cache | no-store | private | no_last_modified | no_etag | auth ...")
+    .default("off")
+    .many()
+    .example("gzip_proxied any;")
+    .set(proxied);
+pub const VARY: Row = directive("gzip_vary")
+    .doc("Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.")
+    .in_(Context::HSL)
+    .takes_flag()
+    .default("off")
+    .example("gzip_vary on;")
+    .sets(|cx, on| cx.conf::<super::gzip::Conf>().rules.vary = on);
 
 /// What the rows come to in one block.
 #[derive(Clone)]

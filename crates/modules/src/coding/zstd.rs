@@ -2,56 +2,50 @@
 
 use super::encoder::Params;
 use super::filter::Offer;
-use super::gzip;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context, Risk};
 use brisk_http::negotiate::Coding;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
-use brisk_server::{ignored, row, simple};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
+
 use std::sync::Arc;
 
 pub static MODULE: Module =
     Module { name: "zstd", rows: ROWS, conf: || Arc::new(Conf::default()), ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "zstd",
-        on,
-        Context::HSLI,
-        "off",
-        "Whether responses are compressed with Zstandard for clients that accept zstd. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too."
-    ),
-    ignored!(
-        "zstd_buffers",
-        Context::HSL,
-        Arity::TWO,
-        "Number and size of buffers for compressed data.",
-        "buffers are made as they are needed, and a response has one at a time"
-    ),
-    row!(
-        "zstd_comp_level",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        false,
-        "From 1, the fastest, to 22, the smallest; what is above 9 takes much longer.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().level = gzip::level(d.arg(0), 1, 22)?;
-            Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        size,
-        "zstd_min_length",
-        min_length,
-        Context::HSL,
-        "20",
-        "Responses whose Content-Length is less are not compressed."
-    ),
+    directive("zstd")
+        .doc("Whether responses are compressed with Zstandard for clients that accept zstd. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too.")
+        .in_(Context::HSLI)
+        .takes_flag()
+        .default("off")
+        .example("zstd on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("zstd_buffers")
+        .doc("Number and size of buffers for compressed data.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .example("zstd_buffers 16 8k;")
+        .ignored("buffers are made as they are needed, and a response has one at a time"),
+    directive("zstd_comp_level")
+        .doc("From 1, the fastest, to 22, the smallest; what is above 9 takes much longer.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(1, 22)
+        .unit("level")
+        .default("1")
+        .risk(Risk::Safe)
+        .example("zstd_comp_level 3;")
+        .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
+    directive("zstd_min_length")
+        .doc("Responses whose Content-Length is less are not compressed.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("20")
+        .risk(Risk::Safe)
+        .example("zstd_min_length 256;")
+        .sets(|cx, bytes| cx.conf::<Conf>().min_length = bytes),
     types_row!(Conf, "zstd_types", "text/html", "that are compressed"),
 ];
 
@@ -89,6 +83,6 @@ mod tests {
     #[test]
     fn parameters_are_checked() {
         messages_in_location("zstd on; zstd_comp_level 22; zstd_min_length 1k; zstd_types text/css;", &[]);
-        messages_in_location("zstd_comp_level 23;", &["value must be equal to or less than 22"]);
+        messages_in_location("zstd_comp_level 23;", &["value must be between 1 and 22"]);
     }
 }

@@ -11,18 +11,18 @@ use crate::coding::gzip;
 use crate::coding::rules::Rules;
 use crate::media_types::{MediaTypes, types_row};
 use crate::static_files::{etag, respond_with};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_http::Method;
 use brisk_http::negotiate::{Coding, Preference};
 use brisk_net::file::Symlinks;
-use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::directive::directive;
 use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
-use brisk_server::row;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,34 +50,30 @@ const FOLDER: &str = "compress_static";
 /// `max_size` where none is given.
 const FOLDER_BYTES_MAX: u64 = 256 << 20;
 
+/// The words of `compress_static`.
+const WHETHER: [(&str, bool); 2] = [("off", false), ("auto", true)];
+
 static ROWS: &[Row] = &[
-    row!(
-        "compress_static",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "auto: the first time a static file is asked for by a client that accepts br, zstd or gzip (among equals in this order, since the smallest is best), it is compressed in the background at the highest level, kept in the folder of compress_static_path, and served from there until it changes. Until then, and for files that do not become smaller, everything is as without it. Files of 512 bytes to 32 MiB. gzip_vary and its kin hold here too.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().on = match d.arg(0).bytes() {
-                b"off" => false,
-                b"auto" => true,
-                _ => return Err(invalid_value(d, d.arg(0), "auto or off")),
-            };
+    directive("compress_static")
+        .doc("auto: the first time a static file is asked for by a client that accepts br, zstd or gzip (among equals in this order, since the smallest is best), it is compressed in the background at the highest level, kept in the folder of compress_static_path, and served from there until it changes. Until then, and for files that do not become smaller, everything is as without it. Files of 512 bytes to 32 MiB. gzip_vary and its kin hold here too.")
+        .in_(Context::HSL)
+        .takes_one_of(&WHETHER)
+        .default("off")
+        .risk(Risk::Resource)
+        .example("compress_static auto;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().on = value::choice(d.arg(0), &WHETHER)?;
             Ok(())
-        })
-    ),
-    row!(
-        "compress_static_path",
-        Context::HSL,
-        Arity::between(1, 2),
-        D::Told("compress_static max_size=256m"),
-        Replace,
-        false,
-        "The folder for compressed files and the most bytes that they may take: max_size=SIZE. If there is no room, those not made lately go first. If it is not there it is created for the user that workers run as.",
-        Set::Simple(set_path)
-    ),
+        }),
+    directive("compress_static_path")
+        .doc("The folder for compressed files and the most bytes that they may take: max_size=SIZE. If there is no room, those not made lately go first. If it is not there it is created for the user that workers run as.")
+        .in_(Context::HSL)
+        .arity(Arity::between(1, 2))
+        .takes("DIR [max_size=SIZE]")
+        .default_told("compress_static max_size=256m")
+        .risk(Risk::Resource)
+        .example("compress_static_path /var/cache/brisk/compressed max_size=1g;")
+        .set(set_path),
     types_row!(Conf, "compress_static_types", TYPES, "that are compressed"),
 ];
 

@@ -11,20 +11,21 @@ use crate::coding::{Offer, Rules, offers, weaken_etag};
 use aws_lc_rs::digest::{Context as Sha, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, FileId, Span, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, FileId, Risk, Span, Token};
 use brisk_http::negotiate::coding_quality;
 use brisk_http::{HeaderId, Method};
 use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
 use brisk_server::metrics::{Counter, Scrape};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::text::Text;
 use brisk_server::zone::Zone;
-use brisk_server::{row, simple};
+
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
@@ -53,34 +54,29 @@ static USED: Counter = Counter::new();
 static UNKNOWN: Counter = Counter::new();
 
 static ROWS: &[Row] = &[
-    row!(
-        "use_as_dictionary",
-        Context::HSL,
-        Arity::SOME,
-        D::Value("off"),
-        Replace,
-        false,
-        "Tells clients by Use-As-Dictionary (RFC 9842) that they may use responses with status 200 as dictionaries for later requests to URLs that match the pattern, such as /app/*.js, and remembers their bodies (up to 4m each) for shared_dictionaries. id=TEXT and match-dest=script,document,… are passed on. Private responses are never used.",
-        Set::Simple(use_as_dictionary)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "shared_dictionaries",
-        on,
-        Context::HSL,
-        "off",
-        "Compresses responses of known length, up to 4m, against a dictionary that the client names in Available-Dictionary, if it is remembered: with dcz where zstd is on, with dcb where brotli is on, by the types, least lengths and levels of these."
-    ),
-    simple!(
-        Conf,
-        size,
-        "dictionary_store",
-        store_bytes,
-        Context::HTTP,
-        "16m",
-        "Memory for the bodies that use_as_dictionary has marked; those that were not used for longest give way."
-    ),
+    directive("use_as_dictionary")
+        .doc("Tells clients by Use-As-Dictionary (RFC 9842) that they may use responses with status 200 as dictionaries for later requests to URLs that match the pattern, such as /app/*.js, and remembers their bodies (up to 4m each) for shared_dictionaries. id=TEXT and match-dest=script,document,… are passed on. Private responses are never used.")
+        .in_(Context::HSL)
+        .arity(Arity::SOME)
+        .takes("PATTERN [id=TEXT] [match-dest=DEST,DEST...] | off")
+        .default("off")
+        .example("use_as_dictionary /app/*.js id=app;")
+        .set(use_as_dictionary),
+    directive("shared_dictionaries")
+        .doc("Compresses responses of known length, up to 4m, against a dictionary that the client names in Available-Dictionary, if it is remembered: with dcz where zstd is on, with dcb where brotli is on, by the types, least lengths and levels of these.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("shared_dictionaries on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("dictionary_store")
+        .doc("Memory for the bodies that use_as_dictionary has marked; those that were not used for longest give way.")
+        .in_(Context::HTTP)
+        .takes_size()
+        .default("16m")
+        .risk(Risk::Resource)
+        .example("dictionary_store 64m;")
+        .sets(|cx, bytes| cx.conf::<Conf>().store_bytes = bytes),
 ];
 
 #[derive(Clone, Default)]

@@ -3,22 +3,22 @@
 use super::records::{FastCgi, Question};
 use super::{Conf, Location, Own};
 use crate::address::Schemes;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_gateway::fastcgi::RequestWriter;
 use brisk_http::Method;
 use brisk_server::conf::{Cx, LocationId};
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::module::{Module, Row};
 use brisk_server::plan::Plan;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_upstream::codec::{Codec, request_buffer};
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::{BodyShape, Protocol, Target};
-use brisk_upstream::{settings_row, settings_rows};
+use brisk_upstream::settings_rows;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,15 +37,13 @@ static ROWS: &[Row] = settings_rows!(
     "fastcgi",
     Conf<Fast>,
     [
-        row!(
-            "fastcgi_catch_stderr",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            true,
-            "Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).",
-            Set::Simple(|cx, d| {
+        directive("fastcgi_catch_stderr")
+            .doc("Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).")
+            .in_(Context::HSL)
+            .takes("TEXT")
+            .many()
+            .example("fastcgi_catch_stderr \"PHP Fatal error\";")
+            .set(|cx, d| {
                 let is_first = cx.first;
                 let text = d.arg(0).bytes().into();
                 let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().own.catch);
@@ -54,66 +52,53 @@ static ROWS: &[Row] = settings_rows!(
                 }
                 list.push(text);
                 Ok(())
-            })
-        ),
-        row!(
-            "fastcgi_index",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            false,
-            "What $fastcgi_script_name has behind a URI that ends with a slash.",
-            Set::Simple(|cx, d| {
+            }),
+        directive("fastcgi_index")
+            .doc("What $fastcgi_script_name has behind a URI that ends with a slash.")
+            .in_(Context::HSL)
+            .takes("NAME")
+            .example("fastcgi_index index.php;")
+            .set(|cx, d| {
                 cx.conf::<Conf<Fast>>().own.index = d.arg(0).bytes().into();
                 Ok(())
-            })
-        ),
-        row!(
-            "fastcgi_keep_conn",
-            Context::HSL,
-            Arity::ONE,
-            D::Value("off"),
-            Replace,
-            false,
-            "Whether applications are told to keep connections open, which the upstream's keepalive then holds for further requests. Unlike nginx, Brisk gives a connection up as soon as another one waits for the application: an idle connection occupies one of its processes.",
-            Set::Simple(|cx, d| {
-                cx.conf::<Conf<Fast>>().own.keep_conn = value::flag(d.name(), d.arg(0))?;
-                Ok(())
-            })
-        ),
-        row!(
-            "fastcgi_param",
-            Context::HSL,
-            Arity::between(2, 3),
-            D::Nothing,
-            Replace,
-            true,
-            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.",
-            Set::Simple(super::param::<Fast>)
-        ),
-        row!(
-            "fastcgi_pass",
-            Context::LOCATION.or(Context::LOCATION_IF),
-            Arity::ONE,
-            D::Nothing,
-            No,
-            false,
-            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
-            Set::Simple(super::pass::<Fast>)
-        ),
-        settings_row!("fastcgi", "_send_lowat", between 1 1, Value("0"), brisk_upstream::conf::send_lowat::<Conf<Fast>>,
-        "Accepted for compatibility; Linux has no such thing, in nginx neither."),
-        row!(
-            "fastcgi_split_path_info",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            true,
-            "A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.",
-            Set::Simple(split_path_info)
-        ),
+            }),
+        directive("fastcgi_keep_conn")
+            .doc("Whether applications are told to keep connections open, which the upstream's keepalive then holds for further requests. Unlike nginx, Brisk gives a connection up as soon as another one waits for the application: an idle connection occupies one of its processes.")
+            .in_(Context::HSL)
+            .takes_flag()
+            .default("off")
+            .example("fastcgi_keep_conn on;")
+            .sets(|cx, on| cx.conf::<Conf<Fast>>().own.keep_conn = on),
+        directive("fastcgi_param")
+            .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.")
+            .in_(Context::HSL)
+            .arity(Arity::between(2, 3))
+            .takes("NAME VALUE [if_not_empty]")
+            .many()
+            .example("fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;")
+            .set(super::param::<Fast>),
+        directive("fastcgi_pass")
+            .doc("The application's address (host:port, unix:/path) or an upstream; may contain variables.")
+            .in_(Context::LOCATION.or(Context::LOCATION_IF))
+            .takes("ADDRESS")
+            .not_inherited()
+            .example("fastcgi_pass unix:/run/php/php-fpm.sock;")
+            .set(super::pass::<Fast>),
+        directive("fastcgi_send_lowat")
+            .doc("Accepted for compatibility; Linux has no such thing, in nginx neither.")
+            .in_(Context::HSL)
+            .takes_size()
+            .default("0")
+            .risk(Risk::Safe)
+            .example("fastcgi_send_lowat 0;")
+            .set(brisk_upstream::conf::send_lowat::<Conf<Fast>>),
+        directive("fastcgi_split_path_info")
+            .doc("A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.")
+            .in_(Context::HSL)
+            .takes("REGEX")
+            .many()
+            .example("fastcgi_split_path_info ^(.+\\.php)(/.*)$;")
+            .set(split_path_info),
     ]
 );
 

@@ -3,13 +3,13 @@
 use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
 use crate::address::Schemes;
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Arity, Context};
 use brisk_gateway::scgi::RequestWriter;
 use brisk_http::Method;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
@@ -29,26 +29,21 @@ static ROWS: &[Row] = settings_rows!(
     "scgi",
     Conf<Scgi>,
     [
-        row!(
-            "scgi_param",
-            Context::HSL,
-            Arity::between(2, 3),
-            D::Nothing,
-            Replace,
-            true,
-            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.",
-            Set::Simple(super::param::<Scgi>)
-        ),
-        row!(
-            "scgi_pass",
-            Context::LOCATION.or(Context::LOCATION_IF),
-            Arity::ONE,
-            D::Nothing,
-            No,
-            false,
-            "The application's address (host:port, unix:/path) or an upstream; may contain variables.",
-            Set::Simple(super::pass::<Scgi>)
-        ),
+        directive("scgi_param")
+            .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.")
+            .in_(Context::HSL)
+            .arity(Arity::between(2, 3))
+            .takes("NAME VALUE [if_not_empty]")
+            .many()
+            .example("scgi_param REQUEST_URI $request_uri;")
+            .set(super::param::<Scgi>),
+        directive("scgi_pass")
+            .doc("The application's address (host:port, unix:/path) or an upstream; may contain variables.")
+            .in_(Context::LOCATION.or(Context::LOCATION_IF))
+            .takes("ADDRESS")
+            .not_inherited()
+            .example("scgi_pass unix:/run/app.sock;")
+            .set(super::pass::<Scgi>),
     ]
 );
 

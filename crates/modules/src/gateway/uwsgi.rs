@@ -4,14 +4,14 @@ use super::plain::{Plain, Question};
 use super::{Conf, Location, Own};
 use crate::address::Schemes;
 use crate::ssl::peer::{self, PeerTls};
-use brisk_conf::{Arity, Context, Default as D, Diag, Token, value};
+use brisk_conf::{Arity, Context, Diag};
 use brisk_gateway::uwsgi::RequestWriter;
 use brisk_http::Method;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_upstream::codec::Codec;
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
@@ -32,65 +32,48 @@ static ROWS: &[Row] = settings_rows!(
     "uwsgi",
     Conf<Uwsgi>,
     [
-        row!(
-            "uwsgi_modifier1",
-            Context::HSL,
-            Arity::ONE,
-            D::Value("0"),
-            Replace,
-            false,
-            "The first modifier of the packet, from 0 to 255: which plug-in of uWSGI answers.",
-            Set::Simple(|cx, d| {
-                cx.conf::<Conf<Uwsgi>>().own.modifier1 = modifier(d.arg(0))?;
-                Ok(())
-            })
-        ),
-        row!(
-            "uwsgi_modifier2",
-            Context::HSL,
-            Arity::ONE,
-            D::Value("0"),
-            Replace,
-            false,
-            "The second modifier of the packet, from 0 to 255.",
-            Set::Simple(|cx, d| {
-                cx.conf::<Conf<Uwsgi>>().own.modifier2 = modifier(d.arg(0))?;
-                Ok(())
-            })
-        ),
-        row!(
-            "uwsgi_param",
-            Context::HSL,
-            Arity::between(2, 3),
-            D::Nothing,
-            Replace,
-            true,
-            "A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.",
-            Set::Simple(super::param::<Uwsgi>)
-        ),
-        row!(
-            "uwsgi_pass",
-            Context::LOCATION.or(Context::LOCATION_IF),
-            Arity::ONE,
-            D::Nothing,
-            No,
-            false,
-            "The application's address (host:port, unix:/path, with uwsgi:// before it if you like, or suwsgi:// for TLS) or an upstream; may contain variables.",
-            Set::Simple(super::pass::<Uwsgi>)
-        ),
-        row!(
-            "uwsgi_string",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            false,
-            "Bytes that are put behind the parameters as they are.",
-            Set::Simple(|cx, d| {
+        directive("uwsgi_modifier1")
+            .doc("The first modifier of the packet, from 0 to 255: which plug-in of uWSGI answers.")
+            .in_(Context::HSL)
+            .takes_number()
+            .range(0, 255)
+            .unit("modifier")
+            .default("0")
+            .example("uwsgi_modifier1 14;")
+            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().own.modifier1 = modifier as u8),
+        directive("uwsgi_modifier2")
+            .doc("The second modifier of the packet, from 0 to 255.")
+            .in_(Context::HSL)
+            .takes_number()
+            .range(0, 255)
+            .unit("modifier")
+            .default("0")
+            .example("uwsgi_modifier2 1;")
+            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().own.modifier2 = modifier as u8),
+        directive("uwsgi_param")
+            .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.")
+            .in_(Context::HSL)
+            .arity(Arity::between(2, 3))
+            .takes("NAME VALUE [if_not_empty]")
+            .many()
+            .example("uwsgi_param REQUEST_URI $request_uri;")
+            .set(super::param::<Uwsgi>),
+        directive("uwsgi_pass")
+            .doc("The application's address (host:port, unix:/path, with uwsgi:// before it if you like, or suwsgi:// for TLS) or an upstream; may contain variables.")
+            .in_(Context::LOCATION.or(Context::LOCATION_IF))
+            .takes("[uwsgi:// | suwsgi://]ADDRESS")
+            .not_inherited()
+            .example("uwsgi_pass unix:/run/app.sock;")
+            .set(super::pass::<Uwsgi>),
+        directive("uwsgi_string")
+            .doc("Bytes that are put behind the parameters as they are.")
+            .in_(Context::HSL)
+            .takes("TEXT")
+            .example("uwsgi_string 'extra';")
+            .set(|cx, d| {
                 cx.conf::<Conf<Uwsgi>>().own.string = d.arg(0).bytes().into();
                 Ok(())
-            })
-        ),
+            }),
     ]
 );
 
@@ -114,12 +97,6 @@ impl Own for Uwsgi {
     fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
         peer::build::<{ peer::UWSGI }>(cx, false).map(Some)
     }
-}
-
-fn modifier(token: &Token) -> Result<u8, Diag> {
-    u8::try_from(value::number(token)?).map_err(|_| {
-        Diag::emerg(token.span, "value must be between 0 and 255").help("a modifier is one byte")
-    })
 }
 
 impl Protocol for Location<Uwsgi> {

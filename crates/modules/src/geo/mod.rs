@@ -5,12 +5,12 @@ mod intervals;
 
 use crate::cidr::{Cidr, forwarded, parse_address};
 use crate::computed::{define, lines, variable_name};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::HeaderId;
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::{Eval, Template, VarId};
 use builder::Builder;
 use intervals::Intervals;
@@ -19,16 +19,15 @@ use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "geo", rows: ROWS, ..Module::EMPTY };
 
-static ROWS: &[Row] = &[row!(
-    "geo",
-    Context::HTTP,
-    Arity::between(1, 2).block(),
-    D::Nothing,
-    Definition,
-    true,
-    "Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.",
-    Set::Simple(geo)
-)];
+static ROWS: &[Row] = &[directive("geo")
+    .doc("Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.")
+    .in_(Context::HTTP)
+    .arity(Arity::between(1, 2).block())
+    .takes("[$ADDRESS] $VARIABLE")
+    .many()
+    .definition()
+    .example("geo $office { default 0; 192.0.2.0/24 1; }")
+    .set(geo)];
 
 /// Index of a value in [`Geo::values`].
 type ValueId = u32;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check::{accepted, build_with, refused};
+use brisk_server::directive::directive;
 
 /// The table of a block, with values by text.
 struct Probe(Vec<String>, Table);
@@ -13,16 +14,7 @@ thread_local! {
 /// The module, with a directive that keeps what it builds.
 static SPY: Module = Module {
     name: "spy",
-    rows: &[row!(
-        "spy",
-        Context::HTTP,
-        Arity::NONE.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "",
-        Set::Simple(spy)
-    )],
+    rows: &[directive("spy").in_(Context::HTTP).arity(Arity::NONE.block()).many().definition().set(spy)],
     ..Module::EMPTY
 };
 

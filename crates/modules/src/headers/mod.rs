@@ -2,13 +2,13 @@
 
 mod expires;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Response, Trailers};
-use brisk_server::row;
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
 use expires::Expires;
@@ -24,74 +24,64 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "add_header",
-        Context::HSLI,
-        Arity::between(2, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "Adds a header field to responses with status 200, 201, 204, 206, 301, 302, 303, 304, 307 or 308, with always to any. Inherited only where no add_header is written, unless add_header_inherit says otherwise. An empty value adds nothing; Last-Modified and ETag are replaced.",
-        Set::Simple(|cx, d| {
+    directive("add_header")
+        .doc("Adds a header field to responses with status 200, 201, 204, 206, 301, 302, 303, 304, 307 or 308, with always to any. Inherited only where no add_header is written, unless add_header_inherit says otherwise. An empty value adds nothing; Last-Modified and ETag are replaced.")
+        .in_(Context::HSLI)
+        .arity(Arity::between(2, 3))
+        .takes("NAME VALUE [always]")
+        .many()
+        .risk(Risk::Security)
+        .example("add_header X-Content-Type-Options nosniff always;")
+        .set(|cx, d| {
             let field = field(cx, d, Kind::of(d.arg(0)))?;
             cx.conf::<Conf>().headers.own.push(field);
             Ok(())
-        })
-    ),
-    row!(
-        "add_trailer",
-        Context::HSLI,
-        Arity::between(2, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "Adds a field behind the body, computed when the body is complete; for the same statuses as add_header. HTTP/1.1 responses are chunked then.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("add_trailer")
+        .doc("Adds a field behind the body, computed when the body is complete; for the same statuses as add_header. HTTP/1.1 responses are chunked then.")
+        .in_(Context::HSLI)
+        .arity(Arity::between(2, 3))
+        .takes("NAME VALUE [always]")
+        .many()
+        .example("add_trailer Server-Timing $request_time;")
+        .set(|cx, d| {
             let field = field(cx, d, Kind::Add)?;
             cx.conf::<Conf>().trailers.own.push(field);
             Ok(())
-        })
-    ),
-    row!(
-        "add_header_inherit",
-        Context::HSLI,
-        Arity::ONE,
-        D::Value("on"),
-        Replace,
-        false,
-        "Whether header fields of the outer block are added where the inner one has none (on), never (off), or always, after the inner one's (merge).",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().headers.inherit = inherit(d.arg(0))?;
+        }),
+    directive("add_header_inherit")
+        .doc("Whether header fields of the outer block are added where the inner one has none (on), never (off), or always, after the inner one's (merge).")
+        .in_(Context::HSLI)
+        .takes_one_of(&INHERIT)
+        .default("on")
+        .risk(Risk::Security)
+        .example("add_header_inherit merge;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().headers.inherit = value::choice(d.arg(0), &INHERIT)?;
             Ok(())
-        })
-    ),
-    row!(
-        "add_trailer_inherit",
-        Context::HSLI,
-        Arity::ONE,
-        D::Value("on"),
-        Replace,
-        false,
-        "As add_header_inherit, for trailers.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().trailers.inherit = inherit(d.arg(0))?;
+        }),
+    directive("add_trailer_inherit")
+        .doc("As add_header_inherit, for trailers.")
+        .in_(Context::HSLI)
+        .takes_one_of(&INHERIT)
+        .default("on")
+        .example("add_trailer_inherit merge;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().trailers.inherit = value::choice(d.arg(0), &INHERIT)?;
             Ok(())
-        })
-    ),
-    row!(
-        "expires",
-        Context::HSLI,
-        Arity::between(1, 2),
-        D::Value("off"),
-        Replace,
-        false,
-        "Sets Expires and Cache-Control: a time from now (negative: no-cache), modified TIME from the file's own time, @TIME of the day, epoch, max or off. May contain variables.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("expires")
+        .doc("Sets Expires and Cache-Control: a time from now (negative: no-cache), modified TIME from the file's own time, @TIME of the day, epoch, max or off. May contain variables.")
+        .in_(Context::HSLI)
+        .arity(Arity::between(1, 2))
+        .takes("[modified] TIME | epoch | max | off")
+        .default("off")
+        .example("expires 30d;")
+        .set(|cx, d| {
             let expires = expires::parse(cx, d)?;
             cx.conf::<Conf>().expires = expires;
             Ok(())
-        })
-    ),
+        }),
 ];
 
 /// `add_header_inherit`, `add_trailer_inherit`.
@@ -207,9 +197,8 @@ fn field(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<Arc<Field>, D
     Ok(Arc::new(Field { name, value, always, kind }))
 }
 
-fn inherit(token: &Token) -> Result<Inherit, Diag> {
-    value::choice(token, &[("off", Inherit::Off), ("on", Inherit::On), ("merge", Inherit::Merge)])
-}
+/// The words of `add_header_inherit` and `add_trailer_inherit`.
+const INHERIT: [(&str, Inherit); 3] = [("off", Inherit::Off), ("on", Inherit::On), ("merge", Inherit::Merge)];
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();

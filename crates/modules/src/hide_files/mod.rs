@@ -4,13 +4,13 @@
 
 mod names;
 
-use brisk_conf::Context;
+use brisk_conf::{Context, Risk};
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::simple;
 use names::Why;
 use std::sync::Arc;
 
@@ -22,15 +22,14 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[simple!(
-    Conf,
-    flag,
-    "hide_files",
-    on,
-    Context::HSL,
-    "off",
-    "Whether files that are not meant for visitors are refused and left out of listings: dot files (.well-known stays), editor backups, dumps, keys (404), and sources of programs that run elsewhere, such as PHP (403). The list is in docs/running.md."
-)];
+static ROWS: &[Row] = &[directive("hide_files")
+    .doc("Whether files that are not meant for visitors are refused and left out of listings: dot files (.well-known stays), editor backups, dumps, keys (404), and sources of programs that run elsewhere, such as PHP (403). The list is in docs/running.md.")
+    .in_(Context::HSL)
+    .takes_flag()
+    .default("off")
+    .risk(Risk::Security)
+    .example("hide_files on;")
+    .sets(|cx, on| cx.conf::<Conf>().on = on)];
 
 #[derive(Clone)]
 pub struct Conf {

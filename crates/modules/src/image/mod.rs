@@ -6,22 +6,23 @@
 mod gate;
 
 use crate::coding::rules::weaken_etag;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::status;
 use brisk_image::{Format, Made, Shape, Turn, Wish};
 use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::directive::directive;
 use brisk_server::flow::{Flow, Waiter};
 use brisk_server::gather;
 use brisk_server::in_memory::InMemory;
 use brisk_server::limits::{IMAGE_HEAD_BYTES, IMAGES_WAITING_MAX};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream as _, Chunk, Piece, Response};
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
-use brisk_server::{row, simple};
+
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,114 +36,96 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "image_filter",
-        Context::LOCATION,
-        Arity::between(1, 3),
-        D::Told("off"),
-        Replace,
-        true,
-        "What is done with images (JPEG, GIF, PNG, WebP): test lets only images pass, size answers with their size as JSON, resize WIDTH HEIGHT makes them smaller, crop WIDTH HEIGHT cuts off what is left over, rotate 90|180|270 turns them against the clock, alone or after resize or before crop. A - leaves a side open; numbers may come from variables. What is no image is a 415.",
-        Set::Simple(image_filter)
-    ),
-    row!(
-        "image_filter_avif_quality",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("60"),
-        Replace,
-        false,
-        "The quality of AVIF images, from 1 to 100; may be a variable.",
-        Set::Simple(|cx, d| {
+    directive("image_filter")
+        .doc("What is done with images (JPEG, GIF, PNG, WebP): test lets only images pass, size answers with their size as JSON, resize WIDTH HEIGHT makes them smaller, crop WIDTH HEIGHT cuts off what is left over, rotate 90|180|270 turns them against the clock, alone or after resize or before crop. A - leaves a side open; numbers may come from variables. What is no image is a 415.")
+        .in_(Context::LOCATION)
+        .arity(Arity::between(1, 3))
+        .takes("off | test | size | rotate 90|180|270 | resize WIDTH HEIGHT | crop WIDTH HEIGHT")
+        .default_told("off")
+        .many()
+        .example("image_filter resize 320 -;")
+        .set(image_filter),
+    directive("image_filter_avif_quality")
+        .doc("The quality of AVIF images, from 1 to 100; may be a variable.")
+        .in_(Context::HSL)
+        .takes("QUALITY")
+        .default("60")
+        .example("image_filter_avif_quality 50;")
+        .set(|cx, d| {
             cx.conf::<Conf>().avif_quality = number(cx, d.arg(0), 1)?;
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        size,
-        "image_filter_buffer",
-        buffer,
-        Context::HSL,
-        "1m",
-        "The longest image in bytes; a longer one is a 415."
-    ),
-    row!(
-        "image_filter_formats",
-        Context::HSL,
-        Arity::SOME,
-        D::Value("off"),
-        Replace,
-        false,
-        "Formats in which images that are resized, cropped or rotated are sent to clients whose Accept names them, the first that it does: avif, webp, or off. AVIF takes half a second of CPU for a thumbnail: keep the results in a cache. Responses get Vary: Accept. Images that could stay as they are change their format only if that makes them smaller.",
-        Set::Simple(formats)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "image_filter_interlace",
-        interlace,
-        Context::HSL,
-        "off",
-        "Whether images are made so that they can be shown before all of them has come: progressive JPEG, interlaced GIF and PNG."
-    ),
-    row!(
-        "image_filter_jpeg_quality",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("75"),
-        Replace,
-        true,
-        "The quality of JPEG images, from 1 to 100; may be a variable.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("image_filter_buffer")
+        .doc("The longest image in bytes; a longer one is a 415.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("1m")
+        .risk(Risk::Resource)
+        .example("image_filter_buffer 20m;")
+        .sets(|cx, bytes| cx.conf::<Conf>().buffer = bytes),
+    directive("image_filter_formats")
+        .doc("Formats in which images that are resized, cropped or rotated are sent to clients whose Accept names them, the first that it does: avif, webp, or off. AVIF takes half a second of CPU for a thumbnail: keep the results in a cache. Responses get Vary: Accept. Images that could stay as they are change their format only if that makes them smaller.")
+        .in_(Context::HSL)
+        .arity(Arity::SOME)
+        .takes("avif | webp ... | off")
+        .default("off")
+        .example("image_filter_formats webp;")
+        .set(formats),
+    directive("image_filter_interlace")
+        .doc("Whether images are made so that they can be shown before all of them has come: progressive JPEG, interlaced GIF and PNG.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("image_filter_interlace on;")
+        .sets(|cx, on| cx.conf::<Conf>().interlace = on),
+    directive("image_filter_jpeg_quality")
+        .doc("The quality of JPEG images, from 1 to 100; may be a variable.")
+        .in_(Context::HSL)
+        .takes("QUALITY")
+        .default("75")
+        .many()
+        .example("image_filter_jpeg_quality 85;")
+        .set(|cx, d| {
             cx.conf::<Conf>().jpeg_quality = number(cx, d.arg(0), 1)?;
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        size,
-        "image_filter_max_pixels",
-        max_pixels,
-        Context::HSL,
-        "32m",
-        "The most pixels of an image that is worked on (four bytes of memory each); a larger one is a 415."
-    ),
-    row!(
-        "image_filter_sharpen",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("0"),
-        Replace,
-        true,
-        "How much images are sharpened, in per cent; more than 100 is possible, 0 is off. May be a variable.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("image_filter_max_pixels")
+        .doc("The most pixels of an image that is worked on (four bytes of memory each); a larger one is a 415.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("32m")
+        .risk(Risk::Resource)
+        .example("image_filter_max_pixels 64m;")
+        .sets(|cx, bytes| cx.conf::<Conf>().max_pixels = bytes),
+    directive("image_filter_sharpen")
+        .doc("How much images are sharpened, in per cent; more than 100 is possible, 0 is off. May be a variable.")
+        .in_(Context::HSL)
+        .takes("PERCENT")
+        .default("0")
+        .many()
+        .example("image_filter_sharpen 20;")
+        .set(|cx, d| {
             cx.conf::<Conf>().sharpen = number(cx, d.arg(0), 0)?;
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "image_filter_transparency",
-        transparency,
-        Context::HSL,
-        "on",
-        "Whether transparency of GIF images, and of PNG images with a palette, is kept. That of other images always is."
-    ),
-    row!(
-        "image_filter_webp_quality",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("80"),
-        Replace,
-        true,
-        "The quality of WebP images, from 1 to 99; 100 is without loss. May be a variable.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("image_filter_transparency")
+        .doc("Whether transparency of GIF images, and of PNG images with a palette, is kept. That of other images always is.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("on")
+        .example("image_filter_transparency off;")
+        .sets(|cx, on| cx.conf::<Conf>().transparency = on),
+    directive("image_filter_webp_quality")
+        .doc("The quality of WebP images, from 1 to 99; 100 is without loss. May be a variable.")
+        .in_(Context::HSL)
+        .takes("QUALITY")
+        .default("80")
+        .many()
+        .example("image_filter_webp_quality 75;")
+        .set(|cx, d| {
             cx.conf::<Conf>().webp_quality = number(cx, d.arg(0), 1)?;
             Ok(())
-        })
-    ),
+        }),
 ];
 
 /// A number, perhaps from a variable. `-` is as much as one likes.

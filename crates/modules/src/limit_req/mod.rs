@@ -3,18 +3,19 @@
 mod zone;
 
 use crate::limits::{self, Outcome, ZoneRef};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_net::{clock, sleep};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
+use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan, Purity};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
 use brisk_server::zone::{self as zones, Zone};
-use brisk_server::{row, simple};
+
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,61 +35,54 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "limit_req_zone",
-        Context::HTTP,
-        Arity::exactly(3),
-        D::Nothing,
-        Definition,
-        true,
-        "Declares counters of requests: a key, zone=NAME:SIZE and rate=N r/s or r/m (written together: 10r/s). Requests whose key is empty are not counted. When the memory is used up, the keys used least recently are forgotten. A reload keeps the counters of a zone whose key and size are unchanged.",
-        Set::Simple(limit_req_zone)
-    ),
-    row!(
-        "limit_req",
-        Context::HSL,
-        Arity::between(1, 3),
-        D::Nothing,
-        Replace,
-        true,
-        "Limits the rate of requests per key of zone=NAME. Up to burst=N requests ahead of the rate are delayed, with nodelay or the first delay=N of them not; more are refused. All limits of a block count.",
-        Set::Simple(limit_req)
-    ),
-    row!(
-        "limit_req_log_level",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("error"),
-        Replace,
-        false,
-        "The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().level = limits::level(d)?;
+    directive("limit_req_zone")
+        .doc("Declares counters of requests: a key, zone=NAME:SIZE and rate=N r/s or r/m (written together: 10r/s). Requests whose key is empty are not counted. When the memory is used up, the keys used least recently are forgotten. A reload keeps the counters of a zone whose key and size are unchanged.")
+        .in_(Context::HTTP)
+        .arity(Arity::exactly(3))
+        .takes("KEY zone=NAME:SIZE rate=RATE")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("limit_req_zone $binary_remote_addr zone=requests:10m rate=10r/s;")
+        .set(limit_req_zone),
+    directive("limit_req")
+        .doc("Limits the rate of requests per key of zone=NAME. Up to burst=N requests ahead of the rate are delayed, with nodelay or the first delay=N of them not; more are refused. All limits of a block count.")
+        .in_(Context::HSL)
+        .arity(Arity::between(1, 3))
+        .takes("zone=NAME [burst=NUMBER] [nodelay | delay=NUMBER]")
+        .many()
+        .risk(Risk::Security)
+        .example("limit_req zone=requests burst=20 nodelay;")
+        .set(limit_req),
+    directive("limit_req_log_level")
+        .doc("The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.")
+        .in_(Context::HSL)
+        .takes_one_of(&limits::LEVELS)
+        .default("error")
+        .risk(Risk::Security)
+        .example("limit_req_log_level warn;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().level = value::choice(d.arg(0), &limits::LEVELS)?;
             Ok(())
-        })
-    ),
-    row!(
-        "limit_req_status",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("503"),
-        Replace,
-        false,
-        "The status of refused requests: 400 to 599.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().status = limits::status(d)?;
-            Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "limit_req_dry_run",
-        dry_run,
-        Context::HSL,
-        "off",
-        "Whether requests are only counted and logged, not delayed or refused."
-    ),
+        }),
+    directive("limit_req_status")
+        .doc("The status of refused requests: 400 to 599.")
+        .in_(Context::HSL)
+        .takes_number()
+        .range(400, 599)
+        .unit("status code")
+        .default("503")
+        .risk(Risk::Security)
+        .example("limit_req_status 429;")
+        .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
+    directive("limit_req_dry_run")
+        .doc("Whether requests are only counted and logged, not delayed or refused.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("limit_req_dry_run on;")
+        .sets(|cx, on| cx.conf::<Conf>().dry_run = on),
 ];
 
 static VARIABLES: &[Variable] = &[Variable {

@@ -3,13 +3,13 @@
 mod format;
 mod target;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
+use brisk_server::directive::directive;
 use brisk_server::log::NamedCache;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{LogHandler, Plan, Purity};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::vars::Template;
 use format::Format;
 use std::sync::Arc;
@@ -26,38 +26,36 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "log_format",
-        Context::HTTP,
-        Arity::at_least(2),
-        D::Told(
+    directive("log_format")
+        .doc("Names a format of log lines; escape=json or escape=none changes how values are written.")
+        .in_(Context::HTTP)
+        .arity(Arity::at_least(2))
+        .takes("NAME [escape=default|json|none] TEXT ...")
+        .default_told(
             "combined '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"'"
-        ),
-        Definition,
-        true,
-        "Names a format of log lines; escape=json or escape=none changes how values are written.",
-        Set::Simple(format::log_format)
-    ),
-    row!(
-        "access_log",
-        Context::HSLI.or(Context::LIMIT_EXCEPT),
-        Arity::SOME,
-        D::Told("logs/access.log combined"),
-        Replace,
-        true,
-        "A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.",
-        Set::Simple(access_log)
-    ),
-    row!(
-        "open_log_file_cache",
-        Context::HSL,
-        Arity::between(1, 4),
-        D::Value("off"),
-        Replace,
-        false,
-        "Keeps logs open whose names contain variables: max=N of them per thread that were used min_uses=1 times and not longer than inactive=10s ago; every valid=60s it is checked that an open one is still the file of its name.",
-        Set::Simple(open_log_file_cache)
-    ),
+        )
+        .many()
+        .definition()
+        .example("log_format timed '$remote_addr \"$request\" $status $request_time';")
+        .set(format::log_format),
+    directive("access_log")
+        .doc("A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.")
+        .in_(Context::HSLI.or(Context::LIMIT_EXCEPT))
+        .arity(Arity::SOME)
+        .takes("FILE | stderr | syslog:server=ADDRESS[,PARAMETER...] [FORMAT] [buffer=SIZE] [gzip[=LEVEL]] [flush=TIME] [if=VALUE] | off")
+        .default_told("logs/access.log combined")
+        .many()
+        .example("access_log /var/log/brisk/access.log combined;")
+        .set(access_log),
+    directive("open_log_file_cache")
+        .doc("Keeps logs open whose names contain variables: max=N of them per thread that were used min_uses=1 times and not longer than inactive=10s ago; every valid=60s it is checked that an open one is still the file of its name.")
+        .in_(Context::HSL)
+        .arity(Arity::between(1, 4))
+        .takes("max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME] | off")
+        .default("off")
+        .risk(Risk::Resource)
+        .example("open_log_file_cache max=1000 inactive=20s valid=1m;")
+        .set(open_log_file_cache),
 ];
 
 #[derive(Clone)]

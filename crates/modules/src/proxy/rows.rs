@@ -1,151 +1,134 @@
 //! The rows of `proxy_…`; those of caching and TLS stand with their modules.
 
 use super::{Conf, cookie, pass, redirect};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_http::Version;
 use brisk_server::conf::Cx;
-use brisk_server::module::{Row, Set};
-use brisk_server::{ignored, row};
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
+
 use brisk_upstream::settings_rows;
 use std::sync::Arc;
 
 const PASS: Context = Context::LOCATION.or(Context::LOCATION_IF).or(Context::LIMIT_EXCEPT);
 
+/// The words of `proxy_http_version`.
+const HTTP_VERSIONS: [(&str, Version); 3] =
+    [("1.0", Version::Http10), ("1.1", Version::Http11), ("2", Version::Http2)];
+
 pub(super) static ROWS: &[Row] = settings_rows!(
     "proxy",
     Conf,
     [
-        row!(
-            "proxy_pass",
-            PASS,
-            Arity::ONE,
-            D::Nothing,
-            No,
-            false,
-            "Passes requests to an HTTP server or an upstream group: a URL that may contain variables. With a URI in it, that URI takes the place of the part of the request's that the location's prefix matches.",
-            Set::Simple(pass::set)
-        ),
-        row!(
-            "proxy_http_version",
-            Context::HSL,
-            Arity::ONE,
-            D::Value("1.1"),
-            Replace,
-            false,
-            "The version of HTTP that back ends are asked in: 1.0, 1.1 or 2 (with prior knowledge; over TLS it is offered by ALPN).",
-            Set::Simple(|cx, d| {
-                let versions = [("1.0", Version::Http10), ("1.1", Version::Http11), ("2", Version::Http2)];
-                cx.conf::<Conf>().version = value::choice(d.arg(0), &versions)?;
+        directive("proxy_pass")
+            .doc("Passes requests to an HTTP server or an upstream group: a URL that may contain variables. With a URI in it, that URI takes the place of the part of the request's that the location's prefix matches.")
+            .in_(PASS)
+            .takes("URL")
+            .not_inherited()
+            .example("proxy_pass http://127.0.0.1:8080;")
+            .set(pass::set),
+        directive("proxy_http_version")
+            .doc("The version of HTTP that back ends are asked in: 1.0, 1.1 or 2 (with prior knowledge; over TLS it is offered by ALPN).")
+            .in_(Context::HSL)
+            .takes_one_of(&HTTP_VERSIONS)
+            .default("1.1")
+            .example("proxy_http_version 1.1;")
+            .set(|cx, d| {
+                cx.conf::<Conf>().version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
                 Ok(())
-            })
-        ),
-        row!(
-            "proxy_set_header",
-            Context::HSL,
-            Arity::TWO,
-            D::Nothing,
-            Replace,
-            true,
-            "Sets a field of requests to back ends, in place of the client's; a value may contain variables, an empty one removes the field. Without it Host is $proxy_host, and Connection is not passed on.",
-            Set::Simple(set_header)
-        ),
-        row!(
-            "proxy_set_body",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            false,
-            "A body that is sent to back ends in place of the client's; may contain variables.",
-            Set::Simple(|cx, d| {
+            }),
+        directive("proxy_set_header")
+            .doc("Sets a field of requests to back ends, in place of the client's; a value may contain variables, an empty one removes the field. Without it Host is $proxy_host, and Connection is not passed on.")
+            .in_(Context::HSL)
+            .arity(Arity::TWO)
+            .takes("FIELD VALUE")
+            .many()
+            .example("proxy_set_header Host $host;")
+            .set(set_header),
+        directive("proxy_set_body")
+            .doc("A body that is sent to back ends in place of the client's; may contain variables.")
+            .in_(Context::HSL)
+            .takes("VALUE")
+            .example("proxy_set_body $request_body;")
+            .set(|cx, d| {
                 let body = Arc::new(cx.template(d.arg(0))?);
                 cx.conf::<Conf>().set_body = Some(body);
                 Ok(())
-            })
-        ),
-        row!(
-            "proxy_method",
-            Context::HSL,
-            Arity::ONE,
-            D::Nothing,
-            Replace,
-            false,
-            "The method of requests to back ends in place of the client's; may contain variables.",
-            Set::Simple(|cx, d| {
+            }),
+        directive("proxy_method")
+            .doc("The method of requests to back ends in place of the client's; may contain variables.")
+            .in_(Context::HSL)
+            .takes("METHOD")
+            .example("proxy_method POST;")
+            .set(|cx, d| {
                 let method = Arc::new(cx.template(d.arg(0))?);
                 cx.conf::<Conf>().method = Some(method);
                 Ok(())
-            })
-        ),
-        row!(
-            "proxy_redirect",
-            Context::HSL,
-            Arity::between(1, 2),
-            D::Value("default"),
-            Replace,
-            true,
-            "Rewrites the beginning of Location and Refresh in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what. default turns what proxy_pass names into the location's prefix; off changes nothing.",
-            Set::Simple(redirect::set)
-        ),
-        row!(
-            "proxy_cookie_domain",
-            Context::HSL,
-            Arity::between(1, 2),
-            D::Value("off"),
-            Replace,
-            true,
-            "Rewrites the domain of cookies in answers: what to replace (a text, or a regular expression after ~) and by what; off changes nothing.",
-            Set::Simple(cookie::domain)
-        ),
-        row!(
-            "proxy_cookie_path",
-            Context::HSL,
-            Arity::between(1, 2),
-            D::Value("off"),
-            Replace,
-            true,
-            "Rewrites the path of cookies in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what; off changes nothing.",
-            Set::Simple(cookie::path)
-        ),
-        row!(
-            "proxy_cookie_flags",
-            Context::HSL,
-            Arity::between(1, 4),
-            D::Value("off"),
-            Replace,
-            true,
-            "Sets or removes flags of a cookie (a name, or a regular expression after ~): secure, httponly, samesite=strict|lax|none, and nosecure, nohttponly, nosamesite. off changes nothing.",
-            Set::Simple(cookie::flags)
-        ),
-        row!(
-            "proxy_pass_trailers",
-            Context::HSL,
-            Arity::ONE,
-            D::Value("off"),
-            Replace,
-            false,
-            "Whether trailer fields of answers are passed on.",
-            Set::Simple(|cx, d| {
-                cx.conf::<Conf>().settings.pass_trailers = value::flag(d.name(), d.arg(0))?;
-                Ok(())
-            })
-        ),
-        brisk_upstream::settings_row!("proxy", "_send_lowat", between 1 1, Value("0"), brisk_upstream::conf::send_lowat::<Conf>,
-        "Accepted for compatibility; Linux has no such thing, in nginx neither."),
-        ignored!(
-            "proxy_headers_hash_bucket_size",
-            Context::HSL,
-            Arity::ONE,
-            "Size of a hash bucket.",
-            "hash tables size themselves"
-        ),
-        ignored!(
-            "proxy_headers_hash_max_size",
-            Context::HSL,
-            Arity::ONE,
-            "Size of a hash table.",
-            "hash tables size themselves"
-        ),
+            }),
+        directive("proxy_redirect")
+            .doc("Rewrites the beginning of Location and Refresh in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what. default turns what proxy_pass names into the location's prefix; off changes nothing.")
+            .in_(Context::HSL)
+            .arity(Arity::between(1, 2))
+            .takes("default | off | TEXT TEXT | ~REGEX TEXT")
+            .default("default")
+            .many()
+            .example("proxy_redirect http://localhost:8000/ /;")
+            .set(redirect::set),
+        directive("proxy_cookie_domain")
+            .doc("Rewrites the domain of cookies in answers: what to replace (a text, or a regular expression after ~) and by what; off changes nothing.")
+            .in_(Context::HSL)
+            .arity(Arity::between(1, 2))
+            .takes("off | TEXT TEXT | ~REGEX TEXT")
+            .default("off")
+            .many()
+            .example("proxy_cookie_domain localhost example.com;")
+            .set(cookie::domain),
+        directive("proxy_cookie_path")
+            .doc("Rewrites the path of cookies in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what; off changes nothing.")
+            .in_(Context::HSL)
+            .arity(Arity::between(1, 2))
+            .takes("off | TEXT TEXT | ~REGEX TEXT")
+            .default("off")
+            .many()
+            .example("proxy_cookie_path /app/ /;")
+            .set(cookie::path),
+        directive("proxy_cookie_flags")
+            .doc("Sets or removes flags of a cookie (a name, or a regular expression after ~): secure, httponly, samesite=strict|lax|none, and nosecure, nohttponly, nosamesite. off changes nothing.")
+            .in_(Context::HSL)
+            .arity(Arity::between(1, 4))
+            .takes("off | COOKIE [secure | nosecure | httponly | nohttponly | samesite=strict | samesite=lax | samesite=none | nosamesite ...]")
+            .default("off")
+            .many()
+            .risk(Risk::Security)
+            .example("proxy_cookie_flags ~ secure httponly samesite=lax;")
+            .set(cookie::flags),
+        directive("proxy_pass_trailers")
+            .doc("Whether trailer fields of answers are passed on.")
+            .in_(Context::HSL)
+            .takes_flag()
+            .default("off")
+            .example("proxy_pass_trailers on;")
+            .sets(|cx, on| cx.conf::<Conf>().settings.pass_trailers = on),
+        directive("proxy_send_lowat")
+            .doc("Accepted for compatibility; Linux has no such thing, in nginx neither.")
+            .in_(Context::HSL)
+            .takes_size()
+            .default("0")
+            .risk(Risk::Safe)
+            .example("proxy_send_lowat 0;")
+            .set(brisk_upstream::conf::send_lowat::<Conf>),
+        directive("proxy_headers_hash_bucket_size")
+            .doc("Size of a hash bucket.")
+            .in_(Context::HSL)
+            .takes("SIZE")
+            .example("proxy_headers_hash_bucket_size 128;")
+            .ignored("hash tables size themselves"),
+        directive("proxy_headers_hash_max_size")
+            .doc("Size of a hash table.")
+            .in_(Context::HSL)
+            .takes("SIZE")
+            .example("proxy_headers_hash_max_size 1024;")
+            .ignored("hash tables size themselves"),
     ]
 );
 

@@ -1,8 +1,9 @@
 //! Directives, from their rows.
 
-use super::{cell, has_all, usage};
+use super::{cell, has_all};
 use crate::MODULES;
-use brisk_conf::{Default, Inherit};
+use brisk_conf::takes::{Range, Takes};
+use brisk_conf::{Applies, Default, Inherit, Risk};
 use brisk_server::module::{Module, Row, Set};
 use std::fmt::Write as _;
 
@@ -17,14 +18,30 @@ pub struct Entry {
     pub name: &'static str,
     pub module: &'static str,
     pub doc: &'static str,
+    /// As nginx's documents write it.
     pub syntax: String,
+    /// `flag`, `number`, `size`, `time`, `word`, `none`, or `other` for a grammar of its own.
+    pub kind: &'static str,
+    /// What a number counts, or the unit that sizes and times are in; empty without one.
+    pub unit: &'static str,
+    /// The values that are taken, in the unit; nothing where all are, or where they have no order.
+    pub range: Option<Range>,
+    /// The words that are taken, of a `word`.
+    pub words: Vec<&'static str>,
+    /// What holds where it is not written.
     pub default: String,
+    /// The blocks that it may stand in, joined by `, `.
     pub contexts: String,
+    /// What inner blocks take over.
     pub inherited: &'static str,
+    /// What a change of it needs.
+    pub applies: Applies,
+    /// What a wrong value can do at worst.
+    pub risk: Risk,
     /// What nginx does with it and Brisk does not.
     pub note: Option<String>,
     /// As it could stand in a configuration.
-    pub example: String,
+    pub example: &'static str,
 }
 
 impl Entry {
@@ -33,13 +50,21 @@ impl Entry {
             name: row.name,
             module: module.name,
             doc: row.doc,
-            syntax: syntax(module, row),
+            syntax: syntax(row),
+            kind: row.takes.kind(),
+            unit: row.unit,
+            range: row.takes.range().filter(|range| !range.is_any()),
+            words: match row.takes {
+                Takes::OneOf(words) => words.words(),
+                _ => Vec::new(),
+            },
             default: default(row),
             contexts: contexts(row),
             inherited: inheritance(row),
+            applies: row.applies,
+            risk: row.risk,
             note: note(row),
-            example: usage::of(module.name, row.name)
-                .map_or_else(String::new, |usage| usage.example.into_owned()),
+            example: row.example,
         }
     }
 }
@@ -60,13 +85,20 @@ pub fn find(words: &[String]) -> Vec<Entry> {
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Directives\n\nGenerated from the directive rows by `brisk directives --markdown` (`make docs`); a test keeps it \
-         current. Variables: [variables.md](variables.md).\n",
+         current. Variables: [variables.md](variables.md).\n\n\
+         value: what a number counts, the unit of sizes and times, and the least and the greatest value, both in that unit. \
+         change: what a changed value needs before it counts. A *reload* (`brisk -s reload`) goes on with the same worker \
+         process, a *new worker* is a reload that starts another one and lets the old one finish, a *restart* begins anew. \
+         risk: what a wrong value can do at worst. *safe*: requests are slower or dearer, answers mean the same. *resource*: \
+         memory, disk, connections or processor time run out. *behaviour*: clients, back ends or readers of logs see something \
+         else. *security*: access is given to what it should not be, or a bound on what strangers may cause is lost.\n",
     );
     for module in MODULES.iter().filter(|m| !m.rows.is_empty()) {
         let _ = writeln!(out, "\n## {}\n", module.name);
         let _ = writeln!(
             out,
-            "| directive | default | context | inherited | what it does |\n|---|---|---|---|---|"
+            "| directive | default | value | context | inherited | change | risk | what it does |\n\
+             |---|---|---|---|---|---|---|---|"
         );
         for row in module.rows {
             let doc = match note(row) {
@@ -75,11 +107,14 @@ pub fn markdown() -> String {
             };
             let _ = writeln!(
                 out,
-                "| `{}` | {} | {} | {} | {} |",
-                cell(&syntax(module, row)),
+                "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
+                cell(&syntax(row)),
                 cell(&default(row)),
+                value(row).unwrap_or_else(|| "—".into()),
                 contexts(row),
                 inheritance(row),
+                row.applies.as_str(),
+                row.risk.as_str(),
                 cell(&doc)
             );
         }
@@ -88,11 +123,22 @@ pub fn markdown() -> String {
 }
 
 /// As nginx's documents write it: what is given is in small letters or symbols, what is meant is in capitals.
-fn syntax(module: &Module, row: &Row) -> String {
-    let arguments = usage::of(module.name, row.name).map_or("…", |usage| usage.arguments);
+fn syntax(row: &Row) -> String {
+    let arguments = row.takes.arguments();
     let space = if arguments.is_empty() { "" } else { " " };
     let end = if row.arity.block { " { … }" } else { ";" };
     format!("{}{space}{arguments}{end}", row.name)
+}
+
+/// Unit and range: `level, 1 to 9`. Nothing where neither says anything.
+fn value(row: &Row) -> Option<String> {
+    let range = row.takes.range().and_then(Range::describe);
+    match (row.unit, range) {
+        ("", None) => None,
+        ("", Some(range)) => Some(range),
+        (unit, None) => Some(unit.to_string()),
+        (unit, Some(range)) => Some(format!("{unit}, {range}")),
+    }
 }
 
 fn default(row: &Row) -> String {

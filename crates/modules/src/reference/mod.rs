@@ -5,7 +5,8 @@
 
 pub mod coverage;
 pub mod directives;
-mod usage;
+#[cfg(test)]
+mod rows_tests;
 pub mod variables;
 
 /// The first sentence of a row's doc, for lists.

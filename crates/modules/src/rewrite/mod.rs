@@ -8,12 +8,12 @@ mod compile;
 mod condition;
 mod script;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Span};
+use brisk_conf::{Arity, Context, Diag, Risk, Span};
 use brisk_server::conf::{Cx, LocationId};
 use brisk_server::core::CoreConf;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
-use brisk_server::row;
 use script::{Op, Script, Test};
 use std::sync::{Arc, OnceLock};
 
@@ -30,83 +30,66 @@ const SERVER_LOCATION: Context = Context::SERVER.or(Context::LOCATION);
 const SCRIPT: Context = SERVER_LOCATION.or(Context::SERVER_IF).or(Context::LOCATION_IF);
 
 static ROWS: &[Row] = &[
-    row!(
-        "rewrite",
-        SCRIPT,
-        Arity::between(2, 3),
-        D::Nothing,
-        No,
-        true,
-        "Replaces the URI where it matches a regular expression: last finds a new location, break stays, redirect (302) and permanent (301) tell the client. A final ? drops the request's own arguments.",
-        Set::Simple(compile::rewrite)
-    ),
-    row!(
-        "return",
-        SCRIPT,
-        Arity::between(1, 2),
-        D::Nothing,
-        No,
-        true,
-        "Answers with a status and a text, or with a redirect to a URL. 444 closes the connection without an answer.",
-        Set::Simple(compile::answer)
-    ),
-    row!(
-        "set",
-        SCRIPT,
-        Arity::TWO,
-        D::Nothing,
-        No,
-        true,
-        "Gives a variable a value, which may contain other variables.",
-        Set::Simple(compile::set)
-    ),
-    row!(
-        "if",
-        SERVER_LOCATION,
-        Arity::SOME.block(),
-        D::Nothing,
-        No,
-        true,
-        "Runs its block's rewrite directives, and in a location applies its other directives, if a condition holds: a variable, =, !=, ~, ~*, !~, !~*, -f, -d, -e, -x and their negations.",
-        Set::Both(condition::open, condition::fill)
-    ),
-    row!(
-        "break",
-        SCRIPT,
-        Arity::NONE,
-        D::Nothing,
-        No,
-        true,
-        "Ends the script and keeps the location.",
-        Set::Simple(compile::stop)
-    ),
-    row!(
-        "rewrite_log",
-        Context::HTTP.or(SCRIPT),
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Writes what rewrite directives do to the error log at level notice.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().log = brisk_conf::value::flag("rewrite_log", d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "uninitialized_variable_warn",
-        Context::HTTP.or(SCRIPT),
-        Arity::ONE,
-        D::Value("on"),
-        Replace,
-        false,
-        "Warns in the error log when a variable is read that set has not assigned yet.",
-        Set::Simple(|cx, d| {
-            let warn = brisk_conf::value::flag("uninitialized_variable_warn", d.arg(0))?;
-            cx.conf_of_mut::<CoreConf>().uninitialized_variable_warn = warn;
-            Ok(())
-        })
-    ),
+    directive("rewrite")
+        .doc("Replaces the URI where it matches a regular expression: last finds a new location, break stays, redirect (302) and permanent (301) tell the client. A final ? drops the request's own arguments.")
+        .in_(SCRIPT)
+        .arity(Arity::between(2, 3))
+        .takes("REGEX URI [last | break | redirect | permanent]")
+        .many()
+        .not_inherited()
+        .example("rewrite ^/old/(.*)$ /new/$1 permanent;")
+        .set(compile::rewrite),
+    directive("return")
+        .doc("Answers with a status and a text, or with a redirect to a URL. 444 closes the connection without an answer.")
+        .in_(SCRIPT)
+        .arity(Arity::between(1, 2))
+        .takes("CODE [TEXT | URL] | URL")
+        .many()
+        .not_inherited()
+        .example("return 301 https://$host$request_uri;")
+        .set(compile::answer),
+    directive("set")
+        .doc("Gives a variable a value, which may contain other variables.")
+        .in_(SCRIPT)
+        .arity(Arity::TWO)
+        .takes("$VARIABLE VALUE")
+        .many()
+        .not_inherited()
+        .example("set $backend app1;")
+        .set(compile::set),
+    directive("if")
+        .doc("Runs its block's rewrite directives, and in a location applies its other directives, if a condition holds: a variable, =, !=, ~, ~*, !~, !~*, -f, -d, -e, -x and their negations.")
+        .in_(SERVER_LOCATION)
+        .arity(Arity::SOME.block())
+        .takes("(CONDITION)")
+        .many()
+        .not_inherited()
+        .example("if ($request_method = POST) { return 405; }")
+        .set_and_block(condition::open, condition::fill),
+    directive("break")
+        .doc("Ends the script and keeps the location.")
+        .in_(SCRIPT)
+        .arity(Arity::NONE)
+        .many()
+        .not_inherited()
+        .example("break;")
+        .set(compile::stop),
+    directive("rewrite_log")
+        .doc("Writes what rewrite directives do to the error log at level notice.")
+        .in_(Context::HTTP.or(SCRIPT))
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Safe)
+        .example("rewrite_log on;")
+        .sets(|cx, on| cx.conf::<Conf>().log = on),
+    directive("uninitialized_variable_warn")
+        .doc("Warns in the error log when a variable is read that set has not assigned yet.")
+        .in_(Context::HTTP.or(SCRIPT))
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Safe)
+        .example("uninitialized_variable_warn off;")
+        .sets(|cx, warn| cx.conf_of_mut::<CoreConf>().uninitialized_variable_warn = warn),
 ];
 
 /// The module's configuration of one block.

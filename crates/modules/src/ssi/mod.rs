@@ -9,18 +9,19 @@ mod time;
 
 use crate::coding::rules::weaken_etag;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D};
+use brisk_conf::{Context, Risk};
 use brisk_http::status;
 use brisk_net::clock;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::gather;
 use brisk_server::limits::{GATHERED_BYTES_MAX, SSI_MEMORY_BYTES_MAX};
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::Body;
 use brisk_server::vars::{Variable, VariableGet};
-use brisk_server::{ignored, row, simple};
+
 use page::Page;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -35,63 +36,51 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    simple!(
-        Conf,
-        flag,
-        "ssi",
-        on,
-        Context::HSLI,
-        "off",
-        "Whether the SSI commands in responses are carried out. Includes of one page run at the same time; if may stand inside if."
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssi_last_modified",
-        last_modified,
-        Context::HSL,
-        "off",
-        "Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise."
-    ),
-    simple!(
-        Conf,
-        size,
-        "ssi_min_file_chunk",
-        min_file_chunk,
-        Context::HSL,
-        "1k",
-        "From this size on, parts of files between commands are sent without being copied."
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssi_silent_errors",
-        silent_errors,
-        Context::HSL,
-        "off",
-        "Whether commands that fail leave nothing in the page, instead of \"[an error occurred while processing the directive]\"."
-    ),
+    directive("ssi")
+        .doc("Whether the SSI commands in responses are carried out. Includes of one page run at the same time; if may stand inside if.")
+        .in_(Context::HSLI)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssi on;")
+        .sets(|cx, on| cx.conf::<Conf>().on = on),
+    directive("ssi_last_modified")
+        .doc("Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("ssi_last_modified on;")
+        .sets(|cx, on| cx.conf::<Conf>().last_modified = on),
+    directive("ssi_min_file_chunk")
+        .doc("From this size on, parts of files between commands are sent without being copied.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("1k")
+        .risk(Risk::Safe)
+        .example("ssi_min_file_chunk 4k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().min_file_chunk = bytes),
+    directive("ssi_silent_errors")
+        .doc("Whether commands that fail leave nothing in the page, instead of \"[an error occurred while processing the directive]\".")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("ssi_silent_errors on;")
+        .sets(|cx, on| cx.conf::<Conf>().silent_errors = on),
     types_row!(Conf, "ssi_types", "text/html", "in which commands are looked for"),
-    row!(
-        "ssi_value_length",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("256"),
-        Replace,
-        false,
-        "The longest value of a parameter of a command, in bytes.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().value_length = brisk_conf::value::size(d.arg(0))? as usize;
-            Ok(())
-        })
-    ),
-    ignored!(
-        "ssi_ignore_recycled_buffers",
-        Context::HSL,
-        Arity::ONE,
-        "A property of buffers.",
-        "buffers are not recycled"
-    ),
+    directive("ssi_value_length")
+        .doc("The longest value of a parameter of a command, in bytes.")
+        .in_(Context::HSL)
+        .takes_size()
+        .default("256")
+        .risk(Risk::Resource)
+        .example("ssi_value_length 1024;")
+        .sets(|cx, bytes| cx.conf::<Conf>().value_length = bytes as usize),
+    directive("ssi_ignore_recycled_buffers")
+        .doc("A property of buffers.")
+        .in_(Context::HSL)
+        .takes("on | off")
+        .example("ssi_ignore_recycled_buffers on;")
+        .ignored("buffers are not recycled"),
 ];
 
 static VARIABLES: &[Variable] = &[

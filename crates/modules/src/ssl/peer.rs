@@ -3,11 +3,11 @@
 use super::build::{IDLE_OPTIONS, limit, protocol, source, trust_of, without_effect};
 use super::conf::Protocols;
 use super::rows;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::request::Request;
-use brisk_server::row;
 use brisk_server::tls::{Cache, Pair};
 use brisk_server::vars::Template;
 use brisk_tls::{ClientContext, ClientOptions, Groups, Suites};
@@ -284,79 +284,147 @@ fn passwords<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), D
     Ok(())
 }
 
-macro_rules! one {
-    ($prefix:literal, $name:literal, $default:expr, $doc:literal, $set:expr) => {
-        Row {
-            name: concat!($prefix, $name),
-            ..row!("", Context::HSL, Arity::ONE, $default, Replace, false, $doc, Set::Simple($set))
-        }
-    };
-}
-
 macro_rules! peer_rows {
     ($prefix:literal, $p:ident) => {
         &[
-            one!($prefix, "_ssl_certificate", D::Nothing, "The certificate that is shown to back ends which ask for one; may contain variables.", |cx, d| {
-                cx.conf::<Conf<$p>>().certificate = pem(d);
-                Ok(())
-            }),
-            one!($prefix, "_ssl_certificate_key", D::Nothing, "The key of that certificate; may contain variables.", |cx, d| {
-                cx.conf::<Conf<$p>>().key = pem(d);
-                Ok(())
-            }),
-            Row {
-                name: concat!($prefix, "_ssl_certificate_cache"),
-                ..row!("", Context::HSL, Arity::between(1, 3), D::Value("off"), Replace, false, "Keeps certificates and keys whose names contain variables: max=N, inactive=time (10s), valid=time (60s).", Set::Simple(|cx, d| {
+            directive(concat!($prefix, "_ssl_certificate"))
+                .doc("The certificate that is shown to back ends which ask for one; may contain variables.")
+                .in_(Context::HSL)
+                .takes("FILE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_certificate /etc/brisk/client.pem;"))
+                .set(|cx, d| {
+                    cx.conf::<Conf<$p>>().certificate = pem(d);
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_certificate_key"))
+                .doc("The key of that certificate; may contain variables.")
+                .in_(Context::HSL)
+                .takes("FILE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_certificate_key /etc/brisk/client.key;"))
+                .set(|cx, d| {
+                    cx.conf::<Conf<$p>>().key = pem(d);
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_certificate_cache"))
+                .doc("Keeps certificates and keys whose names contain variables: max=N, inactive=time (10s), valid=time (60s).")
+                .in_(Context::HSL)
+                .arity(Arity::between(1, 3))
+                .takes("off | max=NUMBER [inactive=TIME] [valid=TIME]")
+                .default("off")
+                .risk(Risk::Resource)
+                .example(concat!($prefix, "_ssl_certificate_cache max=1000 inactive=20s valid=1m;"))
+                .set(|cx, d| {
                     cx.conf::<Conf<$p>>().cache = rows::certificate_cache(d)?.map(Arc::new);
                     Ok(())
-                }))
-            },
-            one!($prefix, "_ssl_ciphers", D::Value("DEFAULT"), "Cipher suites that are offered to back ends.", |cx, d| {
-                cx.conf::<Conf<$p>>().suites = rows::suites(cx, d)?;
-                Ok(())
-            }),
-            Row {
-                name: concat!($prefix, "_ssl_conf_command"),
-                ..row!("", Context::HSL, Arity::TWO, D::Nothing, Replace, true, "A command of OpenSSL's configuration: CipherString, Ciphersuites, Groups, Certificate or PrivateKey with its value.", Set::Simple(command::<$p>))
-            },
-            one!($prefix, "_ssl_crl", D::Nothing, "A file of revocation lists that back ends' certificates are checked against.", |cx, d| {
-                cx.conf::<Conf<$p>>().crl = file(cx, d)?;
-                Ok(())
-            }),
-            one!($prefix, "_ssl_name", D::Told("the host of the pass directive"), "The name that a back end's certificate must have, and that is sent to it; may contain variables.", |cx, d| {
-                let name = Arc::new(cx.template(d.arg(0))?);
-                cx.conf::<Conf<$p>>().name = Some(name);
-                Ok(())
-            }),
-            one!($prefix, "_ssl_password_file", D::Nothing, "A file of passphrases for keys, one in a line.", passwords::<$p>),
-            Row {
-                name: concat!($prefix, "_ssl_protocols"),
-                ..row!("", Context::HSL, Arity::SOME, D::Value("TLSv1.2 TLSv1.3"), Replace, true, "Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.", Set::Simple(|cx, d| {
+                }),
+            directive(concat!($prefix, "_ssl_ciphers"))
+                .doc("Cipher suites that are offered to back ends.")
+                .in_(Context::HSL)
+                .takes("CIPHERS")
+                .default("DEFAULT")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_ciphers HIGH:!aNULL;"))
+                .set(|cx, d| {
+                    cx.conf::<Conf<$p>>().suites = rows::suites(cx, d)?;
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_conf_command"))
+                .doc("A command of OpenSSL's configuration: CipherString, Ciphersuites, Groups, Certificate or PrivateKey with its value.")
+                .in_(Context::HSL)
+                .arity(Arity::TWO)
+                .many()
+                .takes("NAME VALUE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;"))
+                .set(command::<$p>),
+            directive(concat!($prefix, "_ssl_crl"))
+                .doc("A file of revocation lists that back ends' certificates are checked against.")
+                .in_(Context::HSL)
+                .takes("FILE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_crl /etc/brisk/revoked.pem;"))
+                .set(|cx, d| {
+                    cx.conf::<Conf<$p>>().crl = file(cx, d)?;
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_name"))
+                .doc("The name that a back end's certificate must have, and that is sent to it; may contain variables.")
+                .in_(Context::HSL)
+                .takes("NAME")
+                .default_told("the host of the pass directive")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_name app.example.com;"))
+                .set(|cx, d| {
+                    let name = Arc::new(cx.template(d.arg(0))?);
+                    cx.conf::<Conf<$p>>().name = Some(name);
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_password_file"))
+                .doc("A file of passphrases for keys, one in a line.")
+                .in_(Context::HSL)
+                .takes("FILE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_password_file /etc/brisk/passwords;"))
+                .set(passwords::<$p>),
+            directive(concat!($prefix, "_ssl_protocols"))
+                .doc("Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.")
+                .in_(Context::HSL)
+                .arity(Arity::SOME)
+                .takes("TLSv1.2 | TLSv1.3 ...")
+                .default("TLSv1.2 TLSv1.3")
+                .many()
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_protocols TLSv1.3;"))
+                .set(|cx, d| {
                     let before = cx.conf::<Conf<$p>>().versions;
                     cx.conf::<Conf<$p>>().versions = rows::protocols(cx, d, before)?;
                     Ok(())
-                }))
-            },
-            one!($prefix, "_ssl_server_name", D::Value("off"), "Whether the name is sent to back ends (SNI).", |cx, d| {
-                cx.conf::<Conf<$p>>().send_name = value::flag(d.name(), d.arg(0))?;
-                Ok(())
-            }),
-            one!($prefix, "_ssl_session_reuse", D::Value("on"), "Whether TLS sessions with back ends are resumed.", |cx, d| {
-                cx.conf::<Conf<$p>>().session_reuse = value::flag(d.name(), d.arg(0))?;
-                Ok(())
-            }),
-            one!($prefix, "_ssl_trusted_certificate", D::Nothing, "A file of the authorities that back ends' certificates must have.", |cx, d| {
-                cx.conf::<Conf<$p>>().trusted = file(cx, d)?;
-                Ok(())
-            }),
-            one!($prefix, "_ssl_verify", D::Value("off"), "Whether back ends' certificates are checked.", |cx, d| {
-                cx.conf::<Conf<$p>>().verify = value::flag(d.name(), d.arg(0))?;
-                Ok(())
-            }),
-            one!($prefix, "_ssl_verify_depth", D::Value("1"), "How many authorities may stand between a back end's certificate and a trusted one.", |cx, d| {
-                cx.conf::<Conf<$p>>().depth = value::number(d.arg(0))?;
-                Ok(())
-            }),
+                }),
+            directive(concat!($prefix, "_ssl_server_name"))
+                .doc("Whether the name is sent to back ends (SNI).")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_server_name on;"))
+                .sets(|cx, on| cx.conf::<Conf<$p>>().send_name = on),
+            directive(concat!($prefix, "_ssl_session_reuse"))
+                .doc("Whether TLS sessions with back ends are resumed.")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("on")
+                .risk(Risk::Safe)
+                .example(concat!($prefix, "_ssl_session_reuse off;"))
+                .sets(|cx, on| cx.conf::<Conf<$p>>().session_reuse = on),
+            directive(concat!($prefix, "_ssl_trusted_certificate"))
+                .doc("A file of the authorities that back ends' certificates must have.")
+                .in_(Context::HSL)
+                .takes("FILE")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;"))
+                .set(|cx, d| {
+                    cx.conf::<Conf<$p>>().trusted = file(cx, d)?;
+                    Ok(())
+                }),
+            directive(concat!($prefix, "_ssl_verify"))
+                .doc("Whether back ends' certificates are checked.")
+                .in_(Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_verify off;"))
+                .sets(|cx, on| cx.conf::<Conf<$p>>().verify = on),
+            directive(concat!($prefix, "_ssl_verify_depth"))
+                .doc("How many authorities may stand between a back end's certificate and a trusted one.")
+                .in_(Context::HSL)
+                .takes_number()
+                .unit("certificates")
+                .default("1")
+                .risk(Risk::Security)
+                .example(concat!($prefix, "_ssl_verify_depth 2;"))
+                .sets(|cx, count| cx.conf::<Conf<$p>>().depth = count),
         ]
     };
 }

@@ -1,13 +1,14 @@
 //! The directives.
 
 use super::conf::{Cache, Conf, Ocsp, Protocols};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Span, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
-use brisk_server::module::{Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
 use brisk_server::tls::Cache as CertificateCache;
 use brisk_server::tls::{Answers, SharedSessions, Verify};
 use brisk_server::zone::Zone;
-use brisk_server::{row, simple};
+
 use brisk_tls::{Groups, ListError, SessionCache, Suites, Versions, names};
 use std::any::Any;
 use std::path::Path;
@@ -21,269 +22,240 @@ const CACHE_BYTES_MIN: u64 = 8 * 4096;
 /// Sessions of `builtin` without a number: OpenSSL's default.
 const BUILTIN_SESSIONS: usize = 20_480;
 
+/// The words of `ssl_verify_client`.
+const VERIFY: [(&str, Verify); 4] = [
+    ("off", Verify::Off),
+    ("on", Verify::On),
+    ("optional", Verify::Optional),
+    ("optional_no_ca", Verify::OptionalNoCa),
+];
+
+/// The words of `ssl_ocsp`.
+const OCSP: [(&str, Ocsp); 3] = [("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
+
 pub static ROWS: &[Row] = &[
-    row!(
-        "ssl_certificate",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A PEM file: the server's certificate, then those that lead to its authority. Several, for RSA and ECDSA, may be named. With variables in the path it is read during the handshake. A file that is replaced is taken up without a reload.",
-        Set::Simple(|cx, d| {
+    directive("ssl_certificate")
+        .doc("A PEM file: the server's certificate, then those that lead to its authority. Several, for RSA and ECDSA, may be named. With variables in the path it is read during the handshake. A file that is replaced is taken up without a reload.")
+        .in_(HS)
+        .takes("FILE | data:PEM")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_certificate /etc/brisk/example.com.pem;")
+        .set(|cx, d| {
             let first = cx.first;
             push(&mut cx.conf::<Conf>().certificates, first, d)
-        })
-    ),
-    row!(
-        "ssl_certificate_key",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only, also with variables in the path.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_certificate_key")
+        .doc("The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only, also with variables in the path.")
+        .in_(HS)
+        .takes("FILE | data:PEM")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_certificate_key /etc/brisk/example.com.key;")
+        .set(|cx, d| {
             let first = cx.first;
             push(&mut cx.conf::<Conf>().keys, first, d)
-        })
-    ),
-    row!(
-        "ssl_certificate_cache",
-        HS,
-        Arity::between(1, 3),
-        D::Value("off"),
-        Replace,
-        false,
-        "Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_certificate_cache")
+        .doc("Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).")
+        .in_(HS)
+        .arity(Arity::between(1, 3))
+        .takes("off | max=NUMBER [inactive=TIME] [valid=TIME]")
+        .default("off")
+        .risk(Risk::Resource)
+        .example("ssl_certificate_cache max=1000 inactive=20s valid=1m;")
+        .set(|cx, d| {
             cx.conf::<Conf>().certificate_cache = certificate_cache(d)?.map(Arc::new);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_password_file",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A file of passwords for private keys, one in a line; all are tried. Keys may be encrypted by AES with PBES2 or in OpenSSL's old way.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_password_file")
+        .doc("A file of passwords for private keys, one in a line; all are tried. Keys may be encrypted by AES with PBES2 or in OpenSSL's old way.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_password_file /etc/brisk/passwords;")
+        .set(|cx, d| {
             let passwords = brisk_tls::passwords(&cx.read_file(d.arg(0))?);
             cx.conf::<Conf>().passwords = Arc::new(passwords);
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_certificate_compression",
-        compression,
-        HS,
-        "off",
-        "Certificates are sent compressed to clients that understand it (RFC 8879), by brotli or zlib."
-    ),
-    row!(
-        "ssl_dhparam",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Parameters of Diffie-Hellman ciphers. Those are not offered, so the file is not read.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_certificate_compression")
+        .doc("Certificates are sent compressed to clients that understand it (RFC 8879), by brotli or zlib.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_certificate_compression on;")
+        .sets(|cx, on| cx.conf::<Conf>().compression = on),
+    directive("ssl_dhparam")
+        .doc("Parameters of Diffie-Hellman ciphers. Those are not offered, so the file is not read.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Safe)
+        .example("ssl_dhparam /etc/brisk/dhparam.pem;")
+        .set(|cx, d| {
             let text = "the \"ssl_dhparam\" directive has no effect here: ciphers with finite-field Diffie-Hellman are not offered";
             cx.warn(Diag::warn(d.span, text).help("remove it; elliptic curves are used, see ssl_ecdh_curve"));
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_ecdh_curve",
-        HS,
-        Arity::ONE,
-        D::Value("auto"),
-        Replace,
-        false,
-        "Groups for the exchange of keys, in the order of preference, separated by colons. auto is X25519MLKEM768:X25519:prime256v1:secp384r1.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_ecdh_curve")
+        .doc("Groups for the exchange of keys, in the order of preference, separated by colons. auto is X25519MLKEM768:X25519:prime256v1:secp384r1.")
+        .in_(HS)
+        .takes("CURVE[:CURVE...] | auto")
+        .default("auto")
+        .risk(Risk::Security)
+        .example("ssl_ecdh_curve X25519:prime256v1;")
+        .set(|cx, d| {
             let groups = groups(cx, d, d.arg(0).str())?;
             cx.conf::<Conf>().groups = groups;
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_protocols",
-        HS,
-        Arity::SOME,
-        D::Value("TLSv1.2 TLSv1.3"),
-        Replace,
-        true,
-        "Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_protocols")
+        .doc("Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.")
+        .in_(HS)
+        .arity(Arity::SOME)
+        .takes("TLSv1.2 | TLSv1.3 ...")
+        .default("TLSv1.2 TLSv1.3")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_protocols TLSv1.3;")
+        .set(|cx, d| {
             let before = cx.conf::<Conf>().versions;
             cx.conf::<Conf>().versions = protocols(cx, d, before)?;
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_ciphers",
-        HS,
-        Arity::ONE,
-        D::Value("HIGH:!aNULL:!MD5"),
-        Replace,
-        false,
-        "Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_ciphers")
+        .doc("Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.")
+        .in_(HS)
+        .takes("CIPHERS")
+        .default("HIGH:!aNULL:!MD5")
+        .risk(Risk::Security)
+        .example("ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;")
+        .set(|cx, d| {
             let suites = suites(cx, d)?;
             cx.conf::<Conf>().suites = suites;
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        size,
-        "ssl_buffer_size",
-        buffer_bytes,
-        HS,
-        "16k",
-        "Plaintext of one record, at most. Small ones reach the client sooner on slow networks and cost more."
-    ),
-    row!(
-        "ssl_verify_client",
-        HS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether clients must show a certificate: on, off, optional, or optional_no_ca, which lets certificates of unknown authorities pass.",
-        Set::Simple(|cx, d| {
-            let choices = [
-                ("off", Verify::Off),
-                ("on", Verify::On),
-                ("optional", Verify::Optional),
-                ("optional_no_ca", Verify::OptionalNoCa),
-            ];
-            cx.conf::<Conf>().verify = value::choice(d.arg(0), &choices)?;
+        }),
+    directive("ssl_buffer_size")
+        .doc("Plaintext of one record, at most. Small ones reach the client sooner on slow networks and cost more.")
+        .in_(HS)
+        .takes_size()
+        .default("16k")
+        .risk(Risk::Safe)
+        .example("ssl_buffer_size 4k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().buffer_bytes = bytes),
+    directive("ssl_verify_client")
+        .doc("Whether clients must show a certificate: on, off, optional, or optional_no_ca, which lets certificates of unknown authorities pass.")
+        .in_(HS)
+        .takes_one_of(&VERIFY)
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_verify_client off;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().verify = value::choice(d.arg(0), &VERIFY)?;
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        number,
-        "ssl_verify_depth",
-        depth,
-        HS,
-        "1",
-        "Intermediate certificates in a client's chain, at most."
-    ),
-    row!(
-        "ssl_client_certificate",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A PEM file of authorities by which clients' certificates are verified; clients are told their names.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_verify_depth")
+        .doc("Intermediate certificates in a client's chain, at most.")
+        .in_(HS)
+        .takes_number()
+        .unit("certificates")
+        .default("1")
+        .risk(Risk::Security)
+        .example("ssl_verify_depth 2;")
+        .sets(|cx, count| cx.conf::<Conf>().depth = count),
+    directive("ssl_client_certificate")
+        .doc("A PEM file of authorities by which clients' certificates are verified; clients are told their names.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_client_certificate /etc/brisk/clients-ca.pem;")
+        .set(|cx, d| {
             cx.conf::<Conf>().client_certificate = some(d);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_trusted_certificate",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "As ssl_client_certificate, without telling clients; also for the verification of OCSP responses.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_trusted_certificate")
+        .doc("As ssl_client_certificate, without telling clients; also for the verification of OCSP responses.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_trusted_certificate /etc/brisk/chain.pem;")
+        .set(|cx, d| {
             cx.conf::<Conf>().trusted = some(d);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_crl",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A PEM file of revocation lists. Every authority of a client's chain needs one in it.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_crl")
+        .doc("A PEM file of revocation lists. Every authority of a client's chain needs one in it.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_crl /etc/brisk/revoked.pem;")
+        .set(|cx, d| {
             cx.conf::<Conf>().crl = some(d);
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_prefer_server_ciphers",
-        prefer_server,
-        HS,
-        "off",
-        "The server's order of ciphers counts, not the client's."
-    ),
-    row!(
-        "ssl_session_cache",
-        HS,
-        Arity::between(1, 2),
-        D::Value("none"),
-        Replace,
-        true,
-        "Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.",
-        Set::Simple(session_cache)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_session_tickets",
-        tickets,
-        HS,
-        "on",
-        "Sessions may be resumed by tickets that the client keeps."
-    ),
-    row!(
-        "ssl_session_ticket_key",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A file of 48 or 80 random bytes that tickets are sealed with; the first one seals, all open. Without it keys are random and change by themselves.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_prefer_server_ciphers")
+        .doc("The server's order of ciphers counts, not the client's.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_prefer_server_ciphers on;")
+        .sets(|cx, on| cx.conf::<Conf>().prefer_server = on),
+    directive("ssl_session_cache")
+        .doc("Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.")
+        .in_(HS)
+        .arity(Arity::between(1, 2))
+        .takes("off | none | builtin[:NUMBER] | shared:NAME:SIZE ...")
+        .default("none")
+        .many()
+        .risk(Risk::Resource)
+        .example("ssl_session_cache shared:sessions:10m;")
+        .set(session_cache),
+    directive("ssl_session_tickets")
+        .doc("Sessions may be resumed by tickets that the client keeps.")
+        .in_(HS)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Security)
+        .example("ssl_session_tickets off;")
+        .sets(|cx, on| cx.conf::<Conf>().tickets = on),
+    directive("ssl_session_ticket_key")
+        .doc("A file of 48 or 80 random bytes that tickets are sealed with; the first one seals, all open. Without it keys are random and change by themselves.")
+        .in_(HS)
+        .takes("FILE")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_session_ticket_key /etc/brisk/ticket.key;")
+        .set(|cx, d| {
             let first = cx.first;
             push(&mut cx.conf::<Conf>().ticket_keys, first, d)
-        })
-    ),
-    simple!(
-        Conf,
-        seconds,
-        "ssl_session_timeout",
-        session_secs,
-        HS,
-        "5m",
-        "How long a session may be resumed."
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_early_data",
-        early_data,
-        HS,
-        "off",
-        "Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: only GET, HEAD and OPTIONS are carried out, others get 425, and proxied requests carry Early-Data: 1. Sessions are then kept in a cache, each for one use, not in tickets."
-    ),
-    row!(
-        "ssl_conf_command",
-        HS,
-        Arity::TWO,
-        D::Nothing,
-        Replace,
-        true,
-        "A command of OpenSSL's configuration: Options, Protocol, MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, Curves, SignatureAlgorithms, Certificate, PrivateKey.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_session_timeout")
+        .doc("How long a session may be resumed.")
+        .in_(HS)
+        .takes_seconds()
+        .default("5m")
+        .risk(Risk::Security)
+        .example("ssl_session_timeout 1h;")
+        .sets(|cx, secs| cx.conf::<Conf>().session_secs = secs),
+    directive("ssl_early_data")
+        .doc("Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: only GET, HEAD and OPTIONS are carried out, others get 425, and proxied requests carry Early-Data: 1. Sessions are then kept in a cache, each for one use, not in tickets.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_early_data on;")
+        .sets(|cx, on| cx.conf::<Conf>().early_data = on),
+    directive("ssl_conf_command")
+        .doc("A command of OpenSSL's configuration: Options, Protocol, MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, Curves, SignatureAlgorithms, Certificate, PrivateKey.")
+        .in_(HS)
+        .arity(Arity::TWO)
+        .takes("NAME VALUE")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_conf_command MinProtocol TLSv1.3;")
+        .set(|cx, d| {
             let first = cx.first;
             let commands = &mut cx.conf::<Conf>().commands;
             if first {
@@ -291,145 +263,117 @@ pub static ROWS: &[Row] = &[
             }
             commands.push((d.arg(0).clone(), d.arg(1).clone()));
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_reject_handshake",
-        reject,
-        HS,
-        "off",
-        "Handshakes that lead to this server are refused with the alert unrecognized_name."
-    ),
-    row!(
-        "ssl_handshake_timeout",
-        HS,
-        Arity::ONE,
-        D::Told("client_header_timeout"),
-        Replace,
-        false,
-        "How long a handshake may take. nginx has it for stream only.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().handshake_timeout = Some(value::msec(d.arg(0))?);
-            Ok(())
-        })
-    ),
-    row!(
-        "ssl_key_log",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A file that the keys of all sessions are written to, in the format SSLKEYLOGFILE: for debugging, whoever reads it reads everything.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_reject_handshake")
+        .doc("Handshakes that lead to this server are refused with the alert unrecognized_name.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_reject_handshake on;")
+        .sets(|cx, on| cx.conf::<Conf>().reject = on),
+    directive("ssl_handshake_timeout")
+        .doc("How long a handshake may take. nginx has it for stream only.")
+        .in_(HS)
+        .takes_time()
+        .default_told("client_header_timeout")
+        .risk(Risk::Security)
+        .example("ssl_handshake_timeout 10s;")
+        .sets(|cx, time| cx.conf::<Conf>().handshake_timeout = Some(time)),
+    directive("ssl_key_log")
+        .doc("A file that the keys of all sessions are written to, in the format SSLKEYLOGFILE: for debugging, whoever reads it reads everything.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_key_log /tmp/keys.log;")
+        .set(|cx, d| {
             let path = cx.full_path(d.arg(0).str());
             let target = LogTarget::File(path);
             cx.global.log(target.clone(), Some(d.span));
             cx.conf::<Conf>().key_log = Some(target);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_ech_file",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        true,
-        "A key for Encrypted ClientHello: not supported.",
-        Set::Simple(|_, d| {
+        }),
+    directive("ssl_ech_file")
+        .doc("A key for Encrypted ClientHello: not supported.")
+        .in_(HS)
+        .takes("FILE")
+        .many()
+        .risk(Risk::Security)
+        .example("ssl_ech_file /etc/brisk/ech.pem;")
+        .set(|_, d| {
             Err(Diag::emerg(d.span, "the \"ssl_ech_file\" directive is not supported")
                 .help("the TLS library has no Encrypted ClientHello for servers; remove the directive"))
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_stapling",
-        stapling,
-        HS,
-        "off",
-        "OCSP responses are fetched from the certificate's authority and sent with the certificate."
-    ),
-    row!(
-        "ssl_stapling_file",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "A file with an OCSP response (DER) to send, in place of asking the authority.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_stapling")
+        .doc("OCSP responses are fetched from the certificate's authority and sent with the certificate.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_stapling on;")
+        .sets(|cx, on| cx.conf::<Conf>().stapling = on),
+    directive("ssl_stapling_file")
+        .doc("A file with an OCSP response (DER) to send, in place of asking the authority.")
+        .in_(HS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_stapling_file /etc/brisk/ocsp.der;")
+        .set(|cx, d| {
             cx.conf::<Conf>().stapling_file = some(d);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_stapling_responder",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Whom to ask in place of the responder that the certificate names: http://host[:port][/path].",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_stapling_responder")
+        .doc("Whom to ask in place of the responder that the certificate names: http://host[:port][/path].")
+        .in_(HS)
+        .takes("URL")
+        .risk(Risk::Security)
+        .example("ssl_stapling_responder http://ocsp.example.com/;")
+        .set(|cx, d| {
             cx.conf::<Conf>().stapling_responder = Some(responder(d)?);
             Ok(())
-        })
-    ),
-    simple!(
-        Conf,
-        flag,
-        "ssl_stapling_verify",
-        stapling_verify,
-        HS,
-        "off",
-        "OCSP responses are sent only if ssl_trusted_certificate verifies them."
-    ),
-    row!(
-        "ssl_ocsp",
-        HS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether the authorities are asked about clients' certificates: off, on for the whole chain, leaf for the client's own.",
-        Set::Simple(|cx, d| {
-            let choices = [("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
-            cx.conf::<Conf>().ocsp = value::choice(d.arg(0), &choices)?;
+        }),
+    directive("ssl_stapling_verify")
+        .doc("OCSP responses are sent only if ssl_trusted_certificate verifies them.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_stapling_verify on;")
+        .sets(|cx, on| cx.conf::<Conf>().stapling_verify = on),
+    directive("ssl_ocsp")
+        .doc("Whether the authorities are asked about clients' certificates: off, on for the whole chain, leaf for the client's own.")
+        .in_(HS)
+        .takes_one_of(&OCSP)
+        .default("off")
+        .risk(Risk::Security)
+        .example("ssl_ocsp off;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().ocsp = value::choice(d.arg(0), &OCSP)?;
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_ocsp_responder",
-        HS,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Whom to ask about clients' certificates in place of the responder that they name.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_ocsp_responder")
+        .doc("Whom to ask about clients' certificates in place of the responder that they name.")
+        .in_(HS)
+        .takes("URL")
+        .risk(Risk::Security)
+        .example("ssl_ocsp_responder http://ocsp.example.com/;")
+        .set(|cx, d| {
             cx.conf::<Conf>().ocsp_responder = Some(responder(d)?);
             Ok(())
-        })
-    ),
-    row!(
-        "ssl_ocsp_cache",
-        HS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Where answers about clients' certificates are kept: off, or shared:name:size.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("ssl_ocsp_cache")
+        .doc("Where answers about clients' certificates are kept: off, or shared:name:size.")
+        .in_(HS)
+        .takes("off | shared:NAME:SIZE")
+        .default("off")
+        .risk(Risk::Resource)
+        .example("ssl_ocsp_cache shared:ocsp:1m;")
+        .set(|cx, d| {
             let token = d.arg(0);
             let zone = if token.str() == "off" { None } else { Some(zone(cx, token, "OCSP")?) };
             cx.conf::<Conf>().ocsp_cache = zone;
             Ok(())
-        })
-    ),
+        }),
 ];
 
 fn push(list: &mut Vec<Token>, first: bool, d: &Directive) -> Result<(), Diag> {

@@ -4,16 +4,17 @@ pub mod replacer;
 
 use crate::coding::rules::weaken_etag;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive};
+use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::status;
 use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Filter, Plan, Purity, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::vars::Template;
-use brisk_server::{row, simple};
+
 use replacer::{Outcome, Patterns, Replacer};
 use std::io;
 use std::sync::Arc;
@@ -33,34 +34,28 @@ const PATTERNS_MAX: usize = 255;
 const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
 
 static ROWS: &[Row] = &[
-    row!(
-        "sub_filter",
-        Context::HSL,
-        Arity::TWO,
-        D::Nothing,
-        Replace,
-        true,
-        "A string and what takes its place in responses; both may contain variables. The string is compared without regard to case. Of several the one that matches first counts, then the one written first.",
-        Set::Simple(sub_filter)
-    ),
-    simple!(
-        Conf,
-        flag,
-        "sub_filter_last_modified",
-        last_modified,
-        Context::HSL,
-        "off",
-        "Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise."
-    ),
-    simple!(
-        Conf,
-        flag,
-        "sub_filter_once",
-        once,
-        Context::HSL,
-        "on",
-        "Whether each string is replaced once, or wherever it occurs."
-    ),
+    directive("sub_filter")
+        .doc("A string and what takes its place in responses; both may contain variables. The string is compared without regard to case. Of several the one that matches first counts, then the one written first.")
+        .in_(Context::HSL)
+        .arity(Arity::TWO)
+        .takes("TEXT TEXT")
+        .many()
+        .example("sub_filter 'http://old.example.com' 'https://example.com';")
+        .set(sub_filter),
+    directive("sub_filter_last_modified")
+        .doc("Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("off")
+        .example("sub_filter_last_modified on;")
+        .sets(|cx, on| cx.conf::<Conf>().last_modified = on),
+    directive("sub_filter_once")
+        .doc("Whether each string is replaced once, or wherever it occurs.")
+        .in_(Context::HSL)
+        .takes_flag()
+        .default("on")
+        .example("sub_filter_once off;")
+        .sets(|cx, on| cx.conf::<Conf>().once = on),
     types_row!(Conf, "sub_filter_types", "text/html", "in which strings are replaced"),
 ];
 

@@ -3,244 +3,204 @@
 use super::draft::parse_zone;
 use super::{draft, health, server, sticky, upstream};
 use brisk_balance::{LeastTime, Measure, Method};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::resolver;
-use brisk_server::module::{Row, Set};
-use brisk_server::row;
+use brisk_server::directive::directive;
+use brisk_server::module::Row;
 use std::sync::Arc;
 use std::time::Duration;
 
 const UPSTREAM: Context = Context::UPSTREAM;
 
 pub(super) static ROWS: &[Row] = &[
-    row!(
-        "upstream",
-        Context::HTTP,
-        Arity::ONE.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "A group of servers that requests are passed to by its name. Its state (connections, failures, weights) is the process's, exact over all threads.",
-        Set::Simple(upstream)
-    ),
-    row!(
-        "server",
-        UPSTREAM,
-        Arity::SOME,
-        D::Nothing,
-        Definition,
-        true,
-        "An address (host, with a port if it is not 80, or unix:PATH) and parameters: weight=, max_conns=, max_fails= (1), fail_timeout= (10s), slow_start=, backup, down, drain, route=, resolve, service=. A name that has no address at the start is asked for again; meanwhile its requests get 502.",
-        Set::Simple(server::server)
-    ),
-    row!(
-        "zone",
-        UPSTREAM,
-        Arity::between(1, 2),
-        D::Nothing,
-        Definition,
-        true,
-        "Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.",
-        Set::Simple(|cx, d| {
+    directive("upstream")
+        .doc("A group of servers that requests are passed to by its name. Its state (connections, failures, weights) is the process's, exact over all threads.")
+        .in_(Context::HTTP)
+        .arity(Arity::ONE.block())
+        .takes("NAME")
+        .many()
+        .definition()
+        .example("upstream app { server 127.0.0.1:8001; server 127.0.0.1:8002 backup; }")
+        .set(upstream),
+    directive("server")
+        .doc("An address (host, with a port if it is not 80, or unix:PATH) and parameters: weight=, max_conns=, max_fails= (1), fail_timeout= (10s), slow_start=, backup, down, drain, route=, resolve, service=. A name that has no address at the start is asked for again; meanwhile its requests get 502.")
+        .in_(UPSTREAM)
+        .arity(Arity::SOME)
+        .takes("ADDRESS [weight=NUMBER] [max_conns=NUMBER] [max_fails=NUMBER] [fail_timeout=TIME] [slow_start=TIME] [backup] [down] [drain] [route=TEXT] [resolve] [service=NAME]")
+        .many()
+        .definition()
+        .example("server 127.0.0.1:8001 weight=2 max_fails=3;")
+        .set(server::server),
+    directive("zone")
+        .doc("Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.")
+        .in_(UPSTREAM)
+        .arity(Arity::between(1, 2))
+        .takes("NAME [SIZE]")
+        .many()
+        .definition()
+        .example("zone app 64k;")
+        .set(|cx, d| {
             let zone = parse_zone(&d.args)?;
             draft(cx).zone = Some(zone);
             Ok(())
-        })
-    ),
-    row!(
-        "state",
-        UPSTREAM,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        false,
-        "A file that holds the group's servers in place of \"server\" directives; changes that are made through the API are written to it.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("state")
+        .doc("A file that holds the group's servers in place of \"server\" directives; changes that are made through the API are written to it.")
+        .in_(UPSTREAM)
+        .takes("FILE")
+        .definition()
+        .example("state /var/lib/brisk/app.state;")
+        .set(|cx, d| {
             draft(cx).state = Some(d.arg(0).clone());
             Ok(())
-        })
-    ),
-    row!(
-        "hash",
-        UPSTREAM,
-        Arity::between(1, 2),
-        D::Nothing,
-        Definition,
-        true,
-        "Chooses the server by a key. consistent: ketama, so that a server more or less moves few keys.",
-        Set::Simple(hash)
-    ),
-    row!(
-        "ip_hash",
-        UPSTREAM,
-        Arity::NONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Chooses the server by the client's address: by the first three bytes of IPv4, all of IPv6.",
-        Set::Simple(|cx, d| method(cx, d, Method::IpHash))
-    ),
-    row!(
-        "least_conn",
-        UPSTREAM,
-        Arity::NONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Chooses the server with the fewest connections for its weight.",
-        Set::Simple(|cx, d| method(cx, d, Method::LeastConn))
-    ),
-    row!(
-        "least_time",
-        UPSTREAM,
-        Arity::between(1, 2),
-        D::Nothing,
-        Definition,
-        false,
-        "Chooses the server with the shortest average time to the header or to the last_byte and the fewest connections; inflight counts unanswered requests too.",
-        Set::Simple(least_time)
-    ),
-    row!(
-        "random",
-        UPSTREAM,
-        Arity::between(0, 2),
-        D::Nothing,
-        Definition,
-        true,
-        "Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).",
-        Set::Simple(random)
-    ),
-    row!(
-        "sticky",
-        UPSTREAM,
-        Arity::at_least(2),
-        D::Nothing,
-        Definition,
-        false,
-        "Keeps a session with its server: cookie NAME [expires=] [domain=] [path=] [httponly] [secure] [samesite=]; route $VARIABLE …; learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=] [header].",
-        Set::Simple(sticky::set)
-    ),
-    row!(
-        "queue",
-        UPSTREAM,
-        Arity::between(1, 2),
-        D::Nothing,
-        Definition,
-        false,
-        "How many requests may wait for a server when none can take one, and how long (timeout=60s); beyond that they get 502.",
-        Set::Simple(queue)
-    ),
-    row!(
-        "keepalive",
-        UPSTREAM,
-        Arity::between(1, 2),
-        D::Told("32 local"),
-        Definition,
-        false,
-        "Idle connections to the group's servers that the whole process keeps; 0: none. local: a location uses no other location's connections.",
-        Set::Simple(keepalive)
-    ),
-    row!(
-        "keepalive_requests",
-        UPSTREAM,
-        Arity::ONE,
-        D::Told("1000"),
-        Definition,
-        false,
-        "Requests that one connection to a server carries before it is closed.",
-        Set::Simple(|cx, d| {
-            draft(cx).keepalive_requests = value::number(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "keepalive_time",
-        UPSTREAM,
-        Arity::ONE,
-        D::Told("1h"),
-        Definition,
-        false,
-        "How old a connection to a server may become.",
-        Set::Simple(|cx, d| {
-            draft(cx).keepalive_time = value::msec(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "keepalive_timeout",
-        UPSTREAM,
-        Arity::ONE,
-        D::Told("60s"),
-        Definition,
-        false,
-        "How long a connection to a server may be idle.",
-        Set::Simple(|cx, d| {
-            draft(cx).keepalive_timeout = value::msec(d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "resolver",
-        UPSTREAM,
-        Arity::SOME,
-        D::Nothing,
-        Definition,
-        false,
-        "Name servers for this group's names, in place of those of http.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("hash")
+        .doc("Chooses the server by a key. consistent: ketama, so that a server more or less moves few keys.")
+        .in_(UPSTREAM)
+        .arity(Arity::between(1, 2))
+        .takes("KEY [consistent]")
+        .many()
+        .definition()
+        .example("hash $request_uri consistent;")
+        .set(hash),
+    directive("ip_hash")
+        .doc("Chooses the server by the client's address: by the first three bytes of IPv4, all of IPv6.")
+        .in_(UPSTREAM)
+        .arity(Arity::NONE)
+        .many()
+        .definition()
+        .example("ip_hash;")
+        .set(|cx, d| method(cx, d, Method::IpHash)),
+    directive("least_conn")
+        .doc("Chooses the server with the fewest connections for its weight.")
+        .in_(UPSTREAM)
+        .arity(Arity::NONE)
+        .many()
+        .definition()
+        .example("least_conn;")
+        .set(|cx, d| method(cx, d, Method::LeastConn)),
+    directive("least_time")
+        .doc("Chooses the server with the shortest average time to the header or to the last_byte and the fewest connections; inflight counts unanswered requests too.")
+        .in_(UPSTREAM)
+        .arity(Arity::between(1, 2))
+        .takes("header | last_byte [inflight]")
+        .definition()
+        .example("least_time header;")
+        .set(least_time),
+    directive("random")
+        .doc("Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).")
+        .in_(UPSTREAM)
+        .arity(Arity::between(0, 2))
+        .takes("[two [least_conn | least_time=header | least_time=last_byte]]")
+        .many()
+        .definition()
+        .example("random two least_conn;")
+        .set(random),
+    directive("sticky")
+        .doc("Keeps a session with its server: cookie NAME [expires=] [domain=] [path=] [httponly] [secure] [samesite=]; route $VARIABLE …; learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=] [header].")
+        .in_(UPSTREAM)
+        .arity(Arity::at_least(2))
+        .takes("cookie NAME [expires=TIME] [domain=DOMAIN] [path=PATH] [httponly] [secure] [samesite=strict|lax|none] | route $VARIABLE ... | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]")
+        .definition()
+        .example("sticky cookie srv expires=1h path=/;")
+        .set(sticky::set),
+    directive("queue")
+        .doc("How many requests may wait for a server when none can take one, and how long (timeout=60s); beyond that they get 502.")
+        .in_(UPSTREAM)
+        .arity(Arity::between(1, 2))
+        .takes("NUMBER [timeout=TIME]")
+        .definition()
+        .risk(Risk::Resource)
+        .example("queue 100 timeout=30s;")
+        .set(queue),
+    directive("keepalive")
+        .doc("Idle connections to the group's servers that the whole process keeps; 0: none. local: a location uses no other location's connections.")
+        .in_(UPSTREAM)
+        .arity(Arity::between(1, 2))
+        .takes("NUMBER [local]")
+        .default_told("32 local")
+        .definition()
+        .risk(Risk::Resource)
+        .example("keepalive 32;")
+        .set(keepalive),
+    directive("keepalive_requests")
+        .doc("Requests that one connection to a server carries before it is closed.")
+        .in_(UPSTREAM)
+        .takes_number()
+        .unit("requests")
+        .default_told("1000")
+        .definition()
+        .risk(Risk::Safe)
+        .example("keepalive_requests 10000;")
+        .sets(|cx, count| draft(cx).keepalive_requests = count),
+    directive("keepalive_time")
+        .doc("How old a connection to a server may become.")
+        .in_(UPSTREAM)
+        .takes_time()
+        .default_told("1h")
+        .definition()
+        .risk(Risk::Safe)
+        .example("keepalive_time 1h;")
+        .sets(|cx, time| draft(cx).keepalive_time = time),
+    directive("keepalive_timeout")
+        .doc("How long a connection to a server may be idle.")
+        .in_(UPSTREAM)
+        .takes_time()
+        .default_told("60s")
+        .definition()
+        .risk(Risk::Resource)
+        .example("keepalive_timeout 60s;")
+        .sets(|cx, time| draft(cx).keepalive_timeout = time),
+    directive("resolver")
+        .doc("Name servers for this group's names, in place of those of http.")
+        .in_(UPSTREAM)
+        .arity(Arity::SOME)
+        .takes("ADDRESS[:PORT] ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]")
+        .definition()
+        .risk(Risk::Security)
+        .example("resolver 127.0.0.53 valid=30s;")
+        .set(|cx, d| {
             let own = resolver::parse(cx, &d.args)?;
             draft(cx).resolver = Some(own);
             Ok(())
-        })
-    ),
-    row!(
-        "resolver_timeout",
-        UPSTREAM,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        false,
-        "How long a name of this group may take to be looked up.",
-        Set::Simple(|cx, d| {
-            draft(cx).resolver_timeout = Some(value::msec(d.arg(0))?);
-            Ok(())
-        })
-    ),
-    row!(
-        "health_check",
-        Context::LOCATION,
-        Arity::ANY,
-        D::Nothing,
-        No,
-        false,
-        "Asks each server of the group that the location passes to how it is: interval=5s, jitter=, fails=1, passes=1, uri=/, match=NAME, port=, mandatory [persistent]. Servers that fail get no requests until they pass. The question is an HTTP/1.0 GET with the location's time-outs and constant headers.",
-        Set::Simple(health::set)
-    ),
-    row!(
-        "match",
-        Context::HTTP,
-        Arity::ONE.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX, require $VARIABLE … (of the answer, as $upstream_http_NAME, or a map of such: neither empty nor 0). Without it 2xx and 3xx pass.",
-        Set::Simple(health::match_block)
-    ),
-    row!(
-        "ntlm",
-        UPSTREAM,
-        Arity::NONE,
-        D::Nothing,
-        Definition,
-        false,
-        "Not supported: connections are never bound to a client.",
-        Set::Simple(|_, d| {
+        }),
+    directive("resolver_timeout")
+        .doc("How long a name of this group may take to be looked up.")
+        .in_(UPSTREAM)
+        .takes_time()
+        .definition()
+        .example("resolver_timeout 5s;")
+        .sets(|cx, time| draft(cx).resolver_timeout = Some(time)),
+    directive("health_check")
+        .doc("Asks each server of the group that the location passes to how it is: interval=5s, jitter=, fails=1, passes=1, uri=/, match=NAME, port=, mandatory [persistent]. Servers that fail get no requests until they pass. The question is an HTTP/1.0 GET with the location's time-outs and constant headers.")
+        .in_(Context::LOCATION)
+        .arity(Arity::ANY)
+        .takes("[interval=TIME] [jitter=TIME] [fails=NUMBER] [passes=NUMBER] [uri=URI] [match=NAME] [port=NUMBER] [mandatory [persistent]]")
+        .not_inherited()
+        .example("health_check interval=10s fails=2 uri=/health;")
+        .set(health::set),
+    directive("match")
+        .doc("What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX, require $VARIABLE … (of the answer, as $upstream_http_NAME, or a map of such: neither empty nor 0). Without it 2xx and 3xx pass.")
+        .in_(Context::HTTP)
+        .arity(Arity::ONE.block())
+        .takes("NAME")
+        .many()
+        .definition()
+        .example("match ready { status 200; body ~ \"ok\"; }")
+        .set(health::match_block),
+    directive("ntlm")
+        .doc("Not supported: connections are never bound to a client.")
+        .in_(UPSTREAM)
+        .arity(Arity::NONE)
+        .definition()
+        .risk(Risk::Safe)
+        .example("ntlm;")
+        .set(|_, d| {
             Err(Diag::emerg(d.span, "the \"ntlm\" directive is not supported").help(
                 "NTLM authenticates connections, not requests; use a scheme that authenticates requests",
             ))
-        })
-    ),
+        }),
 ];
 
 /// Sets the balancing method; another one before it is worth a warning.

@@ -2,11 +2,11 @@
 
 mod cookie;
 
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::Cx;
-use brisk_server::module::{Module, ModuleConf, Row, Set};
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Plan, Purity, Stage};
-use brisk_server::row;
 use brisk_server::vars::{VarId, Variable, VariableGet};
 use std::sync::Arc;
 
@@ -20,38 +20,30 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    row!(
-        "userid",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "on or v1 (an older form) gives clients a cookie; log only reads it.",
-        Set::Simple(userid)
-    ),
-    row!(
-        "userid_domain",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("none"),
-        Replace,
-        false,
-        "The cookie's domain, or none.",
-        Set::Simple(|cx, d| {
+    directive("userid")
+        .doc("on or v1 (an older form) gives clients a cookie; log only reads it.")
+        .in_(Context::HSL)
+        .takes_one_of(&MODES)
+        .default("off")
+        .example("userid on;")
+        .set(userid),
+    directive("userid_domain")
+        .doc("The cookie's domain, or none.")
+        .in_(Context::HSL)
+        .takes("NAME | none")
+        .default("none")
+        .example("userid_domain example.com;")
+        .set(|cx, d| {
             cx.conf::<Conf>().domain = not_none(d);
             Ok(())
-        })
-    ),
-    row!(
-        "userid_expires",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "How long browsers keep the cookie: a time, max (until 2037), or off for as long as they run.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("userid_expires")
+        .doc("How long browsers keep the cookie: a time, max (until 2037), or off for as long as they run.")
+        .in_(Context::HSL)
+        .takes("TIME | max | off")
+        .default("off")
+        .example("userid_expires 365d;")
+        .set(|cx, d| {
             cx.conf::<Conf>().expires = match d.arg(0).bytes() {
                 b"off" => Expires::Session,
                 b"max" => Expires::Max,
@@ -61,80 +53,63 @@ static ROWS: &[Row] = &[
                 },
             };
             Ok(())
-        })
-    ),
-    row!(
-        "userid_flags",
-        Context::HSL,
-        Arity::between(1, 3),
-        D::Value("off"),
-        Replace,
-        true,
-        "Attributes of the cookie: secure, httponly, samesite=strict, samesite=lax, samesite=none; or off.",
-        Set::Simple(userid_flags)
-    ),
-    row!(
-        "userid_mark",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "A letter, digit or = at the end of the cookie; a client whose cookie has another one gets it anew with the same identifier.",
-        Set::Simple(userid_mark)
-    ),
-    row!(
-        "userid_name",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("uid"),
-        Replace,
-        false,
-        "The cookie's name.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("userid_flags")
+        .doc("Attributes of the cookie: secure, httponly, samesite=strict, samesite=lax, samesite=none; or off.")
+        .in_(Context::HSL)
+        .arity(Arity::between(1, 3))
+        .takes("off | secure | httponly | samesite=strict | samesite=lax | samesite=none ...")
+        .default("off")
+        .many()
+        .risk(Risk::Security)
+        .example("userid_flags secure httponly samesite=lax;")
+        .set(userid_flags),
+    directive("userid_mark")
+        .doc("A letter, digit or = at the end of the cookie; a client whose cookie has another one gets it anew with the same identifier.")
+        .in_(Context::HSL)
+        .takes("LETTER | DIGIT | = | off")
+        .default("off")
+        .example("userid_mark a;")
+        .set(userid_mark),
+    directive("userid_name")
+        .doc("The cookie's name.")
+        .in_(Context::HSL)
+        .takes("NAME")
+        .default("uid")
+        .example("userid_name visitor;")
+        .set(|cx, d| {
             cx.conf::<Conf>().name = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
-    row!(
-        "userid_p3p",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("none"),
-        Replace,
-        false,
-        "The P3P header that goes with the cookie, or none.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("userid_p3p")
+        .doc("The P3P header that goes with the cookie, or none.")
+        .in_(Context::HSL)
+        .takes("TEXT | none")
+        .default("none")
+        .example("userid_p3p 'policyref=\"/w3c/p3p.xml\"';")
+        .set(|cx, d| {
             cx.conf::<Conf>().p3p = not_none(d);
             Ok(())
-        })
-    ),
-    row!(
-        "userid_path",
-        Context::HSL,
-        Arity::ONE,
-        D::Value("/"),
-        Replace,
-        false,
-        "The cookie's path.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("userid_path")
+        .doc("The cookie's path.")
+        .in_(Context::HSL)
+        .takes("PATH")
+        .default("/")
+        .example("userid_path /;")
+        .set(|cx, d| {
             cx.conf::<Conf>().path = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
-    row!(
-        "userid_service",
-        Context::HSL,
-        Arity::ONE,
-        D::Told("with v1 0, else the last four bytes of the server's address"),
-        Replace,
-        false,
-        "A number that is part of identifiers: give each server another one, so that they never give the same.",
-        Set::Simple(|cx, d| {
-            cx.conf::<Conf>().service = Some(value::number(d.arg(0))? as u32);
-            Ok(())
-        })
-    ),
+        }),
+    directive("userid_service")
+        .doc("A number that is part of identifiers: give each server another one, so that they never give the same.")
+        .in_(Context::HSL)
+        .takes_number()
+        .unit("identifier")
+        .range(0, u32::MAX as i64)
+        .default_told("with v1 0, else the last four bytes of the server's address")
+        .example("userid_service 1;")
+        .sets(|cx, count| cx.conf::<Conf>().service = Some(count as u32)),
 ];
 
 static VARIABLES: &[Variable] = &[
@@ -214,9 +189,11 @@ fn not_none(d: &Directive) -> Option<Arc<[u8]>> {
     Some(d.arg(0).bytes()).filter(|value| *value != b"none" && !value.is_empty()).map(Arc::from)
 }
 
+/// The words of `userid`.
+const MODES: [(&str, Mode); 4] = [("off", Mode::Off), ("log", Mode::Log), ("v1", Mode::V1), ("on", Mode::On)];
+
 fn userid(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let modes = [("off", Mode::Off), ("log", Mode::Log), ("v1", Mode::V1), ("on", Mode::On)];
-    let mode = value::choice(d.arg(0), &modes)?;
+    let mode = value::choice(d.arg(0), &MODES)?;
     let reset = cx.global.vars.refer("uid_reset", None);
     let conf = cx.conf::<Conf>();
     conf.mode = mode;

@@ -149,7 +149,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
         .flat_map(|(index, module)| module.rows.iter().map(move |row| (index, row)))
         .collect();
     for (module, row) in rows {
-        let (RowDefault::Value(value), Set::Simple(set)) = (row.default, row.set) else { continue };
+        let RowDefault::Value(value) = row.default else { continue };
         let file = global.sources.add("default", format!("{} {value};", row.name).into_bytes());
         let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
         global.sources.pop();
@@ -163,7 +163,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
             written: Vec::new(),
             module,
         };
-        if let Err(diag) = set(&mut cx, &parsed[0]) {
+        if let Err(diag) = row.set.run(row, &mut cx, &parsed[0]) {
             unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
         }
     }
@@ -196,22 +196,15 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         cx.module = module;
         cx.written.push(Written { name: row.name, span: directive.span, is_off: is_off(directive) });
         let told = cx.global.diags.len();
-        let done = match row.set {
-            Set::Simple(set) => set(cx, directive),
-            Set::Both(set, block) => {
-                blocks.push((module, block, directive));
-                set(cx, directive)
-            }
-            Set::Block(block) => {
-                blocks.push((module, block, directive));
-                Ok(())
-            }
+        match row.set {
+            Set::Both(_, block) | Set::Block(block) => blocks.push((module, block, directive)),
             Set::Ignored(why) => {
                 let text = format!("the \"{}\" directive has no effect here: {why}", row.name);
                 cx.global.diags.push(Diag::notice(directive.span, text));
-                Ok(())
             }
-        };
+            _ => {}
+        }
+        let done = row.set.run(row, cx, directive);
         match done {
             Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
             Ok(()) => suspect(cx.global.diags, told, hint),

@@ -2,10 +2,9 @@
 
 use super::CoreConf;
 use crate::conf::Cx;
-use crate::ignored;
-use crate::module::{Module, Row, Set};
-use crate::row;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use crate::directive::{Draft, Own, directive};
+use crate::module::{Module, Row};
+use brisk_conf::{Context, Diag, Directive, Risk};
 
 /// HTTP/2, as a part of [`CoreConf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,130 +40,108 @@ const HS: Context = Context::HS;
 const HSL: Context = Context::HSL;
 
 /// A directive of former times that is taken with a warning.
-macro_rules! obsolete {
-    ($name:literal, $contexts:expr, $doc:expr, $set:expr) => {
-        row!($name, $contexts, Arity::ONE, D::Nothing, Definition, true, $doc, Set::Simple($set))
-    };
+const fn former(name: &'static str) -> Draft<Own> {
+    directive(name).in_(HS).many().definition().risk(Risk::Safe)
 }
 
 /// One whose part another directive has taken.
 macro_rules! replaced {
-    ($name:literal, $by:literal) => {
-        obsolete!($name, HS, concat!("Obsolete: see ", $by, "."), |cx, d| replaced(cx, d, $by))
+    ($name:literal, $arguments:literal, $example:literal, $by:literal) => {
+        former($name)
+            .doc(concat!("Obsolete: see ", $by, "."))
+            .takes($arguments)
+            .example(concat!($name, " ", $example, ";"))
+            .set(|cx, d| replaced(cx, d, $by))
     };
 }
 
-const PUSH: &str = "Obsolete: nobody pushes any more; see early_hints.";
+const PUSH: &str = "Obsolete: clients no longer take pushes; see early_hints.";
 
 static ROWS: &[Row] = &[
-    row!(
-        "http2",
-        HS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "HTTP/2: chosen by ALPN with TLS; without TLS a connection may begin with HTTP/2.",
-        Set::Simple(|cx, d| {
-            core(cx).http2.enabled = value::flag("http2", d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "http2_upgrade",
-        HS,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "With http2 on and without TLS: whether a request may change its connection to HTTP/2 by Upgrade: h2c (RFC 7540 §3.2). \
-         Not behind a proxy that passes Upgrade on: what follows would pass its rules. The address's default server decides.",
-        Set::Simple(|cx, d| {
-            core(cx).http2.upgrade = value::flag("http2_upgrade", d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "http2_max_concurrent_streams",
-        HS,
-        Arity::ONE,
-        D::Value("128"),
-        Replace,
-        false,
-        "Requests that one HTTP/2 connection may have in work at a time.",
-        Set::Simple(|cx, d| {
-            let count = value::number(d.arg(0))?;
-            core(cx).http2.max_concurrent_streams = u32::try_from(count).unwrap_or(u32::MAX);
-            Ok(())
-        })
-    ),
-    row!(
-        "http2_body_preread_size",
-        HS,
-        Arity::ONE,
-        D::Value("64k"),
-        Replace,
-        false,
-        "Bytes of a request body that an HTTP/2 client may send before anybody reads it.",
-        Set::Simple(preread_size)
-    ),
-    row!(
-        "http2_chunk_size",
-        HSL,
-        Arity::ONE,
-        D::Value("8k"),
-        Replace,
-        false,
-        "Most bytes of a response body in one HTTP/2 frame: less is fairer to other streams, more is cheaper.",
-        Set::Simple(chunk_size)
-    ),
-    ignored!(
-        "http2_recv_buffer_size",
-        Context::HTTP,
-        Arity::ONE,
-        "Buffer for reading HTTP/2 connections.",
-        "connections are read into memory that they share"
-    ),
-    ignored!("http2_pool_size", HS, Arity::ONE, "Memory per connection.", "memory is allocated as needed"),
-    ignored!(
-        "http2_streams_index_size",
-        HS,
-        Arity::ONE,
-        "Size of a hash table of streams.",
-        "hash tables size themselves"
-    ),
-    replaced!("http2_max_field_size", "large_client_header_buffers"),
-    replaced!("http2_max_header_size", "large_client_header_buffers"),
-    replaced!("http2_max_requests", "keepalive_requests"),
-    replaced!("http2_recv_timeout", "client_header_timeout"),
-    replaced!("http2_idle_timeout", "keepalive_timeout"),
-    obsolete!("http2_max_concurrent_pushes", HS, PUSH, obsolete),
-    obsolete!("http2_push", HSL, PUSH, obsolete),
-    obsolete!("http2_push_preload", HSL, PUSH, obsolete),
+    directive("http2")
+        .doc("HTTP/2: chosen by ALPN with TLS; without TLS a connection may begin with HTTP/2.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .example("http2 on;")
+        .sets(|cx, on| core(cx).http2.enabled = on),
+    directive("http2_upgrade")
+        .doc("With http2 on and without TLS: whether a request may change its connection to HTTP/2 by Upgrade: h2c (RFC 7540 §3.2). \
+         Not behind a proxy that passes Upgrade on: what follows would pass its rules. The address's default server decides.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("http2_upgrade on;")
+        .sets(|cx, on| core(cx).http2.upgrade = on),
+    directive("http2_max_concurrent_streams")
+        .doc("Requests that one HTTP/2 connection may have in work at a time.")
+        .in_(HS)
+        .takes_number()
+        .unit("requests")
+        .default("128")
+        .risk(Risk::Resource)
+        .example("http2_max_concurrent_streams 256;")
+        .sets(|cx, count| core(cx).http2.max_concurrent_streams = u32::try_from(count).unwrap_or(u32::MAX)),
+    directive("http2_body_preread_size")
+        .doc("Bytes of a request body that an HTTP/2 client may send before anybody reads it.")
+        .in_(HS)
+        .takes_size()
+        .range(0, brisk_h2::frame::WINDOW_MAX as i64)
+        .default("64k")
+        .risk(Risk::Resource)
+        .example("http2_body_preread_size 128k;")
+        .sets(|cx, bytes| core(cx).http2.body_preread_size = bytes as u32),
+    directive("http2_chunk_size")
+        .doc("Most bytes of a response body in one HTTP/2 frame: less is fairer to other streams, more is cheaper.")
+        .in_(HSL)
+        .takes_size()
+        .at_least(1)
+        .default("8k")
+        .risk(Risk::Safe)
+        .example("http2_chunk_size 16k;")
+        .sets(|cx, bytes| {
+            core(cx).http2.chunk_size = bytes.min(u64::from(brisk_h2::frame::PAYLOAD_BYTES_MAX)) as u32;
+        }),
+    directive("http2_recv_buffer_size")
+        .doc("Buffer for reading HTTP/2 connections.")
+        .in_(Context::HTTP)
+        .takes("SIZE")
+        .example("http2_recv_buffer_size 256k;")
+        .ignored("connections are read into memory that they share"),
+    directive("http2_pool_size")
+        .doc("Memory per connection.")
+        .in_(HS)
+        .takes("SIZE")
+        .example("http2_pool_size 4k;")
+        .ignored("memory is allocated as needed"),
+    directive("http2_streams_index_size")
+        .doc("Size of a hash table of streams.")
+        .in_(HS)
+        .takes("NUMBER")
+        .example("http2_streams_index_size 32;")
+        .ignored("hash tables size themselves"),
+    replaced!("http2_max_field_size", "SIZE", "4k", "large_client_header_buffers"),
+    replaced!("http2_max_header_size", "SIZE", "16k", "large_client_header_buffers"),
+    replaced!("http2_max_requests", "NUMBER", "1000", "keepalive_requests"),
+    replaced!("http2_recv_timeout", "TIME", "30s", "client_header_timeout"),
+    replaced!("http2_idle_timeout", "TIME", "3m", "keepalive_timeout"),
+    former("http2_max_concurrent_pushes")
+        .doc(PUSH)
+        .takes("NUMBER")
+        .example("http2_max_concurrent_pushes 10;")
+        .set(obsolete),
+    former("http2_push").doc(PUSH).in_(HSL).takes("URI | off").example("http2_push off;").set(obsolete),
+    former("http2_push_preload")
+        .doc(PUSH)
+        .in_(HSL)
+        .takes("on | off")
+        .example("http2_push_preload off;")
+        .set(obsolete),
 ];
 
 fn core<'a>(cx: &'a mut Cx<'_, '_>) -> &'a mut CoreConf {
     cx.conf_of_mut()
-}
-
-fn preread_size(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let size = value::size(d.arg(0))?;
-    let max = brisk_h2::frame::WINDOW_MAX;
-    core(cx).http2.body_preread_size = u32::try_from(size)
-        .ok()
-        .filter(|&size| size <= max)
-        .ok_or_else(|| Diag::emerg(d.span, format!("the maximum body preread buffer size is {max}")))?;
-    Ok(())
-}
-
-fn chunk_size(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let size = value::size(d.arg(0))?;
-    if size == 0 {
-        return Err(Diag::emerg(d.span, "the http2 chunk size cannot be zero"));
-    }
-    let max = u64::from(brisk_h2::frame::PAYLOAD_BYTES_MAX);
-    core(cx).http2.chunk_size = size.min(max) as u32;
-    Ok(())
 }
 
 fn replaced(cx: &mut Cx<'_, '_>, d: &Directive, by: &str) -> Result<(), Diag> {

@@ -2,154 +2,135 @@
 
 use super::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 use crate::conf::{Cx, invalid_value};
+use crate::directive::directive;
 use crate::memory::limit::MemoryLimit;
-use crate::module::{Row, Set};
-use crate::{ignored, row, simple};
+use crate::module::Row;
 use brisk_conf::cidr::Cidr;
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use brisk_conf::{Applies, Arity, Context, Diag, Directive, Risk, value};
 
 const MAIN: Context = Context::MAIN;
 const EVENTS: Context = Context::EVENTS;
 
 pub static ROWS: &[Row] = &[
-    row!(
-        "include",
-        Context(u32::MAX),
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Inserts a file, or all files that match a pattern, in its place. A relative path starts at the folder of the main file.",
-        Set::Simple(|_, _| Ok(()))
-    ),
-    simple!(MainConf, flag, "daemon", daemon, MAIN, "on", "Whether to go into the background."),
-    simple!(
-        MainConf,
-        flag,
-        "master_process",
-        master_process,
-        MAIN,
-        "on",
-        "Whether a master supervises the worker; off runs everything in one process, for debugging."
-    ),
-    row!(
-        "pid",
-        MAIN,
-        Arity::ONE,
-        D::Told("logs/brisk.pid"),
-        Replace,
-        false,
-        "The file that holds the master's process id.",
-        Set::Simple(|cx, d| {
+    directive("include")
+        .doc("Inserts a file, or all files that match a pattern, in its place. A relative path starts at the folder of the main file.")
+        .in_(Context(u32::MAX))
+        .takes("FILE | PATTERN")
+        .many()
+        .definition()
+        .example("include conf.d/*.conf;")
+        .set(|_, _| Ok(())),
+    directive("daemon")
+        .doc("Whether to go into the background.")
+        .in_(MAIN)
+        .takes_flag()
+        .default("on")
+        .applies(Applies::Start)
+        .example("daemon off;")
+        .sets(|cx, on| cx.conf::<MainConf>().daemon = on),
+    directive("master_process")
+        .doc("Whether a master supervises the worker; off runs everything in one process, for debugging.")
+        .in_(MAIN)
+        .takes_flag()
+        .default("on")
+        .applies(Applies::Start)
+        .example("master_process off;")
+        .sets(|cx, on| cx.conf::<MainConf>().master_process = on),
+    directive("pid")
+        .doc("The file that holds the master's process id.")
+        .in_(MAIN)
+        .takes("FILE")
+        .default_told("logs/brisk.pid")
+        .applies(Applies::Start)
+        .example("pid /run/brisk/brisk.pid;")
+        .set(|cx, d| {
             let path = cx.full_path(d.arg(0).str());
             cx.conf::<MainConf>().pid = path;
             Ok(())
-        })
-    ),
-    row!(
-        "user",
-        MAIN,
-        Arity::between(1, 2),
-        D::Told("nobody nobody"),
-        Replace,
-        false,
-        "User and group of the worker. The group defaults to one of the user's name. Without root's rights it is ignored with a warning.",
-        Set::Simple(user)
-    ),
-    row!(
-        "worker_processes",
-        MAIN,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        false,
-        "Number of event-loop threads in the worker process; auto is the smaller of the CPU affinity and the cgroup's quota.",
-        Set::Simple(worker_processes)
-    ),
-    row!(
-        "worker_cpu_affinity",
-        MAIN,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        false,
-        "Binds thread after thread to sets of cores given as bit masks, or each to one core (auto [mask]).",
-        Set::Simple(worker_cpu_affinity)
-    ),
-    row!(
-        "worker_priority",
-        MAIN,
-        Arity::ONE,
-        D::Value("0"),
-        Replace,
-        false,
-        "Scheduling priority of the worker as nice(1) counts it, -20 to 20.",
-        Set::Simple(|cx, d| {
-            let parsed = d.arg(0).str().parse::<i32>().ok().filter(|n| (-20..=20).contains(n));
-            let value = parsed.ok_or_else(|| {
-                Diag::reason(d.arg(0).span, "invalid number").help("it must be from -20 to 20")
-            })?;
-            cx.conf::<MainConf>().priority = value;
-            Ok(())
-        })
-    ),
-    row!(
-        "worker_rlimit_nofile",
-        MAIN,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Open files per event-loop thread; the worker's limit is this times the number of threads, so that a file written for many processes keeps its capacity.",
-        Set::Simple(|cx, d| {
-            cx.conf::<MainConf>().rlimit_nofile = Some(value::number(d.arg(0))?);
-            Ok(())
-        })
-    ),
-    row!(
-        "worker_rlimit_core",
-        MAIN,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Largest core file of the worker, in bytes.",
-        Set::Simple(|cx, d| {
-            cx.conf::<MainConf>().rlimit_core = Some(value::offset(d.arg(0))?);
-            Ok(())
-        })
-    ),
-    simple!(
-        MainConf,
-        msec,
-        "worker_shutdown_timeout",
-        shutdown_timeout,
-        MAIN,
-        "0",
-        "How long requests may take to finish after a graceful stop, and on an old configuration after a reload; 0 is without limit."
-    ),
-    row!(
-        "working_directory",
-        MAIN,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "The worker's current folder; core files go there.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("user")
+        .doc("User and group of the worker. The group defaults to one of the user's name. Without root's rights it is ignored with a warning.")
+        .in_(MAIN)
+        .arity(Arity::between(1, 2))
+        .takes("USER [GROUP]")
+        .default_told("nobody nobody")
+        .applies(Applies::Worker)
+        .risk(Risk::Security)
+        .example("user www-data;")
+        .set(user),
+    directive("worker_processes")
+        .doc("Number of event-loop threads in the worker process; auto is the smaller of the CPU affinity and the cgroup's quota.")
+        .in_(MAIN)
+        .takes("NUMBER | auto")
+        .default("1")
+        .applies(Applies::Worker)
+        .risk(Risk::Resource)
+        .example("worker_processes auto;")
+        .set(worker_processes),
+    directive("worker_cpu_affinity")
+        .doc("Binds thread after thread to sets of cores given as bit masks, or each to one core (auto [mask]).")
+        .in_(MAIN)
+        .arity(Arity::SOME)
+        .takes("MASK ... | auto [MASK]")
+        .applies(Applies::Worker)
+        .risk(Risk::Safe)
+        .example("worker_cpu_affinity 0001 0010;")
+        .set(worker_cpu_affinity),
+    directive("worker_priority")
+        .doc("Scheduling priority of the worker as nice(1) counts it.")
+        .in_(MAIN)
+        .takes_signed()
+        .range(-20, 20)
+        .unit("niceness")
+        .default("0")
+        .applies(Applies::Worker)
+        .risk(Risk::Safe)
+        .example("worker_priority -5;")
+        .sets(|cx, niceness| cx.conf::<MainConf>().priority = niceness as i32),
+    directive("worker_rlimit_nofile")
+        .doc("Open files per event-loop thread; the worker's limit is this times the number of threads, so that a file written for many processes keeps its capacity.")
+        .in_(MAIN)
+        .takes_number()
+        .unit("open files per thread")
+        .applies(Applies::Worker)
+        .risk(Risk::Resource)
+        .example("worker_rlimit_nofile 65536;")
+        .sets(|cx, count| cx.conf::<MainConf>().rlimit_nofile = Some(count)),
+    directive("worker_rlimit_core")
+        .doc("Largest core file of the worker, in bytes.")
+        .in_(MAIN)
+        .takes_offset()
+        .applies(Applies::Worker)
+        .risk(Risk::Resource)
+        .example("worker_rlimit_core 500m;")
+        .sets(|cx, bytes| cx.conf::<MainConf>().rlimit_core = Some(bytes)),
+    directive("worker_shutdown_timeout")
+        .doc("How long requests may take to finish after a graceful stop, and on an old configuration after a reload; 0 is without limit.")
+        .in_(MAIN)
+        .takes_time()
+        .default("0")
+        .risk(Risk::Resource)
+        .example("worker_shutdown_timeout 30s;")
+        .sets(|cx, time| cx.conf::<MainConf>().shutdown_timeout = time),
+    directive("working_directory")
+        .doc("The worker's current folder; core files go there.")
+        .in_(MAIN)
+        .takes("DIR")
+        .applies(Applies::Worker)
+        .example("working_directory /var/lib/brisk;")
+        .set(|cx, d| {
             cx.conf::<MainConf>().working_directory = Some(d.arg(0).str().to_string());
             Ok(())
-        })
-    ),
-    row!(
-        "env",
-        MAIN,
-        Arity::ONE,
-        D::Told("TZ"),
-        Replace,
-        true,
-        "Keeps an environment variable for the worker, or sets it (NAME=value). All others are removed; TZ is always kept.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("env")
+        .doc("Keeps an environment variable for the worker, or sets it (NAME=value). All others are removed; TZ is always kept.")
+        .in_(MAIN)
+        .takes("NAME[=VALUE]")
+        .default_told("TZ")
+        .many()
+        .applies(Applies::Worker)
+        .example("env MALLOC_ARENA_MAX=2;")
+        .set(|cx, d| {
             let text = d.arg(0).str();
             let (name, value) = match text.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_string())),
@@ -157,143 +138,137 @@ pub static ROWS: &[Row] = &[
             };
             cx.conf::<MainConf>().env.push((name.to_string(), value));
             Ok(())
-        })
-    ),
-    row!(
-        "memory_limit",
-        MAIN,
-        Arity::ONE,
-        D::Value("auto"),
-        Replace,
-        false,
-        "Memory that the worker process may hold: a size, auto, or off. From 90 % of it on nothing is accepted, and the connections that hold most for what moves on them are closed (idle ones count four times), until 85 % are in use; together they may always hold a tenth. What counts is anonymous resident memory. auto is 80 % of the machine's memory or of the control group's limit, and no more than half of what the process's own limits allow (ulimit -v, ulimit -d), which a size cannot exceed either.",
-        Set::Simple(memory_limit)
-    ),
-    row!(
-        "pcre_jit",
-        MAIN,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether regular expressions that need PCRE become machine code: faster, but in rare cases PCRE's compiler and its interpreter disagree. Most expressions run on a linear-time engine and need no PCRE.",
-        Set::Simple(|cx, d| {
-            cx.conf::<MainConf>().pcre_jit = value::flag("pcre_jit", d.arg(0))?;
-            Ok(())
-        })
-    ),
-    row!(
-        "thread_pool",
-        MAIN,
-        Arity::between(2, 3),
-        D::Told("default threads=32 max_queue=65536"),
-        Definition,
-        true,
-        "Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.",
-        Set::Simple(thread_pool)
-    ),
-    row!(
-        "events",
-        MAIN,
-        Arity::NONE.block(),
-        D::Nothing,
-        Definition,
-        false,
-        "Holds the directives about connections.",
-        Set::Block(events)
-    ),
-    row!(
-        "worker_connections",
-        EVENTS,
-        Arity::ONE,
-        D::Value("512"),
-        Replace,
-        false,
-        "Connections per event-loop thread, connections to back ends included.",
-        Set::Simple(|cx, d| {
-            let count = value::number(d.arg(0))?;
-            if count == 0 {
-                return Err(invalid_value(d, d.arg(0), "at least 1"));
-            }
-            cx.conf::<MainConf>().connections = count;
-            Ok(())
-        })
-    ),
-    simple!(
-        MainConf,
-        flag,
-        "multi_accept",
-        multi_accept,
-        EVENTS,
-        "off",
-        "Takes all waiting connections at a wake-up instead of a few."
-    ),
-    row!(
-        "debug_connection",
-        EVENTS,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "An address, a network, a host name or unix: of clients about which everything is logged, at every level, in every error log that they reach.",
-        Set::Simple(debug_connection)
-    ),
-    ignored!("use", EVENTS, Arity::ONE, "The connection processing method.", "Brisk always uses epoll"),
-    ignored!(
-        "accept_mutex",
-        EVENTS,
-        Arity::ONE,
-        "Whether workers take turns in accepting.",
-        "threads share connections evenly by themselves"
-    ),
-    ignored!(
-        "accept_mutex_delay",
-        EVENTS,
-        Arity::ONE,
-        "How long to wait for the accept mutex.",
-        "there is no accept mutex"
-    ),
-    ignored!(
-        "worker_aio_requests",
-        EVENTS,
-        Arity::ONE,
-        "Outstanding AIO requests of a worker.",
-        "files are read by a pool of threads"
-    ),
-    ignored!("epoll_events", EVENTS, Arity::ONE, "Events per wake-up.", "the number is fixed"),
-    ignored!("lock_file", MAIN, Arity::ONE, "The lock file of the accept mutex.", "there is no accept mutex"),
-    ignored!(
-        "timer_resolution",
-        MAIN,
-        Arity::ONE,
-        "How often the time is read.",
-        "it is read once per wake-up, which costs next to nothing"
-    ),
-    ignored!(
-        "debug_points",
-        MAIN,
-        Arity::ONE,
-        "What to do on an internal inconsistency.",
-        "those end the connection concerned and are logged as [alert]"
-    ),
-    ignored!(
-        "ssl_object_cache_inheritable",
-        MAIN,
-        Arity::ONE,
-        "Keeps certificates over a reload.",
-        "certificates are read again when their files change, at once"
-    ),
-    ignored!("ssl_engine", MAIN, Arity::ONE, "An OpenSSL engine.", "TLS is done without OpenSSL"),
-    row!(
-        "load_module",
-        MAIN,
-        Arity::ONE,
-        D::Nothing,
-        Definition,
-        true,
-        "Has no effect: binary modules of nginx cannot be loaded. A notice where the module is built in, else a warning; its directives are refused where they stand.",
-        Set::Simple(load_module)
-    ),
+        }),
+    directive("memory_limit")
+        .doc("Memory that the worker process may hold: a size, auto, or off. From 90 % of it on nothing is accepted, and the connections that hold most for what moves on them are closed (idle ones count four times), until 85 % are in use; together they may always hold a tenth. What counts is anonymous resident memory. auto is 80 % of the machine's memory or of the control group's limit, and no more than half of what the process's own limits allow (ulimit -v, ulimit -d), which a size cannot exceed either.")
+        .in_(MAIN)
+        .takes("SIZE | auto | off")
+        .default("auto")
+        .risk(Risk::Resource)
+        .example("memory_limit 2g;")
+        .set(memory_limit),
+    directive("pcre_jit")
+        .doc("Whether regular expressions that need PCRE become machine code: faster, but in rare cases PCRE's compiler and its interpreter disagree. Most expressions run on a linear-time engine and need no PCRE.")
+        .in_(MAIN)
+        .takes_flag()
+        .default("off")
+        .example("pcre_jit on;")
+        .sets(|cx, on| cx.conf::<MainConf>().pcre_jit = on),
+    directive("thread_pool")
+        .doc("Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.")
+        .in_(MAIN)
+        .arity(Arity::between(2, 3))
+        .takes("NAME threads=NUMBER [max_queue=NUMBER]")
+        .default_told("default threads=32 max_queue=65536")
+        .many()
+        .definition()
+        .applies(Applies::Worker)
+        .risk(Risk::Resource)
+        .example("thread_pool default threads=32 max_queue=65536;")
+        .set(thread_pool),
+    directive("events")
+        .doc("Holds the directives about connections.")
+        .in_(MAIN)
+        .arity(Arity::NONE.block())
+        .definition()
+        .example("events { worker_connections 1024; }")
+        .block(events),
+    directive("worker_connections")
+        .doc("Connections per event-loop thread, connections to back ends included.")
+        .in_(EVENTS)
+        .takes_number()
+        .at_least(1)
+        .unit("connections per thread")
+        .default("512")
+        .risk(Risk::Resource)
+        .example("worker_connections 4096;")
+        .sets(|cx, count| cx.conf::<MainConf>().connections = count),
+    directive("multi_accept")
+        .doc("Takes all waiting connections at a wake-up instead of a few.")
+        .in_(EVENTS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Safe)
+        .example("multi_accept on;")
+        .sets(|cx, on| cx.conf::<MainConf>().multi_accept = on),
+    directive("debug_connection")
+        .doc("An address, a network, a host name or unix: of clients about which everything is logged, at every level, in every error log that they reach.")
+        .in_(EVENTS)
+        .takes("ADDRESS | CIDR | unix:")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("debug_connection 192.0.2.0/24;")
+        .set(debug_connection),
+    directive("use")
+        .doc("The connection processing method.")
+        .in_(EVENTS)
+        .takes("METHOD")
+        .example("use epoll;")
+        .ignored("Brisk always uses epoll"),
+    directive("accept_mutex")
+        .doc("Whether workers take turns in accepting.")
+        .in_(EVENTS)
+        .takes("on | off")
+        .example("accept_mutex off;")
+        .ignored("threads share connections evenly by themselves"),
+    directive("accept_mutex_delay")
+        .doc("How long to wait for the accept mutex.")
+        .in_(EVENTS)
+        .takes("TIME")
+        .example("accept_mutex_delay 500ms;")
+        .ignored("there is no accept mutex"),
+    directive("worker_aio_requests")
+        .doc("Outstanding AIO requests of a worker.")
+        .in_(EVENTS)
+        .takes("NUMBER")
+        .example("worker_aio_requests 32;")
+        .ignored("files are read by a pool of threads"),
+    directive("epoll_events")
+        .doc("Events per wake-up.")
+        .in_(EVENTS)
+        .takes("NUMBER")
+        .example("epoll_events 512;")
+        .ignored("the number is fixed"),
+    directive("lock_file")
+        .doc("The lock file of the accept mutex.")
+        .in_(MAIN)
+        .takes("FILE")
+        .example("lock_file /run/brisk/brisk.lock;")
+        .ignored("there is no accept mutex"),
+    directive("timer_resolution")
+        .doc("How often the time is read.")
+        .in_(MAIN)
+        .takes("TIME")
+        .example("timer_resolution 100ms;")
+        .ignored("it is read once per wake-up, which costs next to nothing"),
+    directive("debug_points")
+        .doc("What to do on an internal inconsistency.")
+        .in_(MAIN)
+        .takes("abort | stop")
+        .example("debug_points abort;")
+        .ignored("those end the connection concerned and are logged as [alert]"),
+    directive("ssl_object_cache_inheritable")
+        .doc("Keeps certificates over a reload.")
+        .in_(MAIN)
+        .takes("on | off")
+        .example("ssl_object_cache_inheritable on;")
+        .ignored("certificates are read again when their files change, at once"),
+    directive("ssl_engine")
+        .doc("An OpenSSL engine.")
+        .in_(MAIN)
+        .takes("DEVICE")
+        .example("ssl_engine dynamic;")
+        .ignored("TLS is done without OpenSSL"),
+    directive("load_module")
+        .doc("Has no effect: binary modules of nginx cannot be loaded. A notice where the module is built in, else a warning; its directives are refused where they stand.")
+        .in_(MAIN)
+        .takes("FILE")
+        .many()
+        .definition()
+        .risk(Risk::Safe)
+        .example("load_module modules/ngx_http_geoip2_module.so;")
+        .set(load_module),
 ];
 
 fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

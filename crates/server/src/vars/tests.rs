@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::conf::{Environment, LogTarget, Places, build};
+use crate::directive::directive;
 use crate::log::LogFile;
-use crate::module::{Module, Set};
+use crate::module::Module;
 use crate::thread::{Live, Shared, Thread};
 use brisk_conf::{NoFiles, SourceMap, Token};
 use brisk_http::uri::{UriOptions, parse_target};
@@ -40,15 +41,11 @@ impl Eval<Request> for Other {
 /// refers to itself; `$mine` is assigned, `$group` captured, `$once` may be replaced.
 static KINDS: Module = Module {
     name: "kinds",
-    rows: &[crate::row!(
-        "kinds",
-        brisk_conf::Context::HTTP,
-        brisk_conf::Arity::NONE,
-        brisk_conf::Default::Nothing,
-        Definition,
-        false,
-        "",
-        Set::Simple(|cx, d| {
+    rows: &[directive("kinds")
+        .in_(brisk_conf::Context::HTTP)
+        .arity(brisk_conf::Arity::NONE)
+        .definition()
+        .set(|cx, d| {
             let span = d.span;
             let mut other = |text: &str| {
                 let token = Token { value: text.as_bytes().into(), span, quoted: false };
@@ -69,8 +66,7 @@ static KINDS: Module = Module {
             assert!(vars.define_slot("group").is_some());
             assert!(vars.define_eval("host", Arc::new(Count(0.into())), false).is_none(), "built in");
             Ok(())
-        })
-    )],
+        })],
     variables: &[Variable {
         name: "once",
         get: VariableGet::Once(|_, out| {

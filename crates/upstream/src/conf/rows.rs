@@ -6,6 +6,7 @@ use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::core::TempPath;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Done = Result<(), Diag>;
 
@@ -15,132 +16,275 @@ type Done = Result<(), Diag>;
 macro_rules! settings_rows {
     ($prefix:literal, $conf:ty, [$($extra:expr),* $(,)?]) => {
         &[
-            $crate::settings_row!($prefix, "_bind", between 1 2, Nothing, $crate::conf::bind::<$conf>,
-                "The local address of connections to back ends; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing."),
-            $crate::settings_row!($prefix, "_buffer_size", between 1 1, Value("4k"), $crate::conf::buffer_size::<$conf>,
-                "The largest response head that is accepted, and how much is read at a time where answers are not buffered."),
-            $crate::settings_row!($prefix, "_buffering", between 1 1, Value("on"), $crate::conf::buffering::<$conf>,
-                "Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end is as slow as the client. X-Accel-Buffering changes it for an answer."),
-            $crate::settings_row!($prefix, "_buffers", between 2 2, Value("8 4k"), $crate::conf::buffers::<$conf>,
-                "Number and size of buffers for an answer that is read ahead; only their product matters."),
-            $crate::settings_row!($prefix, "_busy_buffers_size", between 1 1, Told("twice the larger buffer"), $crate::conf::busy_buffers_size::<$conf>,
-                "Checked as nginx does; what is on its way to the client is at most one piece at a time."),
-            $crate::settings_row!($prefix, "_connect_timeout", between 1 1, Value("60s"), $crate::conf::connect_timeout::<$conf>,
-                "The longest time to connect."),
-            $crate::settings_row!($prefix, "_force_ranges", between 1 1, Value("off"), $crate::conf::force_ranges::<$conf>,
-                "Whether ranges are cut out of answers whatever Accept-Ranges says."),
-            $crate::settings_row!($prefix, "_hide_header", many 1 1, Nothing, $crate::conf::hide_header::<$conf>,
-                "A field of answers that is not passed on."),
-            $crate::settings_row!($prefix, "_ignore_client_abort", between 1 1, Value("off"), $crate::conf::ignore_client_abort::<$conf>,
-                "Whether a request goes on when its client has left."),
-            $crate::settings_row!($prefix, "_ignore_headers", many 1 255, Nothing, $crate::conf::ignore_headers::<$conf>,
-                "Fields of answers that are passed on but not obeyed: X-Accel-…, Expires, Cache-Control, Set-Cookie, Vary."),
-            $crate::settings_row!($prefix, "_intercept_errors", between 1 1, Value("off"), $crate::conf::intercept_errors::<$conf>,
-                "Whether error_page applies to what back ends answer."),
-            $crate::settings_row!($prefix, "_limit_rate", between 1 1, Value("0"), $crate::conf::limit_rate::<$conf>,
-                "Bytes per second that are read of an answer; 0: no limit. May contain variables."),
-            $crate::settings_row!($prefix, "_max_temp_file_size", between 1 1, Told("1024m"), $crate::conf::max_temp_file_size::<$conf>,
-                "How much of an answer may wait in a temporary file; 0: nothing, what does not fit into the buffers waits at the back end."),
-            $crate::settings_row!($prefix, "_next_upstream", many 1 255, Value("error timeout"), $crate::conf::next_upstream::<$conf>,
-                "When a request is passed to the next server: error, timeout, invalid_header, http_403, http_404, http_429, http_500, http_502, http_503, http_504, non_idempotent (also POST, LOCK and PATCH that were sent already), off."),
-            $crate::settings_row!($prefix, "_next_upstream_timeout", between 1 1, Value("0"), $crate::conf::next_upstream_timeout::<$conf>,
-                "How long a request may be passed on to further servers; 0: no limit."),
-            $crate::settings_row!($prefix, "_next_upstream_tries", between 1 1, Value("0"), $crate::conf::next_upstream_tries::<$conf>,
-                "How many servers are tried; 0: all."),
-            $crate::settings_row!($prefix, "_pass_header", many 1 1, Nothing, $crate::conf::pass_header::<$conf>,
-                "A field of answers that is passed on although it usually is not."),
-            $crate::settings_row!($prefix, "_pass_request_body", between 1 1, Value("on"), $crate::conf::pass_request_body::<$conf>,
-                "Whether back ends get the request's body."),
-            $crate::settings_row!($prefix, "_pass_request_headers", between 1 1, Value("on"), $crate::conf::pass_request_headers::<$conf>,
-                "Whether back ends get the request's header."),
-            $crate::settings_row!($prefix, "_read_timeout", between 1 1, Value("60s"), $crate::conf::read_timeout::<$conf>,
-                "The longest time between two reads of an answer."),
-            $crate::settings_row!($prefix, "_request_buffering", between 1 1, Value("on"), $crate::conf::request_buffering::<$conf>,
-                "Whether a request's body is read as a whole before a back end is asked. Otherwise it is passed on as it comes, and cannot be sent to a second server once it was begun."),
-            $crate::settings_row!($prefix, "_send_timeout", between 1 1, Value("60s"), $crate::conf::send_timeout::<$conf>,
-                "The longest time between two writes of a request."),
-            $crate::settings_row!($prefix, "_socket_keepalive", between 1 1, Value("off"), $crate::conf::socket_keepalive::<$conf>,
-                "Whether connections to back ends use TCP's keepalive."),
-            $crate::settings_row!($prefix, "_socket_rcvbuf", between 1 1, Value("0"), $crate::conf::socket_rcvbuf::<$conf>,
-                "The receive buffer of connections to back ends; 0: the kernel's choice."),
-            $crate::settings_row!($prefix, "_socket_sndbuf", between 1 1, Value("0"), $crate::conf::socket_sndbuf::<$conf>,
-                "The send buffer of connections to back ends; 0: the kernel's choice."),
-            $crate::settings_row!($prefix, "_store", between 1 1, Value("off"), $crate::conf::store::<$conf>,
-                "Saves answers of status 200 as files: on (where root or alias puts the URI) or a path with variables."),
-            $crate::settings_row!($prefix, "_store_access", between 1 3, Value("user:rw"), $crate::conf::store_access::<$conf>,
-                "Rights of saved files: user:, group: and all: with r or rw."),
-            $crate::settings_row!($prefix, "_temp_file_write_size", between 1 1, Told("twice the larger buffer"), $crate::conf::temp_file_write_size::<$conf>,
-                "How much is written to the temporary file at a time."),
-            $crate::settings_row!($prefix, "_temp_path", between 1 4, Told(concat!($prefix, "_temp 1 2")), $crate::conf::temp_path::<$conf>,
-                "The folder of temporary files, and up to three levels of folders in it."),
+            brisk_server::directive::directive(concat!($prefix, "_bind"))
+                .doc("The local address of connections to back ends; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::between(1, 2))
+                .takes("ADDRESS [transparent] | off")
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_bind 127.0.0.1;"))
+                .set($crate::conf::bind::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_buffer_size"))
+                .doc("The largest response head that is accepted, and how much is read at a time where answers are not buffered.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default("4k")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_buffer_size 8k;"))
+                .set($crate::conf::buffer_size::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_buffering"))
+                .doc("Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end is as slow as the client. X-Accel-Buffering changes it for an answer.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("on")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_buffering off;"))
+                .sets($crate::conf::buffering::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_buffers"))
+                .doc("Number and size of buffers for an answer that is read ahead; only their product matters.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::TWO)
+                .takes("NUMBER SIZE")
+                .default("8 4k")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_buffers 8 16k;"))
+                .set($crate::conf::buffers::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_busy_buffers_size"))
+                .doc("Checked as nginx does; what is on its way to the client is at most one piece at a time.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default_told("twice the larger buffer")
+                .risk(brisk_conf::Risk::Safe)
+                .example(concat!($prefix, "_busy_buffers_size 16k;"))
+                .set($crate::conf::busy_buffers_size::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_connect_timeout"))
+                .doc("The longest time to connect.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_time()
+                .default("60s")
+                .example(concat!($prefix, "_connect_timeout 5s;"))
+                .sets($crate::conf::connect_timeout::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_force_ranges"))
+                .doc("Whether ranges are cut out of answers whatever Accept-Ranges says.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("off")
+                .example(concat!($prefix, "_force_ranges on;"))
+                .sets($crate::conf::force_ranges::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_hide_header"))
+                .doc("A field of answers that is not passed on.")
+                .in_(brisk_conf::Context::HSL)
+                .takes("FIELD")
+                .many()
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_hide_header X-Powered-By;"))
+                .set($crate::conf::hide_header::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_ignore_client_abort"))
+                .doc("Whether a request goes on when its client has left.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("off")
+                .example(concat!($prefix, "_ignore_client_abort on;"))
+                .sets($crate::conf::ignore_client_abort::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_ignore_headers"))
+                .doc("Fields of answers that are passed on but not obeyed: X-Accel-…, Expires, Cache-Control, Set-Cookie, Vary.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::SOME)
+                .takes("FIELD ...")
+                .many()
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_ignore_headers Set-Cookie Cache-Control;"))
+                .set($crate::conf::ignore_headers::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_intercept_errors"))
+                .doc("Whether error_page applies to what back ends answer.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("off")
+                .example(concat!($prefix, "_intercept_errors on;"))
+                .sets($crate::conf::intercept_errors::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_limit_rate"))
+                .doc("Bytes per second that are read of an answer; 0: no limit. May contain variables.")
+                .in_(brisk_conf::Context::HSL)
+                .takes("RATE")
+                .default("0")
+                .example(concat!($prefix, "_limit_rate 1m;"))
+                .set($crate::conf::limit_rate::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_max_temp_file_size"))
+                .doc("How much of an answer may wait in a temporary file; 0: nothing, what does not fit into the buffers waits at the back end.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default_told("1024m")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_max_temp_file_size 0;"))
+                .set($crate::conf::max_temp_file_size::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_next_upstream"))
+                .doc("When a request is passed to the next server: error, timeout, invalid_header, http_403, http_404, http_429, http_500, http_502, http_503, http_504, non_idempotent (also POST, LOCK and PATCH that were sent already), off.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::SOME)
+                .takes("error | timeout | invalid_header | http_500 | http_502 | http_503 | http_504 | http_403 | http_404 | http_429 | non_idempotent | off ...")
+                .default("error timeout")
+                .many()
+                .example(concat!($prefix, "_next_upstream error timeout http_503;"))
+                .set($crate::conf::next_upstream::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_next_upstream_timeout"))
+                .doc("How long a request may be passed on to further servers; 0: no limit.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_time()
+                .default("0")
+                .example(concat!($prefix, "_next_upstream_timeout 10s;"))
+                .sets($crate::conf::next_upstream_timeout::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_next_upstream_tries"))
+                .doc("How many servers are tried; 0: all.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_number()
+                .unit("servers")
+                .default("0")
+                .example(concat!($prefix, "_next_upstream_tries 2;"))
+                .sets($crate::conf::next_upstream_tries::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_pass_header"))
+                .doc("A field of answers that is passed on although it usually is not.")
+                .in_(brisk_conf::Context::HSL)
+                .takes("FIELD")
+                .many()
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_pass_header X-Accel-Redirect;"))
+                .set($crate::conf::pass_header::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_pass_request_body"))
+                .doc("Whether back ends get the request's body.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("on")
+                .example(concat!($prefix, "_pass_request_body off;"))
+                .sets($crate::conf::pass_request_body::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_pass_request_headers"))
+                .doc("Whether back ends get the request's header.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("on")
+                .example(concat!($prefix, "_pass_request_headers off;"))
+                .sets($crate::conf::pass_request_headers::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_read_timeout"))
+                .doc("The longest time between two reads of an answer.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_time()
+                .default("60s")
+                .example(concat!($prefix, "_read_timeout 30s;"))
+                .sets($crate::conf::read_timeout::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_request_buffering"))
+                .doc("Whether a request's body is read as a whole before a back end is asked. Otherwise it is passed on as it comes, and cannot be sent to a second server once it was begun.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("on")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_request_buffering off;"))
+                .sets($crate::conf::request_buffering::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_send_timeout"))
+                .doc("The longest time between two writes of a request.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_time()
+                .default("60s")
+                .example(concat!($prefix, "_send_timeout 30s;"))
+                .sets($crate::conf::send_timeout::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_socket_keepalive"))
+                .doc("Whether connections to back ends use TCP's keepalive.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_flag()
+                .default("off")
+                .risk(brisk_conf::Risk::Safe)
+                .example(concat!($prefix, "_socket_keepalive on;"))
+                .sets($crate::conf::socket_keepalive::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_socket_rcvbuf"))
+                .doc("The receive buffer of connections to back ends; 0: the kernel's choice.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default("0")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_socket_rcvbuf 256k;"))
+                .sets($crate::conf::socket_rcvbuf::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_socket_sndbuf"))
+                .doc("The send buffer of connections to back ends; 0: the kernel's choice.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default("0")
+                .risk(brisk_conf::Risk::Resource)
+                .example(concat!($prefix, "_socket_sndbuf 256k;"))
+                .sets($crate::conf::socket_sndbuf::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_store"))
+                .doc("Saves answers of status 200 as files: on (where root or alias puts the URI) or a path with variables.")
+                .in_(brisk_conf::Context::HSL)
+                .takes("on | off | PATH")
+                .default("off")
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_store /srv/copy$uri;"))
+                .set($crate::conf::store::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_store_access"))
+                .doc("Rights of saved files: user:, group: and all: with r or rw.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::between(1, 3))
+                .takes("user:RIGHTS [group:RIGHTS] [all:RIGHTS]")
+                .default("user:rw")
+                .risk(brisk_conf::Risk::Security)
+                .example(concat!($prefix, "_store_access user:rw group:rw all:r;"))
+                .set($crate::conf::store_access::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_temp_file_write_size"))
+                .doc("How much is written to the temporary file at a time.")
+                .in_(brisk_conf::Context::HSL)
+                .takes_size()
+                .default_told("twice the larger buffer")
+                .risk(brisk_conf::Risk::Safe)
+                .example(concat!($prefix, "_temp_file_write_size 64k;"))
+                .set($crate::conf::temp_file_write_size::<$conf>),
+            brisk_server::directive::directive(concat!($prefix, "_temp_path"))
+                .doc("The folder of temporary files, and up to three levels of folders in it.")
+                .in_(brisk_conf::Context::HSL)
+                .arity(brisk_conf::Arity::between(1, 4))
+                .takes("DIR [LEVEL [LEVEL [LEVEL]]]")
+                .default_told(concat!($prefix, "_temp 1 2"))
+                .example(concat!($prefix, "_temp_path /var/lib/brisk/temp 1 2;"))
+                .set($crate::conf::temp_path::<$conf>),
             $($extra),*
         ]
     };
 }
 
-/// One row of [`settings_rows!`].
-#[macro_export]
-macro_rules! settings_row {
-    ($prefix:literal, $name:literal, many $min:literal $max:literal, $($rest:tt)*) => {
-        $crate::settings_row!(@ $prefix, $name, $min, $max, true, $($rest)*)
-    };
-    ($prefix:literal, $name:literal, between $min:literal $max:literal, $($rest:tt)*) => {
-        $crate::settings_row!(@ $prefix, $name, $min, $max, false, $($rest)*)
-    };
-    (@ $prefix:literal, $name:literal, $min:literal, $max:literal, $many:literal, $default:ident $(($value:expr))?, $set:expr, $doc:literal) => {
-        brisk_server::module::Row {
-            name: concat!($prefix, $name),
-            contexts: brisk_conf::Context::HSL,
-            arity: brisk_conf::Arity { min: $min, max: $max, block: false },
-            default: brisk_conf::Default::$default $(($value))?,
-            inherit: brisk_conf::Inherit::Replace,
-            many: $many,
-            doc: $doc,
-            set: brisk_server::module::Set::Simple($set),
-        }
-    };
-}
-
 macro_rules! setters {
-    ($($name:ident = $parse:expr;)*) => {
+    ($($name:ident: $type:ty,)*) => {
         $(
             /// The setter of the directive with this name.
-            pub fn $name<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-                let parse: fn(&Directive) -> _ = $parse;
-                cx.conf::<C>().settings().$name = parse(d)?;
-                Ok(())
+            pub fn $name<C: HasSettings>(cx: &mut Cx<'_, '_>, value: $type) {
+                cx.conf::<C>().settings().$name = value;
             }
         )*
     };
 }
 
 setters! {
-    buffering = |d| value::flag(d.name(), d.arg(0));
-    connect_timeout = |d| value::msec(d.arg(0));
-    force_ranges = |d| value::flag(d.name(), d.arg(0));
-    ignore_client_abort = |d| value::flag(d.name(), d.arg(0));
-    intercept_errors = |d| value::flag(d.name(), d.arg(0));
-    next_upstream_timeout = |d| value::msec(d.arg(0));
-    next_upstream_tries = |d| value::number(d.arg(0));
-    pass_request_body = |d| value::flag(d.name(), d.arg(0));
-    pass_request_headers = |d| value::flag(d.name(), d.arg(0));
-    read_timeout = |d| value::msec(d.arg(0));
-    request_buffering = |d| value::flag(d.name(), d.arg(0));
-    send_timeout = |d| value::msec(d.arg(0));
-    socket_keepalive = |d| value::flag(d.name(), d.arg(0));
-    socket_rcvbuf = |d| value::size(d.arg(0));
-    socket_sndbuf = |d| value::size(d.arg(0));
+    buffering: bool,
+    connect_timeout: Duration,
+    force_ranges: bool,
+    ignore_client_abort: bool,
+    intercept_errors: bool,
+    next_upstream_timeout: Duration,
+    next_upstream_tries: u64,
+    pass_request_body: bool,
+    pass_request_headers: bool,
+    read_timeout: Duration,
+    request_buffering: bool,
+    send_timeout: Duration,
+    socket_keepalive: bool,
+    socket_rcvbuf: u64,
+    socket_sndbuf: u64,
 }
 
-/// The same for sizes that are held against each other.
+/// The same for sizes that are held against each other: errors show the one that was written last.
 macro_rules! sizes {
-    ($($name:ident = $parse:expr;)*) => {
+    ($($name:ident = $value:expr;)*) => {
         $(
             /// The setter of the directive with this name.
             pub fn $name<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-                let parse: fn(&Directive) -> _ = $parse;
+                let value: fn(u64) -> _ = $value;
                 let settings = cx.conf::<C>().settings();
-                settings.$name = parse(d)?;
+                settings.$name = value(value::size(d.arg(0))?);
                 settings.sizes_at = Some(d.arg(0).span);
                 Ok(())
             }
@@ -149,10 +293,10 @@ macro_rules! sizes {
 }
 
 sizes! {
-    buffer_size = |d| value::size(d.arg(0));
-    busy_buffers_size = |d| value::size(d.arg(0)).map(Some);
-    max_temp_file_size = |d| value::size(d.arg(0)).map(Some);
-    temp_file_write_size = |d| value::size(d.arg(0)).map(Some);
+    buffer_size = |bytes| bytes;
+    busy_buffers_size = Some;
+    max_temp_file_size = Some;
+    temp_file_write_size = Some;
 }
 
 /// `*_bind ADDRESS [transparent]`.

@@ -1,6 +1,6 @@
 //! Directives that nginx needs and that have no meaning here.
 
-use crate::ignored;
+use crate::directive::directive;
 use crate::module::Row;
 use brisk_conf::{Arity, Context};
 
@@ -9,86 +9,101 @@ const HS: Context = Context::HS;
 const HTTP: Context = Context::HTTP;
 
 pub const ROWS: &[Row] = &[
-    ignored!(
-        "open_file_cache_events",
-        HSL,
-        Arity::ONE,
-        "Kernel events for the file cache.",
-        "the file cache always follows the kernel's events"
-    ),
-    ignored!(
-        "aio_write",
-        HSL,
-        Arity::ONE,
-        "Asynchronous writing of temporary files.",
-        "temporary files are always written by a pool of threads"
-    ),
-    ignored!("directio_alignment", HSL, Arity::ONE, "Alignment for directio.", "files are not read directly"),
-    ignored!("read_ahead", HSL, Arity::ONE, "Read-ahead of the kernel.", "the kernel decides"),
-    ignored!(
-        "output_buffers",
-        HSL,
-        Arity::TWO,
-        "Buffers for reading files.",
-        "files are read as they are sent, at most 64k at a time"
-    ),
-    ignored!(
-        "postpone_output",
-        HSL,
-        Arity::ONE,
-        "Bytes collected before a response is sent.",
-        "small responses leave in one write"
-    ),
-    ignored!("send_lowat", HSL, Arity::ONE, "A socket option of another system.", "Linux does not have it"),
-    ignored!(
-        "connection_pool_size",
-        HS,
-        Arity::ONE,
-        "Memory per connection.",
-        "memory is allocated as needed"
-    ),
-    ignored!("request_pool_size", HS, Arity::ONE, "Memory per request.", "memory is allocated as needed"),
-    ignored!(
-        "server_names_hash_bucket_size",
-        HTTP,
-        Arity::ONE,
-        "Size of a hash bucket.",
-        "hash tables size themselves"
-    ),
-    ignored!(
-        "server_names_hash_max_size",
-        HTTP,
-        Arity::ONE,
-        "Size of a hash table.",
-        "hash tables size themselves"
-    ),
-    ignored!(
-        "types_hash_bucket_size",
-        HSL,
-        Arity::ONE,
-        "Size of a hash bucket.",
-        "hash tables size themselves"
-    ),
-    ignored!("types_hash_max_size", HSL, Arity::ONE, "Size of a hash table.", "hash tables size themselves"),
-    ignored!(
-        "variables_hash_bucket_size",
-        HTTP,
-        Arity::ONE,
-        "Size of a hash bucket.",
-        "hash tables size themselves"
-    ),
-    ignored!(
-        "variables_hash_max_size",
-        HTTP,
-        Arity::ONE,
-        "Size of a hash table.",
-        "hash tables size themselves"
-    ),
-    ignored!(
-        "msie_padding",
-        HSL,
-        Arity::ONE,
-        "Padding of error pages for MSIE.",
-        "no browser in use needs it"
-    ),
+    directive("open_file_cache_events")
+        .doc("Kernel events for the file cache.")
+        .in_(HSL)
+        .takes("on | off")
+        .example("open_file_cache_events on;")
+        .ignored("the file cache always follows the kernel's events"),
+    directive("aio_write")
+        .doc("Asynchronous writing of temporary files.")
+        .in_(HSL)
+        .takes("on | off")
+        .example("aio_write on;")
+        .ignored("temporary files are always written by a pool of threads"),
+    directive("directio_alignment")
+        .doc("Alignment for directio.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("directio_alignment 4k;")
+        .ignored("files are not read directly"),
+    directive("read_ahead")
+        .doc("Read-ahead of the kernel.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("read_ahead 64k;")
+        .ignored("the kernel decides"),
+    directive("output_buffers")
+        .doc("Buffers for reading files.")
+        .in_(HSL)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .example("output_buffers 2 32k;")
+        .ignored("files are read as they are sent, at most 64k at a time"),
+    directive("postpone_output")
+        .doc("Bytes collected before a response is sent.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("postpone_output 1460;")
+        .ignored("small responses leave in one write"),
+    directive("send_lowat")
+        .doc("A socket option of another system.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("send_lowat 0;")
+        .ignored("Linux does not have it"),
+    directive("connection_pool_size")
+        .doc("Memory per connection.")
+        .in_(HS)
+        .takes("SIZE")
+        .example("connection_pool_size 512;")
+        .ignored("memory is allocated as needed"),
+    directive("request_pool_size")
+        .doc("Memory per request.")
+        .in_(HS)
+        .takes("SIZE")
+        .example("request_pool_size 4k;")
+        .ignored("memory is allocated as needed"),
+    directive("server_names_hash_bucket_size")
+        .doc("Size of a hash bucket.")
+        .in_(HTTP)
+        .takes("SIZE")
+        .example("server_names_hash_bucket_size 64;")
+        .ignored("hash tables size themselves"),
+    directive("server_names_hash_max_size")
+        .doc("Size of a hash table.")
+        .in_(HTTP)
+        .takes("SIZE")
+        .example("server_names_hash_max_size 1024;")
+        .ignored("hash tables size themselves"),
+    directive("types_hash_bucket_size")
+        .doc("Size of a hash bucket.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("types_hash_bucket_size 64;")
+        .ignored("hash tables size themselves"),
+    directive("types_hash_max_size")
+        .doc("Size of a hash table.")
+        .in_(HSL)
+        .takes("SIZE")
+        .example("types_hash_max_size 2048;")
+        .ignored("hash tables size themselves"),
+    directive("variables_hash_bucket_size")
+        .doc("Size of a hash bucket.")
+        .in_(HTTP)
+        .takes("SIZE")
+        .example("variables_hash_bucket_size 64;")
+        .ignored("hash tables size themselves"),
+    directive("variables_hash_max_size")
+        .doc("Size of a hash table.")
+        .in_(HTTP)
+        .takes("SIZE")
+        .example("variables_hash_max_size 1024;")
+        .ignored("hash tables size themselves"),
+    directive("msie_padding")
+        .doc("Padding of error pages for MSIE.")
+        .in_(HSL)
+        .takes("on | off")
+        .example("msie_padding off;")
+        .ignored("no browser in use needs it"),
 ];

@@ -2,141 +2,125 @@
 
 use crate::conf::Cx;
 use crate::core::http_conf::{CoreConf, LingeringClose};
-use crate::module::{Row, Set};
-use crate::{row, simple};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use crate::directive::directive;
+use crate::module::Row;
+
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 
 const HSL: Context = Context::HSL;
 
+/// The words of `lingering_close`.
+const LINGERING_CLOSE: [(&str, LingeringClose); 3] =
+    [("off", LingeringClose::Off), ("on", LingeringClose::On), ("always", LingeringClose::Always)];
+
 pub const ROWS: &[Row] = &[
-    row!(
-        "keepalive_timeout",
-        HSL,
-        Arity::between(1, 2),
-        D::Value("75s"),
-        Replace,
-        false,
-        "How long an idle connection stays open; 0 turns keep-alive off. The second value is told to clients in a Keep-Alive header.",
-        Set::Simple(|cx, d| {
+    directive("keepalive_timeout")
+        .doc("How long an idle connection stays open; 0 turns keep-alive off. The second value is told to clients in a Keep-Alive header.")
+        .in_(HSL)
+        .arity(Arity::between(1, 2))
+        .takes("TIME [TIME]")
+        .default("75s")
+        .risk(Risk::Resource)
+        .example("keepalive_timeout 65s;")
+        .set(|cx, d| {
             let timeout = value::msec(d.arg(0))?;
             let header = d.args.get(1).map(value::seconds).transpose()?;
             let conf = cx.conf::<CoreConf>();
             conf.keepalive_timeout = timeout;
             conf.keepalive_header = header;
             Ok(())
-        })
-    ),
-    simple!(
-        CoreConf,
-        number,
-        "keepalive_requests",
-        keepalive_requests,
-        HSL,
-        "1000",
-        "Requests on one connection before it is closed."
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "keepalive_time",
-        keepalive_time,
-        HSL,
-        "1h",
-        "Age of a connection after which its next response is its last."
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "keepalive_min_timeout",
-        keepalive_min_timeout,
-        HSL,
-        "0",
-        "Time during which an idle connection is not closed by a graceful stop."
-    ),
-    row!(
-        "keepalive_disable",
-        HSL,
-        Arity::between(1, 2),
-        D::Value("msie6"),
-        Replace,
-        true,
-        "Browsers that get no keep-alive: none, msie6 (after POST), safari.",
-        Set::Simple(keepalive_disable)
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "send_timeout",
-        send_timeout,
-        HSL,
-        "60s",
-        "Longest pause between two writes of a response."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "reset_timedout_connection",
-        reset_timedout_connection,
-        HSL,
-        "off",
-        "Whether timed-out connections are reset, which frees their memory in the kernel at once."
-    ),
-    row!(
-        "lingering_close",
-        HSL,
-        Arity::ONE,
-        D::Value("on"),
-        Replace,
-        false,
-        "Whether a closing connection waits for data the client still sends (on: if there may be some), so that it gets the response.",
-        Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().lingering_close = value::choice(
-                d.arg(0),
-                &[
-                    ("off", LingeringClose::Off),
-                    ("on", LingeringClose::On),
-                    ("always", LingeringClose::Always),
-                ],
-            )?;
+        }),
+    directive("keepalive_requests")
+        .doc("Requests on one connection before it is closed.")
+        .in_(HSL)
+        .takes_number()
+        .unit("requests")
+        .default("1000")
+        .risk(Risk::Safe)
+        .example("keepalive_requests 10000;")
+        .sets(|cx, count| cx.conf::<CoreConf>().keepalive_requests = count),
+    directive("keepalive_time")
+        .doc("Age of a connection after which its next response is its last.")
+        .in_(HSL)
+        .takes_time()
+        .default("1h")
+        .risk(Risk::Safe)
+        .example("keepalive_time 1h;")
+        .sets(|cx, time| cx.conf::<CoreConf>().keepalive_time = time),
+    directive("keepalive_min_timeout")
+        .doc("Time during which an idle connection is not closed by a graceful stop.")
+        .in_(HSL)
+        .takes_time()
+        .default("0")
+        .risk(Risk::Resource)
+        .example("keepalive_min_timeout 1s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().keepalive_min_timeout = time),
+    directive("keepalive_disable")
+        .doc("Browsers that get no keep-alive: none, msie6 (after POST), safari.")
+        .in_(HSL)
+        .arity(Arity::between(1, 2))
+        .takes("none | msie6 | safari ...")
+        .default("msie6")
+        .many()
+        .example("keepalive_disable none;")
+        .set(keepalive_disable),
+    directive("send_timeout")
+        .doc("Longest pause between two writes of a response.")
+        .in_(HSL)
+        .takes_time()
+        .default("60s")
+        .risk(Risk::Resource)
+        .example("send_timeout 30s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().send_timeout = time),
+    directive("reset_timedout_connection")
+        .doc("Whether timed-out connections are reset, which frees their memory in the kernel at once.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .example("reset_timedout_connection on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().reset_timedout_connection = on),
+    directive("lingering_close")
+        .doc("Whether a closing connection waits for data the client still sends (on: if there may be some), so that it gets the response.")
+        .in_(HSL)
+        .takes_one_of(&LINGERING_CLOSE)
+        .default("on")
+        .example("lingering_close always;")
+        .set(|cx, d| {
+            cx.conf::<CoreConf>().lingering_close = value::choice(d.arg(0), &LINGERING_CLOSE)?;
             Ok(())
-        })
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "lingering_time",
-        lingering_time,
-        HSL,
-        "30s",
-        "How long data of a client is read and dropped before its connection is closed."
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "lingering_timeout",
-        lingering_timeout,
-        HSL,
-        "5s",
-        "Longest pause between two pieces of such data."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "tcp_nodelay",
-        tcp_nodelay,
-        HSL,
-        "on",
-        "Whether small packets leave at once on kept-alive connections."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "tcp_nopush",
-        tcp_nopush,
-        HSL,
-        "off",
-        "Whether the head and the start of a file go into one packet when sendfile is used."
-    ),
+        }),
+    directive("lingering_time")
+        .doc("How long data of a client is read and dropped before its connection is closed.")
+        .in_(HSL)
+        .takes_time()
+        .default("30s")
+        .risk(Risk::Resource)
+        .example("lingering_time 10s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().lingering_time = time),
+    directive("lingering_timeout")
+        .doc("Longest pause between two pieces of such data.")
+        .in_(HSL)
+        .takes_time()
+        .default("5s")
+        .risk(Risk::Resource)
+        .example("lingering_timeout 2s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().lingering_timeout = time),
+    directive("tcp_nodelay")
+        .doc("Whether small packets leave at once on kept-alive connections.")
+        .in_(HSL)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Safe)
+        .example("tcp_nodelay off;")
+        .sets(|cx, on| cx.conf::<CoreConf>().tcp_nodelay = on),
+    directive("tcp_nopush")
+        .doc("Whether the head and the start of a file go into one packet when sendfile is used.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Safe)
+        .example("tcp_nopush on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().tcp_nopush = on),
 ];
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

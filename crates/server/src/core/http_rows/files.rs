@@ -2,9 +2,10 @@
 
 use crate::conf::{Cx, invalid_parameter};
 use crate::core::http_conf::{Aio, CoreConf, FileCacheConf, Symlinks};
-use crate::module::{Row, Set};
-use crate::{row, simple};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use crate::directive::directive;
+use crate::module::Row;
+
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,33 +13,30 @@ const HSL: Context = Context::HSL;
 const HSLI: Context = Context::HSLI;
 
 pub const ROWS: &[Row] = &[
-    simple!(
-        CoreConf,
-        flag,
-        "sendfile",
-        sendfile,
-        HSLI,
-        "off",
-        "Whether large files are sent by sendfile(2) instead of being read into memory."
-    ),
-    simple!(
-        CoreConf,
-        offset,
-        "sendfile_max_chunk",
-        sendfile_max_chunk,
-        HSL,
-        "2m",
-        "Most bytes of one sendfile call, so that a fast client cannot occupy a thread; 0 is without limit."
-    ),
-    row!(
-        "aio",
-        HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Accepted: files that are not in memory are always read by a pool of threads.",
-        Set::Simple(|cx, d| {
+    directive("sendfile")
+        .doc("Whether large files are sent by sendfile(2) instead of being read into memory.")
+        .in_(HSLI)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Safe)
+        .example("sendfile on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().sendfile = on),
+    directive("sendfile_max_chunk")
+        .doc("Most bytes of one sendfile call, so that a fast client cannot occupy a thread; 0 is without limit.")
+        .in_(HSL)
+        .takes_offset()
+        .default("2m")
+        .risk(Risk::Safe)
+        .example("sendfile_max_chunk 512k;")
+        .sets(|cx, bytes| cx.conf::<CoreConf>().sendfile_max_chunk = bytes),
+    directive("aio")
+        .doc("Accepted: files that are not in memory are always read by a pool of threads.")
+        .in_(HSL)
+        .takes("on | off | threads[=POOL]")
+        .default("off")
+        .risk(Risk::Safe)
+        .example("aio threads;")
+        .set(|cx, d| {
             let text = d.arg(0).str();
             if text == "on" {
                 let why = "files that are not in memory are always read by a pool of threads";
@@ -54,84 +52,60 @@ pub const ROWS: &[Row] = &[
                 }
             };
             Ok(())
-        })
-    ),
-    row!(
-        "directio",
-        HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Accepted: size from which nginx bypasses the page cache. Brisk reads such files through its pool like others.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("directio")
+        .doc("Accepted: size from which nginx bypasses the page cache. Brisk reads such files through its pool like others.")
+        .in_(HSL)
+        .takes("SIZE | off")
+        .default("off")
+        .risk(Risk::Safe)
+        .example("directio 8m;")
+        .set(|cx, d| {
             let size = if d.arg(0).str() == "off" { None } else { Some(value::offset(d.arg(0))?) };
             cx.conf::<CoreConf>().directio = size;
             Ok(())
-        })
-    ),
-    row!(
-        "disable_symlinks",
-        HSL,
-        Arity::between(1, 2),
-        D::Value("off"),
-        Replace,
-        false,
-        "Refuses symbolic links in paths of files: on, if_not_owner, with from= a part of the path that is trusted.",
-        Set::Simple(disable_symlinks)
-    ),
-    row!(
-        "open_file_cache",
-        HSL,
-        Arity::between(1, 2),
-        D::Value("off"),
-        Replace,
-        false,
-        "Bounds the cache of open files (max=, inactive=). The cache is always there and always coherent: a changed file is served as it is by the next request.",
-        Set::Simple(open_file_cache)
-    ),
-    row!(
-        "open_file_cache_valid",
-        HSL,
-        Arity::ONE,
-        D::Value("60"),
-        Replace,
-        false,
-        "Seconds after which a file is looked at again where changes cannot be watched (network file systems).",
-        Set::Simple(|cx, d| {
-            let valid = Duration::from_secs(value::seconds(d.arg(0))?);
-            file_cache(cx).valid = valid;
-            Ok(())
-        })
-    ),
-    row!(
-        "open_file_cache_min_uses",
-        HSL,
-        Arity::ONE,
-        D::Value("1"),
-        Replace,
-        false,
-        "Uses within the inactive time for a file to stay open.",
-        Set::Simple(|cx, d| {
-            let uses = value::number(d.arg(0))?;
-            file_cache(cx).min_uses = uses;
-            Ok(())
-        })
-    ),
-    row!(
-        "open_file_cache_errors",
-        HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether look-ups of missing files are kept where changes cannot be watched.",
-        Set::Simple(|cx, d| {
-            let on = value::flag("open_file_cache_errors", d.arg(0))?;
-            file_cache(cx).errors = on;
-            Ok(())
-        })
-    ),
+        }),
+    directive("disable_symlinks")
+        .doc("Refuses symbolic links in paths of files: on, if_not_owner, with from= a part of the path that is trusted.")
+        .in_(HSL)
+        .arity(Arity::between(1, 2))
+        .takes("off | on | if_not_owner [from=PART]")
+        .default("off")
+        .risk(Risk::Security)
+        .example("disable_symlinks if_not_owner from=$document_root;")
+        .set(disable_symlinks),
+    directive("open_file_cache")
+        .doc("Bounds the cache of open files (max=, inactive=). The cache is always there and always coherent: a changed file is served as it is by the next request.")
+        .in_(HSL)
+        .arity(Arity::between(1, 2))
+        .takes("off | max=NUMBER [inactive=TIME]")
+        .default("off")
+        .risk(Risk::Safe)
+        .example("open_file_cache max=10000 inactive=60s;")
+        .set(open_file_cache),
+    directive("open_file_cache_valid")
+        .doc("Seconds after which a file is looked at again where changes cannot be watched (network file systems).")
+        .in_(HSL)
+        .takes_seconds()
+        .default("60")
+        .example("open_file_cache_valid 30s;")
+        .sets(|cx, secs| { let valid = Duration::from_secs(secs); file_cache(cx).valid = valid; }),
+    directive("open_file_cache_min_uses")
+        .doc("Uses within the inactive time for a file to stay open.")
+        .in_(HSL)
+        .takes_number()
+        .unit("uses")
+        .default("1")
+        .risk(Risk::Safe)
+        .example("open_file_cache_min_uses 2;")
+        .sets(|cx, uses| file_cache(cx).min_uses = uses),
+    directive("open_file_cache_errors")
+        .doc("Whether look-ups of missing files are kept where changes cannot be watched.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .example("open_file_cache_errors on;")
+        .sets(|cx, on| file_cache(cx).errors = on),
 ];
 
 fn file_cache<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut FileCacheConf {

@@ -4,164 +4,150 @@ use crate::conf::{Cx, invalid_value};
 use crate::core::TempPath;
 use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::core::simple::extend;
-use crate::module::{Row, Set};
-use crate::{row, simple};
-use brisk_conf::{Arity, Context, Default as D, Diag, Directive, value};
+use crate::directive::directive;
+use crate::module::Row;
+
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use std::sync::Arc;
 
 const HSL: Context = Context::HSL;
 const HS: Context = Context::HS;
 
+/// The words of `client_body_in_file_only`.
+const BODY_FILES: [(&str, BodyFile); 3] =
+    [("off", BodyFile::Off), ("on", BodyFile::Keep), ("clean", BodyFile::Clean)];
+
 pub const ROWS: &[Row] = &[
-    simple!(
-        CoreConf,
-        size,
-        "client_header_buffer_size",
-        client_header_buffer_size,
-        HS,
-        "1k",
-        "First buffer for a request head."
-    ),
-    row!(
-        "large_client_header_buffers",
-        HS,
-        Arity::TWO,
-        D::Value("4 8k"),
-        Replace,
-        false,
-        "Number and size of the buffers for long request heads: a longer request line gets 414, a longer header field 400.",
-        Set::Simple(|cx, d| {
+    directive("client_header_buffer_size")
+        .doc("First buffer for a request head.")
+        .in_(HS)
+        .takes_size()
+        .default("1k")
+        .risk(Risk::Resource)
+        .example("client_header_buffer_size 2k;")
+        .sets(|cx, bytes| cx.conf::<CoreConf>().client_header_buffer_size = bytes),
+    directive("large_client_header_buffers")
+        .doc("Number and size of the buffers for long request heads: a longer request line gets 414, a longer header field 400.")
+        .in_(HS)
+        .arity(Arity::TWO)
+        .takes("NUMBER SIZE")
+        .default("4 8k")
+        .risk(Risk::Security)
+        .example("large_client_header_buffers 4 16k;")
+        .set(|cx, d| {
             let (number, size) = (value::number(d.arg(0))?, value::size(d.arg(1))?);
             if number == 0 || size == 0 {
                 return Err(Diag::reason(d.span, "invalid value").help("both must be at least 1"));
             }
             cx.conf::<CoreConf>().large_client_header_buffers = (number, size);
             Ok(())
-        })
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "client_header_timeout",
-        client_header_timeout,
-        HS,
-        "60s",
-        "Time in which a whole request head must arrive; then 408."
-    ),
-    simple!(
-        CoreConf,
-        number,
-        "max_headers",
-        max_headers,
-        HS,
-        "1000",
-        "Most header fields in a request; more get 400."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "allow_http09",
-        allow_http09,
-        HS,
-        "off",
-        "Whether requests without a version (GET /path), which are HTTP/0.9, are served; off answers them with 400. They have no Host: the default server of a socket decides."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "ignore_invalid_headers",
-        ignore_invalid_headers,
-        HS,
-        "on",
-        "Whether header fields are dropped whose names have more than letters, digits and hyphens (see underscores_in_headers). What is no token (brackets, bytes outside ASCII) gets 400 either way."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "underscores_in_headers",
-        underscores_in_headers,
-        HS,
-        "off",
-        "Whether underscores are valid in names of header fields."
-    ),
-    simple!(
-        CoreConf,
-        offset,
-        "client_max_body_size",
-        client_max_body_size,
-        HSL,
-        "1m",
-        "Largest request body; larger ones get 413. 0 is without limit."
-    ),
-    simple!(
-        CoreConf,
-        size,
-        "client_body_buffer_size",
-        client_body_buffer_size,
-        HSL,
-        "16k",
-        "Bytes of a request body held in memory before it goes to a temporary file."
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "client_body_timeout",
-        client_body_timeout,
-        HSL,
-        "60s",
-        "Longest pause between two reads of a request body; then 408."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "client_body_in_single_buffer",
-        client_body_in_single_buffer,
-        HSL,
-        "off",
-        "Accepted: a request body in memory is always in one piece."
-    ),
-    row!(
-        "client_body_in_file_only",
-        HSL,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.",
-        Set::Simple(|cx, d| {
-            cx.conf::<CoreConf>().client_body_in_file_only = value::choice(
-                d.arg(0),
-                &[("off", BodyFile::Off), ("on", BodyFile::Keep), ("clean", BodyFile::Clean)],
-            )?;
+        }),
+    directive("client_header_timeout")
+        .doc("Time in which a whole request head must arrive; then 408.")
+        .in_(HS)
+        .takes_time()
+        .default("60s")
+        .risk(Risk::Security)
+        .example("client_header_timeout 15s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().client_header_timeout = time),
+    directive("max_headers")
+        .doc("Most header fields in a request; more get 400.")
+        .in_(HS)
+        .takes_number()
+        .unit("header fields")
+        .default("1000")
+        .risk(Risk::Security)
+        .example("max_headers 100;")
+        .sets(|cx, count| cx.conf::<CoreConf>().max_headers = count),
+    directive("allow_http09")
+        .doc("Whether requests without a version (GET /path), which are HTTP/0.9, are served; off answers them with 400. They have no Host: the default server of a socket decides.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("allow_http09 on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().allow_http09 = on),
+    directive("ignore_invalid_headers")
+        .doc("Whether header fields are dropped whose names have more than letters, digits and hyphens (see underscores_in_headers). What is no token (brackets, bytes outside ASCII) gets 400 either way.")
+        .in_(HS)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Security)
+        .example("ignore_invalid_headers off;")
+        .sets(|cx, on| cx.conf::<CoreConf>().ignore_invalid_headers = on),
+    directive("underscores_in_headers")
+        .doc("Whether underscores are valid in names of header fields.")
+        .in_(HS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("underscores_in_headers on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().underscores_in_headers = on),
+    directive("client_max_body_size")
+        .doc("Largest request body; larger ones get 413. 0 is without limit.")
+        .in_(HSL)
+        .takes_offset()
+        .default("1m")
+        .risk(Risk::Security)
+        .example("client_max_body_size 64m;")
+        .sets(|cx, bytes| cx.conf::<CoreConf>().client_max_body_size = bytes),
+    directive("client_body_buffer_size")
+        .doc("Bytes of a request body held in memory before it goes to a temporary file.")
+        .in_(HSL)
+        .takes_size()
+        .default("16k")
+        .risk(Risk::Resource)
+        .example("client_body_buffer_size 128k;")
+        .sets(|cx, bytes| cx.conf::<CoreConf>().client_body_buffer_size = bytes),
+    directive("client_body_timeout")
+        .doc("Longest pause between two reads of a request body; then 408.")
+        .in_(HSL)
+        .takes_time()
+        .default("60s")
+        .risk(Risk::Security)
+        .example("client_body_timeout 15s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().client_body_timeout = time),
+    directive("client_body_in_single_buffer")
+        .doc("Accepted: a request body in memory is always in one piece.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Safe)
+        .example("client_body_in_single_buffer on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().client_body_in_single_buffer = on),
+    directive("client_body_in_file_only")
+        .doc("Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.")
+        .in_(HSL)
+        .takes_one_of(&BODY_FILES)
+        .default("off")
+        .risk(Risk::Resource)
+        .example("client_body_in_file_only clean;")
+        .set(|cx, d| {
+            cx.conf::<CoreConf>().client_body_in_file_only = value::choice(d.arg(0), &BODY_FILES)?;
             Ok(())
-        })
-    ),
-    row!(
-        "client_body_temp_path",
-        HSL,
-        Arity::between(1, 4),
-        D::Told("client_body_temp"),
-        Replace,
-        false,
-        "The folder for request bodies that are too large for memory, with up to three levels of subfolders.",
-        Set::Simple(client_body_temp_path)
-    ),
-    row!(
-        "client_body_early_read",
-        HS,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        true,
-        "Reads the request body before the request is handled, if any of the given values is neither empty nor 0.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("client_body_temp_path")
+        .doc("The folder for request bodies that are too large for memory, with up to three levels of subfolders.")
+        .in_(HSL)
+        .arity(Arity::between(1, 4))
+        .takes("DIR [LEVEL [LEVEL [LEVEL]]]")
+        .default_told("client_body_temp")
+        .example("client_body_temp_path /var/lib/brisk/bodies 1 2;")
+        .set(client_body_temp_path),
+    directive("client_body_early_read")
+        .doc("Reads the request body before the request is handled, if any of the given values is neither empty nor 0.")
+        .in_(HS)
+        .arity(Arity::SOME)
+        .takes("VALUE ...")
+        .many()
+        .example("client_body_early_read $http_x_upload;")
+        .set(|cx, d| {
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
             cx.reads_bodies();
             let is_first = cx.first;
             extend(&mut cx.conf::<CoreConf>().client_body_early_read, is_first, list);
             Ok(())
-        })
-    ),
+        }),
 ];
 
 fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

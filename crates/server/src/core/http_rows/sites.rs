@@ -2,242 +2,208 @@
 
 use crate::core::http_conf::{CoreConf, Satisfy};
 use crate::core::{listen, location_rows, resolver, types};
-use crate::module::{Row, Set};
-use crate::{row, simple};
-use brisk_conf::{Arity, Context, Default as D, value};
+use crate::directive::directive;
+use crate::module::Row;
+
+use brisk_conf::{Arity, Context, Risk, value};
 
 const HSL: Context = Context::HSL;
 const HS: Context = Context::HS;
 const HSLI: Context = Context::HSLI;
 const HTTP: Context = Context::HTTP;
 
+/// The words of `satisfy`.
+const SATISFY: [(&str, Satisfy); 2] = [("all", Satisfy::All), ("any", Satisfy::Any)];
+
 pub const ROWS: &[Row] = &[
-    row!(
-        "http",
-        Context::MAIN,
-        Arity::NONE.block(),
-        D::Nothing,
-        Definition,
-        false,
-        "Holds the configuration of the HTTP server.",
-        Set::Block(location_rows::http)
-    ),
-    row!(
-        "server",
-        HTTP,
-        Arity::NONE.block(),
-        D::Nothing,
-        Definition,
-        true,
-        "A virtual server: addresses in listen, names in server_name.",
-        Set::Block(location_rows::server)
-    ),
-    row!(
-        "location",
-        Context::SERVER.or(Context::LOCATION),
-        Arity::between(1, 2).block(),
-        D::Nothing,
-        Definition,
-        true,
-        "Configuration for request URIs: a prefix, an exact URI (=), a prefix that keeps regular expressions out (^~), a regular expression (~, ~* without regard to case) or a name (@).",
-        Set::Block(location_rows::location)
-    ),
-    row!(
-        "limit_except",
-        Context::LOCATION,
-        Arity::SOME.block(),
-        D::Nothing,
-        No,
-        false,
-        "Directives (access rules) for all methods but the named ones. GET implies HEAD.",
-        Set::Block(location_rows::limit_except)
-    ),
-    row!(
-        "listen",
-        Context::SERVER,
-        Arity::SOME,
-        D::Told("*:80 | *:8000"),
-        Definition,
-        true,
-        "An address, port or unix socket on which the server answers, with socket options. Port 8000 is the default without root's rights.",
-        Set::Simple(listen::set)
-    ),
-    row!(
-        "server_name",
-        Context::SERVER,
-        Arity::SOME,
-        D::Value("\"\""),
-        Replace,
-        true,
-        "Names of the server: exact, with * at the start or end, or a regular expression after ~.",
-        Set::Simple(location_rows::server_name)
-    ),
-    row!(
-        "root",
-        HSLI,
-        Arity::ONE,
-        D::Value("html"),
-        Replace,
-        false,
-        "The folder in which files for requests are; the URI is appended. May contain variables.",
-        Set::Simple(location_rows::root)
-    ),
-    row!(
-        "alias",
-        Context::LOCATION,
-        Arity::ONE,
-        D::Nothing,
-        Replace,
-        false,
-        "Replaces the location's part of the URI by a path. Unlike nginx, a prefix location without final slash whose alias has one does not serve what lies beside the folder.",
-        Set::Simple(location_rows::alias)
-    ),
-    row!(
-        "types",
-        HSL,
-        Arity::NONE.block(),
-        D::Told("text/html html; image/gif gif; image/jpeg jpg;"),
-        Replace,
-        true,
-        "Media types by file extension.",
-        Set::Simple(types::set)
-    ),
-    row!(
-        "default_type",
-        HSL,
-        Arity::ONE,
-        D::Value("text/plain"),
-        Replace,
-        false,
-        "The media type of files whose extension is not in types.",
-        Set::Simple(|cx, d| {
+    directive("http")
+        .doc("Holds the configuration of the HTTP server.")
+        .in_(Context::MAIN)
+        .arity(Arity::NONE.block())
+        .definition()
+        .example("http { include conf.d/*.conf; }")
+        .block(location_rows::http),
+    directive("server")
+        .doc("A virtual server: addresses in listen, names in server_name.")
+        .in_(HTTP)
+        .arity(Arity::NONE.block())
+        .many()
+        .definition()
+        .example("server { listen 80; server_name example.com; root /srv/www; }")
+        .block(location_rows::server),
+    directive("location")
+        .doc("Configuration for request URIs: a prefix, an exact URI (=), a prefix that keeps regular expressions out (^~), a regular expression (~, ~* without regard to case) or a name (@).")
+        .in_(Context::SERVER.or(Context::LOCATION))
+        .arity(Arity::between(1, 2).block())
+        .takes("[= | ~ | ~* | ^~] URI | @NAME")
+        .many()
+        .definition()
+        .example("location ~* \\.(gif|jpe?g|png)$ { expires 30d; }")
+        .block(location_rows::location),
+    directive("limit_except")
+        .doc("Directives (access rules) for all methods but the named ones. GET implies HEAD.")
+        .in_(Context::LOCATION)
+        .arity(Arity::SOME.block())
+        .takes("METHOD ...")
+        .not_inherited()
+        .risk(Risk::Security)
+        .example("limit_except GET { deny all; }")
+        .block(location_rows::limit_except),
+    directive("listen")
+        .doc("An address, port or unix socket on which the server answers, with socket options. Port 8000 is the default without root's rights.")
+        .in_(Context::SERVER)
+        .arity(Arity::SOME)
+        .takes("ADDRESS[:PORT] | PORT | unix:PATH [default_server] [ssl] [proxy_protocol] [setfib=NUMBER] [fastopen=NUMBER] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [deferred] [bind] [ipv6only=on|off] [reuseport] [so_keepalive=on|off|[IDLE]:[INTERVAL]:[COUNT]]")
+        .default_told("*:80 | *:8000")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("listen 80 default_server;")
+        .set(listen::set),
+    directive("server_name")
+        .doc("Names of the server: exact, with * at the start or end, or a regular expression after ~.")
+        .in_(Context::SERVER)
+        .arity(Arity::SOME)
+        .takes("NAME ...")
+        .default("\"\"")
+        .many()
+        .example("server_name example.com *.example.com ~^www\\d+\\.example\\.com$;")
+        .set(location_rows::server_name),
+    directive("root")
+        .doc("The folder in which files for requests are; the URI is appended. May contain variables.")
+        .in_(HSLI)
+        .takes("PATH")
+        .default("html")
+        .risk(Risk::Security)
+        .example("root /srv/www/$host;")
+        .set(location_rows::root),
+    directive("alias")
+        .doc("Replaces the location's part of the URI by a path. Unlike nginx, a prefix location without final slash whose alias has one does not serve what lies beside the folder.")
+        .in_(Context::LOCATION)
+        .takes("PATH")
+        .risk(Risk::Security)
+        .example("alias /srv/images/;")
+        .set(location_rows::alias),
+    directive("types")
+        .doc("Media types by file extension.")
+        .in_(HSL)
+        .arity(Arity::NONE.block())
+        .default_told("text/html html; image/gif gif; image/jpeg jpg;")
+        .many()
+        .example("types { text/html html htm; image/avif avif; }")
+        .set(types::set),
+    directive("default_type")
+        .doc("The media type of files whose extension is not in types.")
+        .in_(HSL)
+        .takes("TYPE")
+        .default("text/plain")
+        .example("default_type application/octet-stream;")
+        .set(|cx, d| {
             cx.conf::<CoreConf>().default_type = d.arg(0).bytes().into();
             Ok(())
-        })
-    ),
-    row!(
-        "internal",
-        Context::LOCATION,
-        Arity::NONE,
-        D::Nothing,
-        No,
-        false,
-        "The location answers only internal redirects and subrequests; others get 404.",
-        Set::Simple(|cx, _| {
+        }),
+    directive("internal")
+        .doc("The location answers only internal redirects and subrequests; others get 404.")
+        .in_(Context::LOCATION)
+        .arity(Arity::NONE)
+        .not_inherited()
+        .risk(Risk::Security)
+        .example("internal;")
+        .set(|cx, _| {
             cx.conf::<CoreConf>().internal = true;
             Ok(())
-        })
-    ),
-    row!(
-        "satisfy",
-        HSL,
-        Arity::ONE,
-        D::Value("all"),
-        Replace,
-        false,
-        "Whether all access modules must agree, or any one is enough.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("satisfy")
+        .doc("Whether all access modules must agree, or any one is enough.")
+        .in_(HSL)
+        .takes_one_of(&SATISFY)
+        .default("all")
+        .risk(Risk::Security)
+        .example("satisfy any;")
+        .set(|cx, d| {
             cx.conf::<CoreConf>().satisfy =
-                value::choice(d.arg(0), &[("all", Satisfy::All), ("any", Satisfy::Any)])?;
+                value::choice(d.arg(0), &SATISFY)?;
             Ok(())
-        })
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "auth_delay",
-        auth_delay,
-        HSL,
-        "0",
-        "Delays answers with 401, against guessing of passwords by timing."
-    ),
-    row!(
-        "error_page",
-        HSLI,
-        Arity::at_least(2),
-        D::Nothing,
-        Replace,
-        true,
-        "The URI or named location that answers for the given status codes, with =code to change the code.",
-        Set::Simple(location_rows::error_page)
-    ),
-    row!(
-        "error_log",
-        HSL.or(Context::MAIN),
-        Arity::SOME,
-        D::Told("logs/error.log error"),
-        Replace,
-        true,
-        "A file, stderr, memory:SIZE (the newest lines; brisk log prints them) or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal. rate=1000m/s: at most so many messages a second, more for more urgent ones; what is beyond is announced once and dropped. filter=message:TEXT, filter=logline:TEXT, filter=client:TEXT (server, request, upstream, host, referrer): only messages with the text; =TEXT is the whole value, ~TEXT a regular expression; several filters must all match.",
-        Set::Simple(location_rows::error_log)
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "log_not_found",
-        log_not_found,
-        HSL,
-        "on",
-        "Whether missing files are logged as errors."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "log_subrequest",
-        log_subrequest,
-        HSL,
-        "off",
-        "Whether subrequests are in the access log."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "recursive_error_pages",
-        recursive_error_pages,
-        HSL,
-        "off",
-        "Whether an error page that fails may lead to another one."
-    ),
-    row!(
-        "post_action",
-        HSLI,
-        Arity::ONE,
-        D::Value("off"),
-        Replace,
-        false,
-        "A URI or named location that is run after each request, without the client seeing it.",
-        Set::Simple(|cx, d| {
+        }),
+    directive("auth_delay")
+        .doc("Delays answers with 401, against guessing of passwords by timing.")
+        .in_(HSL)
+        .takes_time()
+        .default("0")
+        .risk(Risk::Security)
+        .example("auth_delay 1s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().auth_delay = time),
+    directive("error_page")
+        .doc("The URI or named location that answers for the given status codes, with =code to change the code.")
+        .in_(HSLI)
+        .arity(Arity::at_least(2))
+        .takes("CODE ... [=[CODE]] URI")
+        .many()
+        .example("error_page 500 502 503 504 /50x.html;")
+        .set(location_rows::error_page),
+    directive("error_log")
+        .doc("A file, stderr, memory:SIZE (the newest lines; brisk log prints them) or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal. rate=1000m/s: at most so many messages a second, more for more urgent ones; what is beyond is announced once and dropped. filter=message:TEXT, filter=logline:TEXT, filter=client:TEXT (server, request, upstream, host, referrer): only messages with the text; =TEXT is the whole value, ~TEXT a regular expression; several filters must all match.")
+        .in_(HSL.or(Context::MAIN))
+        .arity(Arity::SOME)
+        .takes("FILE | stderr | memory:SIZE | syslog:server=ADDRESS[,facility=NAME][,tag=NAME][,nohostname] [debug | info | notice | warn | error | crit | alert | emerg] [format=json | format=color]")
+        .default_told("logs/error.log error")
+        .many()
+        .example("error_log /var/log/brisk/error.log warn;")
+        .set(location_rows::error_log),
+    directive("log_not_found")
+        .doc("Whether missing files are logged as errors.")
+        .in_(HSL)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Safe)
+        .example("log_not_found off;")
+        .sets(|cx, on| cx.conf::<CoreConf>().log_not_found = on),
+    directive("log_subrequest")
+        .doc("Whether subrequests are in the access log.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .example("log_subrequest on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().log_subrequest = on),
+    directive("recursive_error_pages")
+        .doc("Whether an error page that fails may lead to another one.")
+        .in_(HSL)
+        .takes_flag()
+        .default("off")
+        .example("recursive_error_pages on;")
+        .sets(|cx, on| cx.conf::<CoreConf>().recursive_error_pages = on),
+    directive("post_action")
+        .doc("A URI or named location that is run after each request, without the client seeing it.")
+        .in_(HSLI)
+        .takes("URI | off")
+        .default("off")
+        .example("post_action @count;")
+        .set(|cx, d| {
             let value = (d.arg(0).str() != "off").then(|| d.arg(0).bytes().into());
             cx.conf::<CoreConf>().post_action = value;
             Ok(())
-        })
-    ),
-    row!(
-        "resolver",
-        HSL,
-        Arity::SOME,
-        D::Nothing,
-        Replace,
-        false,
-        "Name servers (address, with a port if it is not 53) that are asked in turn for names that are known only at run time. valid= overrides how long answers are kept; ipv4=off and ipv6=off leave out a family. All threads share one cache.",
-        Set::Simple(resolver::set)
-    ),
-    simple!(
-        CoreConf,
-        msec,
-        "resolver_timeout",
-        resolver_timeout,
-        HSL,
-        "30s",
-        "How long a name may take to be looked up."
-    ),
-    simple!(
-        CoreConf,
-        flag,
-        "merge_slashes",
-        merge_slashes,
-        HS,
-        "on",
-        "Whether several slashes in a URI count as one."
-    ),
+        }),
+    directive("resolver")
+        .doc("Name servers (address, with a port if it is not 53) that are asked in turn for names that are known only at run time. valid= overrides how long answers are kept; ipv4=off and ipv6=off leave out a family. All threads share one cache.")
+        .in_(HSL)
+        .arity(Arity::SOME)
+        .takes("ADDRESS[:PORT] ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]")
+        .risk(Risk::Security)
+        .example("resolver 127.0.0.53 valid=30s;")
+        .set(resolver::set),
+    directive("resolver_timeout")
+        .doc("How long a name may take to be looked up.")
+        .in_(HSL)
+        .takes_time()
+        .default("30s")
+        .example("resolver_timeout 5s;")
+        .sets(|cx, time| cx.conf::<CoreConf>().resolver_timeout = time),
+    directive("merge_slashes")
+        .doc("Whether several slashes in a URI count as one.")
+        .in_(HS)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Security)
+        .example("merge_slashes off;")
+        .sets(|cx, on| cx.conf::<CoreConf>().merge_slashes = on),
 ];
