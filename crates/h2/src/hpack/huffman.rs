@@ -18,8 +18,8 @@ const LENGTHS: [u8; 257] = [
 
 const EOS: usize = 256;
 const LENGTH_MAX: usize = 30;
-/// Codes up to this length are found with one look; all of printable text's are, but for a few rare symbols.
-const FAST_BITS: u32 = 11;
+/// So many bits are looked up at a time. Most symbols of texts have codes of five or six bits: one look finds two of them.
+const FAST_BITS: u32 = 12;
 
 /// Symbols ordered by code; for each length where its codes begin in that order, and the first code.
 struct Canonical {
@@ -67,7 +67,7 @@ static CODES: [u32; 257] = {
 };
 
 /// By the next [`FAST_BITS`] bits: symbol and length of its code; length 0: the code is longer.
-static FAST: [(u8, u8); 1 << FAST_BITS] = {
+const FIRST: [(u8, u8); 1 << FAST_BITS] = {
     let canonical = canonical();
     let mut table = [(0, 0); 1 << FAST_BITS];
     let mut index = 0;
@@ -89,6 +89,31 @@ static FAST: [(u8, u8); 1 << FAST_BITS] = {
     table
 };
 
+/// What the next [`FAST_BITS`] bits begin with.
+#[derive(Clone, Copy)]
+struct Fast {
+    symbols: [u8; 2],
+    /// Length of the first symbol's code; 0: it is longer than what was looked up.
+    first: u8,
+    /// Length of both codes; that of the first if the second is not there as a whole.
+    both: u8,
+}
+
+static FAST: [Fast; 1 << FAST_BITS] = {
+    let mut table = [Fast { symbols: [0; 2], first: 0, both: 0 }; 1 << FAST_BITS];
+    let singles = FIRST;
+    let mut at = 0;
+    while at < 1 << FAST_BITS {
+        let (symbol, first) = singles[at];
+        let (next, second) = singles[(at << first) & ((1 << FAST_BITS) - 1)];
+        let is_whole = first > 0 && second > 0 && (first + second) as u32 <= FAST_BITS;
+        let both = if is_whole { first + second } else { first };
+        table[at] = Fast { symbols: [symbol, next], first, both };
+        at += 1;
+    }
+    table
+};
+
 /// Bytes that no Huffman code means, or padding that is not the beginning of EOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
@@ -98,9 +123,19 @@ pub fn decode(src: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     decode_padded(src, false, out)
 }
 
-/// The same; `long`: padding may be a whole byte.
+/// The same; `long`: padding may be a whole byte. After an error `out` is as it was.
 pub fn decode_padded(src: &[u8], long: bool, out: &mut Vec<u8>) -> Result<(), Invalid> {
-    out.reserve(src.len() + src.len() / 2 + 8);
+    let start = out.len();
+    // No code is shorter than five bits, and symbols are written in pairs.
+    out.resize(start + src.len() * 8 / 5 + 2, 0);
+    let decoded = decode_to(src, long, &mut out[start..]);
+    out.truncate(start + *decoded.as_ref().unwrap_or(&0));
+    decoded.map(|_| ())
+}
+
+/// Writes the symbols to `out`, which has room for all and one more; gives their number.
+fn decode_to(src: &[u8], long: bool, out: &mut [u8]) -> Result<usize, Invalid> {
+    let mut at = 0;
     // The next bits, from the highest on: `count` of them, and maybe some of the byte that comes after those.
     let (mut bits, mut count) = (0u64, 0u32);
     let mut rest = src;
@@ -120,30 +155,41 @@ pub fn decode_padded(src: &[u8], long: bool, out: &mut Vec<u8>) -> Result<(), In
             }
         }
         loop {
-            let (symbol, length) = FAST[(bits >> (64 - FAST_BITS)) as usize];
-            if length == 0 || u32::from(length) > count {
+            let fast = FAST[(bits >> (64 - FAST_BITS)) as usize];
+            let (first, both) = (u32::from(fast.first), u32::from(fast.both));
+            // Behind the last bit there are zeros, or bits that are counted later: what they seem to mean does not count.
+            let used = if both <= count { both } else { first };
+            if used > count || used == 0 {
                 break;
             }
-            out.push(symbol);
-            bits <<= length;
-            count -= u32::from(length);
+            out[at..at + 2].copy_from_slice(&fast.symbols);
+            at += if used > first { 2 } else { 1 };
+            bits <<= used;
+            count -= used;
         }
         if count < LENGTH_MAX as u32 && !rest.is_empty() {
             continue;
+        }
+        if count < 8 && rest.is_empty() && is_padding(bits, count) {
+            return Ok(at);
         }
         let Some((symbol, length)) = slow(bits, count) else { break };
         if symbol == EOS {
             return Err(Invalid);
         }
-        out.push(symbol as u8);
+        out[at] = symbol as u8;
+        at += 1;
         bits <<= length;
         count -= length;
     }
-    // RFC 7541 §5.2: padding is shorter than a byte and made of EOS's first bits, which are ones.
-    let max = if long { 8 } else { 7 };
-    let is_padding =
-        count <= max && rest.is_empty() && (count == 0 || bits >> (64 - count) == (1 << count) - 1);
-    if is_padding { Ok(()) } else { Err(Invalid) }
+    let is_whole = count <= if long { 8 } else { 7 } && rest.is_empty() && is_padding(bits, count);
+    if is_whole { Ok(at) } else { Err(Invalid) }
+}
+
+/// RFC 7541 §5.2: padding is shorter than a byte and made of EOS's first bits, which are ones.
+#[inline]
+fn is_padding(bits: u64, count: u32) -> bool {
+    count == 0 || bits >> (64 - count) == (1 << count) - 1
 }
 
 /// A symbol by its code's length, if the `count` bits hold a whole one.
@@ -187,5 +233,71 @@ pub fn encode(src: &[u8], out: &mut Vec<u8>) {
     }
     if count > 0 {
         out.push((bits << (8 - count)) as u8 | (0xff >> count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Bit by bit, by the tables of the RFC alone.
+    fn by_bits(src: &[u8]) -> Result<Vec<u8>, Invalid> {
+        let symbols: HashMap<_, _> =
+            (0..257).map(|symbol| ((LENGTHS[symbol], CODES[symbol]), symbol)).collect();
+        let (mut out, mut length, mut code) = (Vec::new(), 0, 0);
+        for bit in src.iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1)) {
+            (length, code) = (length + 1, code << 1 | u32::from(bit));
+            match symbols.get(&(length, code)) {
+                Some(&EOS) => return Err(Invalid),
+                Some(&symbol) => {
+                    out.push(symbol as u8);
+                    (length, code) = (0, 0);
+                }
+                None if length > 30 => return Err(Invalid),
+                None => {}
+            }
+        }
+        if length < 8 && code == (1 << length) - 1 { Ok(out) } else { Err(Invalid) }
+    }
+
+    #[track_caller]
+    fn check(src: &[u8]) {
+        let mut out = b"before".to_vec();
+        let result = decode(src, &mut out);
+        let whole = |found: Vec<u8>| [b"before", &found[..]].concat();
+        assert_eq!(result.map(|()| out.clone()), by_bits(src).map(whole), "{src:02x?}");
+        assert!(result.is_ok() || out == b"before");
+    }
+
+    #[test]
+    fn all_pairs_of_symbols_and_all_their_beginnings_are_decoded_as_bit_by_bit() {
+        for pair in 0..=u16::MAX {
+            let mut coded = Vec::new();
+            let [a, b] = pair.to_be_bytes();
+            encode(&[a, b], &mut coded);
+            let mut out = Vec::new();
+            assert_eq!((decode(&coded, &mut out), &out[..]), (Ok(()), &[a, b][..]));
+            if pair % 61 == 0 {
+                (0..coded.len()).for_each(|end| check(&coded[..end]));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_as_bit_by_bit(src in prop::collection::vec(any::<u8>(), 0..40)) {
+            check(&src);
+        }
+
+        #[test]
+        fn ones_are_decoded_as_bit_by_bit(ones in 0usize..12, at in 0usize..96, flip in any::<u8>()) {
+            let mut src = vec![0xff; ones];
+            if let Some(byte) = src.get_mut(at / 8) {
+                *byte ^= flip;
+            }
+            check(&src);
+        }
     }
 }
