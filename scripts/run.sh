@@ -23,4 +23,17 @@ The example site is on http://127.0.0.1:8080 (Ctrl-C ends). It is served as $sit
   your own folder:      make run DIR=/srv/www
   your own nginx.conf:  make run CONF=/etc/nginx/nginx.conf
 END
+# A server that root starts answers as the user "nobody", who may not enter a checkout in root's home folder.
+if [ "$(id -u)" = 0 ]; then
+    folder=$site/html
+    while [ "$folder" != / ]; do
+        case $(stat -c %A "$folder") in
+        *[xt]) folder=$(dirname "$folder") ;;
+        *)
+            echo "  The user \"nobody\" may not enter $folder: the site is served with root's rights, to this machine only."
+            exec "$BRISK" -p "$site" -c brisk.conf -g 'user root;'
+            ;;
+        esac
+    done
+fi
 exec "$BRISK" -p "$site" -c brisk.conf

@@ -165,6 +165,22 @@ fn access_logs(color: bool) -> String {
     colors.map(one).concat() + &format("other", "", "") + rest
 }
 
+/// The names of a server that only this machine reaches, and a server that refuses all others. A page from elsewhere can have its
+/// own name resolved to 127.0.0.1 (DNS rebinding), and its scripts would read the folder: the browser takes it for their own site.
+/// Addresses cannot be turned so, and a server for other machines cannot know its names.
+fn names(addresses: &[Address], listens: &str, ssl: &str, certificate: &str) -> (&'static str, String) {
+    if !listen::is_local(addresses) {
+        return ("", String::new());
+    }
+    let names = "server_name localhost *.localhost $hostname \"\" ~^[0-9.]+$ ~^\\[; ";
+    let default = format!("{ssl}; ");
+    let listens = listens.replace(&default, &format!("{ssl} default_server; "));
+    let text = "brisk serve: this name is not this machine's; use localhost, or serve with --public\\n";
+    let refusal =
+        format!("server {{ {listens}{certificate} default_type text/plain; return 421 \"{text}\"; }}\n");
+    (names, refusal)
+}
+
 fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&Local>) -> String {
     let root = quote(folder);
     let (ssl, certificate) = match tls {
@@ -181,6 +197,7 @@ fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&
     let one = |address: &Address| format!("listen {}{ssl}; ", quote(&address.to_string()));
     let listens = addresses.iter().map(one).collect::<Vec<_>>().concat();
     let types = include_str!("mime.types");
+    let (names, strangers) = names(addresses, &listens, ssl, &certificate);
     let access_logs = access_logs(color);
     let errors = if color { " format=color" } else { "" };
     format!(
@@ -192,7 +209,7 @@ fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
          {access_logs}\
          hide_files on; autoindex on; autoindex_format page; autoindex_localtime on;\n\
-         server {{ {listens}{certificate} root {root}; index index.html index.htm; }}\n\
-         }}\n"
+         server {{ {listens}{names}{certificate} root {root}; index index.html index.htm; }}\n\
+         {strangers}}}\n"
     )
 }

@@ -118,6 +118,39 @@ fn the_log_says_why_the_next_server_is_asked() {
     follow(&steps(&server, "debug.log"), &[&first, "http next upstream, error", "http upstream status 200"]);
 }
 
+/// Who was let in or slowed down, and by what.
+#[test]
+fn limits_and_logins_are_in_the_log() {
+    let conf = "limit_req_zone $binary_remote_addr zone=rate:1m rate=100r/s; limit_conn_zone $binary_remote_addr zone=many:1m;
+        server {
+            listen 127.0.0.1:{{PORT}}; error_log {{DIR}}/debug.log debug;
+            location / { limit_req zone=rate; limit_conn many 3; }
+            location /in { auth_basic in; auth_basic_user_file {{DIR}}/users; auth_request /ask; try_files /index.html =404; }
+            location /ask { return 204; }
+        }";
+    let server = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http(conf)
+        .file("html/index.html", "hello")
+        .file("users", "joe:{PLAIN}secret\n")
+        .start();
+    assert_eq!(server.get("/").text(), "hello");
+    let request =
+        "GET /in HTTP/1.1\r\nHost: a\r\nAuthorization: Basic am9lOnNlY3JldA==\r\nConnection: close\r\n\r\n";
+    let mut client = server.connect();
+    client.send(request);
+    assert_eq!(client.response().status, 200);
+    follow(
+        &steps(&server, "debug.log"),
+        &[
+            "limit_req: Pass { delay_ms: 0, excess: 0, limit: 0 }",
+            "limit conn: zone \"many\", at most 3: Counted",
+            "auth basic: user \"joe\" has the right password",
+            "auth request done s:204",
+        ],
+    );
+}
+
 /// Only connections from these addresses are logged so, in every log, answers that are prepared included.
 #[test]
 fn connections_of_chosen_addresses_only() {

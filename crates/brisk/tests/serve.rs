@@ -73,6 +73,29 @@ impl Drop for Serve {
     }
 }
 
+/// DNS rebinding: a page from elsewhere whose name was made to resolve to this machine must not read the folder.
+#[test]
+fn serve_answers_to_names_of_this_machine_only() {
+    let dir = TempDir::new();
+    dir.write("a.txt", "mine");
+    let serve = Serve::start(dir, &["."]);
+    let ask = |host: &str| {
+        let mut client = Client::connect(serve.port.number);
+        client.request(format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+    };
+    for host in ["localhost", "localhost:8080", "app.localhost:1", "127.0.0.1", "127.0.0.1:80", "[::1]:8080"]
+    {
+        assert_eq!(ask(host).text(), "mine", "{host}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8080", "1.evil.example"] {
+        let answer = ask(host);
+        assert_eq!(answer.status, 421, "{host}");
+        assert!(answer.text().contains("--public"), "{host}: {}", answer.text());
+    }
+    let mut old = Client::connect(serve.port.number);
+    assert_eq!(old.request("GET /a.txt HTTP/1.0\r\n\r\n").text(), "mine");
+}
+
 #[test]
 fn serve_shows_a_folder() {
     let dir = TempDir::new();

@@ -3,7 +3,7 @@
 use crate::digest::Digest;
 use crate::disk::{self, LoadError};
 use crate::fill::Report;
-use crate::format::{self, FormatError, Meta};
+use crate::format::{self, FormatError, Meta, OF_HEAD};
 use crate::housekeeping::{self, Bell, Pace};
 use crate::index::{Index, Lock, Look};
 use crate::object::{Body, Identity, Object};
@@ -494,6 +494,7 @@ impl Cache {
         match order {
             Purge::Key(key) => {
                 self.purge_key_soon(Digest::of(key));
+                self.purge_key_soon(Digest::of(&[OF_HEAD, key].concat()));
                 // Without the key's own entry nobody asks for its variants, but they take room.
                 let gone = self.index.remove_matching(|object| order.matches(&object.meta));
                 let cache = self.clone();

@@ -18,6 +18,11 @@ const SPARE_BYTES: usize = 192;
 /// Longer headers are not stored and not read.
 pub const HEADER_BYTES_MAX: usize = 256 * 1024;
 
+/// What a key begins with if it is that of a HEAD, is otherwise like that of a GET, and is not to be answered with what a GET has
+/// stored: the answer to a HEAD has no body, and none of them may be given for the other. No key that is made of a request (text, a
+/// scheme, a host, a path) begins with this byte.
+pub const OF_HEAD: &[u8] = b"\x01HEAD ";
+
 /// What is known of an entry beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
@@ -38,6 +43,13 @@ pub struct Meta {
     pub tags: Box<[u8]>,
     /// The head as it is given out: a status line and fields, with line ends.
     pub head: Box<[u8]>,
+}
+
+impl Meta {
+    /// The key as an operator writes it: what was stored for a HEAD belongs to the same page as what was stored for a GET.
+    pub fn page_key(&self) -> &[u8] {
+        self.key.strip_prefix(OF_HEAD).unwrap_or(&self.key)
+    }
 }
 
 /// Why a file is no entry.

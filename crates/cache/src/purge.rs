@@ -18,7 +18,7 @@ pub enum Pattern {
 impl Pattern {
     pub fn matches(&self, meta: &Meta) -> bool {
         match self {
-            Pattern::Prefix(prefix) => meta.key.starts_with(prefix),
+            Pattern::Prefix(prefix) => meta.page_key().starts_with(prefix),
             Pattern::Tag(tag) => meta.tags.split(|&b| b == b'\n').any(|have| *have == **tag),
             Pattern::All => true,
         }
@@ -46,7 +46,7 @@ impl Pattern {
 /// An operator's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
-    /// This key, in all its variants.
+    /// This key, in all its variants, and what a HEAD with this key has stored.
     Key(Box<[u8]>),
     Many(Pattern),
 }
@@ -54,7 +54,7 @@ pub enum Purge {
 impl Purge {
     pub fn matches(&self, meta: &Meta) -> bool {
         match self {
-            Purge::Key(key) => meta.key == *key,
+            Purge::Key(key) => meta.page_key() == &**key,
             Purge::Many(pattern) => pattern.matches(meta),
         }
     }
@@ -170,6 +170,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::OF_HEAD;
     use crate::format::tests::meta;
 
     #[test]
@@ -192,6 +193,22 @@ mod tests {
         check(tag("c"), stamp, false);
         check(Pattern::All, stamp, true);
         assert!(!Rules::default().hides(&meta));
+    }
+
+    /// `proxy_cache_convert_head off`: such entries have keys of their own.
+    #[test]
+    fn what_a_head_has_stored_goes_with_its_page() {
+        let page = meta(b"http://a/b");
+        let head = Meta { key: [OF_HEAD, b"http://a/b"].concat().into(), ..meta(b"") };
+        let orders = [
+            Purge::Key(b"http://a/b"[..].into()),
+            Purge::Many(Pattern::Prefix(b"http://a"[..].into())),
+            Purge::Many(Pattern::All),
+        ];
+        for order in orders {
+            assert!(order.matches(&page) && order.matches(&head), "{order:?}");
+        }
+        assert!(!Purge::Key(b"http://a/"[..].into()).matches(&head));
     }
 
     #[test]

@@ -106,6 +106,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         drain(std::mem::take(&mut answer.resp.body)).await;
     }
     let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
+    brisk_server::dlog!(r, "auth request done s:{status}");
     if let Some(answer) = &answer {
         // All values first: none is to see what another has set.
         let values: Vec<_> = sets.iter().map(|(id, value)| (*id, value.eval(&**answer))).collect();

@@ -230,7 +230,14 @@ impl Handler for LimitConn {
             let Some(key) = limit.zone.key(&keyed.key, r, NAME, KEY_BYTES_MAX) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
             let counters = keyed.zone.state::<Counters>();
-            match counters.enter(&key, limit.max) {
+            let entered = counters.enter(&key, limit.max);
+            brisk_server::dlog!(
+                r,
+                "limit conn: zone \"{}\", at most {}: {entered:?}",
+                limit.zone.name,
+                limit.max
+            );
+            match entered {
                 Enter::Counted => {
                     counters.outcomes.note(Outcome::Passed);
                     counted.places.borrow_mut().push(Place { zone: keyed.zone.clone(), key: key.into() });

@@ -96,6 +96,22 @@ fn a_purge_by_key_is_one_of_all_variants() {
     }
 }
 
+/// With `proxy_cache_convert_head off` what a HEAD has stored has a key of its own; it is the same page.
+#[test]
+fn a_purge_takes_along_what_a_head_has_stored() {
+    let (backend, _) = scripted(|_, n| number("Cache-Control: max-age=600\r\n", n));
+    let server = server(backend.port(), "proxy_cache_convert_head off;");
+    let is_stored = |method: &str| wait::holds(method, || status(&ask(&server, method, "/a", "")) == "HIT");
+    for order in ["/a", "/a*"] {
+        is_stored("HEAD");
+        is_stored("GET");
+        wait::holds("the files", || files(&server).len() == 2);
+        assert_eq!(run_for(&server, &["purge", order]).1, "2 removed\n", "{order}");
+        assert_eq!(status(&ask(&server, "HEAD", "/a", "")), "MISS", "{order}");
+        assert_eq!(status(&ask(&server, "GET", "/a", "")), "MISS", "{order}");
+    }
+}
+
 #[test]
 fn a_purge_of_nothing_fails() {
     let (backend, _) = numbered("Cache-Control: max-age=600\r\n");

@@ -234,7 +234,10 @@ impl Login {
         let user = String::from_utf8_lossy(&self.user);
         let path = self.path.display();
         match outcome {
-            Outcome::Right => return Flow::Allowed,
+            Outcome::Right => {
+                brisk_server::dlog!(r, "auth basic: user \"{user}\" has the right password");
+                return Flow::Allowed;
+            }
             Outcome::Mismatch => brisk_server::rlog!(r, Error, "user \"{user}\": password mismatch"),
             Outcome::NoUser => brisk_server::rlog!(r, Error, "user \"{user}\" was not found in \"{path}\""),
             Outcome::Failed(error) => {

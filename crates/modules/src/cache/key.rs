@@ -1,17 +1,13 @@
 //! Keys of requests.
 
 use super::conf::Rules;
+use brisk_cache::format::OF_HEAD;
 use brisk_cachepolicy::reuse::Mode;
 use brisk_http::Method;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Target as _, Template, append_part};
 use brisk_upstream::origin::Origin;
 use std::sync::Arc;
-
-/// What the key of a HEAD begins with if it is like that of a GET and is not to be answered with what a GET has stored: its
-/// answer has no body, and none of them may be given for the other. What begins a key (text, a scheme, a host, a path) has no
-/// such byte.
-pub const OF_HEAD: &[u8] = b"\x01HEAD ";
 
 /// The key of a request. `method` takes the place of the request's own: a PURGE removes what a GET has stored.
 pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use super::path::Declared;
 use super::{key, purge};
 use crate::cidr::Cidr;
+use brisk_cache::format::OF_HEAD;
 use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::plan::{Plan, Purity};
@@ -114,7 +115,7 @@ impl Key {
         plan.note(Purity::Impure);
         plan.content = Some(Arc::new(move |r: &mut Request| {
             let key = key.eval_target(r);
-            let of_head = [key::OF_HEAD, &key].concat();
+            let of_head = [OF_HEAD, &key].concat();
             purge::remove(zone.cache(), vec![key, of_head], r, Asked::Page)
         }));
     }

@@ -250,6 +250,7 @@ struct LimitReq {
 }
 
 /// What the limits say together.
+#[derive(Clone, Copy, Debug)]
 enum Together {
     /// No key was there to be counted.
     Uncounted,
@@ -274,7 +275,9 @@ impl Handler for LimitReq {
         let dry_run = self.conf.dry_run;
         let note = if dry_run { ", dry run" } else { "" };
         let choose = |real, dry| if dry_run { dry } else { real };
-        match self.ask(r, clock::mono_ms()) {
+        let together = self.ask(r, clock::mono_ms());
+        brisk_server::dlog!(r, "limit_req: {together:?}");
+        match together {
             Together::Uncounted => Flow::Next,
             Together::Refuse { excess, limit } => {
                 if let Some(excess) = excess {
