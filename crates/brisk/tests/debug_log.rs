@@ -125,7 +125,7 @@ fn limits_and_logins_are_in_the_log() {
         server {
             listen 127.0.0.1:{{PORT}}; error_log {{DIR}}/debug.log debug;
             location / { limit_req zone=rate; limit_conn many 3; }
-            location /in { auth_basic in; auth_basic_user_file {{DIR}}/users; auth_request /ask; try_files /index.html =404; }
+            location = /secret { auth_basic in; auth_basic_user_file {{DIR}}/users; auth_request /ask; try_files /index.html =404; }
             location /ask { return 204; }
         }";
     let server = Builder::new(BIN)
@@ -135,9 +135,8 @@ fn limits_and_logins_are_in_the_log() {
         .file("users", "joe:{PLAIN}secret\n")
         .start();
     assert_eq!(server.get("/").text(), "hello");
-    let request =
-        "GET /in HTTP/1.1\r\nHost: a\r\nAuthorization: Basic am9lOnNlY3JldA==\r\nConnection: close\r\n\r\n";
-    let mut client = server.connect();
+    let request = "GET /secret HTTP/1.1\r\nHost: a\r\nAuthorization: Basic am9lOnNlY3JldA==\r\nConnection: close\r\n\r\n";
+    let mut client = server.client();
     client.send(request);
     assert_eq!(client.response().status, 200);
     follow(

@@ -66,15 +66,23 @@ pub enum Taken {
 pub struct Intake<'a> {
     thread: &'a Rc<Thread>,
     conn: &'a Connection,
+    /// The request whose head is being taken.
+    r: Option<Box<Request>>,
+    so_far: SoFar,
+    fault: Option<Fault>,
+    /// Crumbs that came behind another field, each with its separator: they are joined to the header at the end.
+    crumbs: Vec<u8>,
+}
+
+/// What is known of the head that is being taken. Each head begins with a new one.
+#[derive(Clone, Copy)]
+struct SoFar {
+    kind: HeadKind,
     /// How much more the head may occupy.
     room: usize,
     /// There was no room for it.
     refused: bool,
-    /// The request whose head is being taken.
-    r: Option<Box<Request>>,
-    kind: HeadKind,
     rules: HeadRules,
-    fault: Option<Fault>,
     method: Span,
     scheme: Span,
     authority: Option<Span>,
@@ -82,32 +90,32 @@ pub struct Intake<'a> {
     protocol: Option<Span>,
     /// Index of the cookie header.
     cookie: Option<usize>,
-    /// Crumbs that came behind another field, each with its separator: they are joined to the header at the end.
-    crumbs: Vec<u8>,
     /// There are names of which a server may want to know nothing.
     odd: bool,
 }
 
-impl<'a> Intake<'a> {
-    pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection) -> Intake<'a> {
-        Intake {
-            thread,
-            conn,
-            room: 0,
+impl SoFar {
+    fn new(kind: HeadKind, room: usize) -> SoFar {
+        SoFar {
+            kind,
+            room,
             refused: false,
-            r: None,
-            kind: HeadKind::Request,
             rules: HeadRules::default(),
-            fault: None,
             method: Span::default(),
             scheme: Span::default(),
             authority: None,
             path: Span::default(),
             protocol: None,
             cookie: None,
-            crumbs: Vec::new(),
             odd: false,
         }
+    }
+}
+
+impl<'a> Intake<'a> {
+    pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection) -> Intake<'a> {
+        let so_far = SoFar::new(HeadKind::Request, 0);
+        Intake { thread, conn, r: None, so_far, fault: None, crumbs: Vec::new() }
     }
 
     /// What is wrong with the trailers that came.
@@ -118,7 +126,7 @@ impl<'a> Intake<'a> {
     /// What came of the head, whose block had this many bytes.
     pub fn finish(&mut self, bytes: usize) -> Option<Taken> {
         let mut r = self.r.take()?;
-        if self.refused {
+        if self.so_far.refused {
             self.thread.put_request(r);
             return Some(Taken::Refused);
         }
@@ -139,29 +147,29 @@ impl<'a> Intake<'a> {
     /// Counts bytes that are to be stored; false if there is no room for them.
     #[inline]
     fn count(&mut self, bytes: usize) -> bool {
-        match self.room.checked_sub(bytes) {
-            Some(room) => self.room = room,
-            None => self.refused = true,
+        match self.so_far.room.checked_sub(bytes) {
+            Some(room) => self.so_far.room = room,
+            None => self.so_far.refused = true,
         }
-        !self.refused
+        !self.so_far.refused
     }
 
     /// Whether names are to be looked at again by the chosen server's rules.
     pub fn has_odd_names(&self) -> bool {
-        self.odd
+        self.so_far.odd
     }
 
     /// Puts the request line and `Host` together from the pseudo headers.
     fn seal(&mut self, r: &mut Request) -> Result<(), Fault> {
-        let is_connect = self.method.of(&r.buf) == b"CONNECT";
-        self.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
-        if !self.scheme.of(&r.buf).iter().enumerate().all(|(at, b)| {
+        let is_connect = self.so_far.method.of(&r.buf) == b"CONNECT";
+        self.so_far.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
+        if !self.so_far.scheme.of(&r.buf).iter().enumerate().all(|(at, b)| {
             b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
         }) {
             return Err(Fault::Text("client sent invalid :scheme header"));
         }
         // RFC 8441: for everybody behind this it is the HTTP/1.1 request that it stands for.
-        let upgrade = self.protocol.filter(|_| is_connect);
+        let upgrade = self.so_far.protocol.filter(|_| is_connect);
         let start = r.buf.len();
         if let Some(protocol) = upgrade {
             if !extended::is_protocol(protocol.of(&r.buf)) {
@@ -173,12 +181,16 @@ impl<'a> Intake<'a> {
             }
             r.buf.extend_from_slice(b"GET");
         } else {
-            r.buf.extend_from_within(range(self.method));
+            r.buf.extend_from_within(range(self.so_far.method));
         }
         r.head.method_name = Span::new(start, r.buf.len());
         r.buf.push(b' ');
         let target = r.buf.len();
-        let path = if self.path.is_empty() { self.authority.unwrap_or_default() } else { self.path };
+        let path = if self.so_far.path.is_empty() {
+            self.so_far.authority.unwrap_or_default()
+        } else {
+            self.so_far.path
+        };
         r.buf.extend_from_within(range(path));
         r.head.target = Span::new(target, r.buf.len());
         r.buf.push(b' ');
@@ -200,7 +212,7 @@ impl<'a> Intake<'a> {
 
     /// RFC 9113 §8.3.1: `:authority` is what `Host` was.
     fn host(&self, r: &mut Request) -> Result<(), Fault> {
-        let Some(authority) = self.authority else {
+        let Some(authority) = self.so_far.authority else {
             return match r.head.find(HeaderId::Host) {
                 Some(host) if !host.value.is_empty() => Ok(()),
                 _ => Err(Fault::Text("client sent neither \":authority\" nor \"Host\" header")),
@@ -223,9 +235,9 @@ impl<'a> Intake<'a> {
         let value =
             if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
         let id = HeaderId::from_number(field.tag);
-        self.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
+        self.so_far.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
         if id == HeaderId::Cookie
-            && let Some(at) = self.cookie
+            && let Some(at) = self.so_far.cookie
         {
             return self.crumb(at, value);
         }
@@ -234,7 +246,7 @@ impl<'a> Intake<'a> {
         }
         let Some(r) = self.r.as_deref_mut() else { return };
         if id == HeaderId::Cookie {
-            self.cookie = Some(r.head.headers.len());
+            self.so_far.cookie = Some(r.head.headers.len());
         }
         let name = push(r, field.name);
         let value = push(r, value);
@@ -268,7 +280,7 @@ impl<'a> Intake<'a> {
 
     /// Makes one value of the cookie and the crumbs that were collected.
     fn join_crumbs(&mut self, r: &mut Request) {
-        let Some(at) = self.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
+        let Some(at) = self.so_far.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
         let start = r.buf.len();
         r.buf.reserve_exact(r.head.headers[at].value.len() + self.crumbs.len());
         r.buf.extend_from_within(range(r.head.headers[at].value));
@@ -283,11 +295,11 @@ impl<'a> Intake<'a> {
         let Some(r) = self.r.as_deref_mut() else { return };
         let span = push(r, field.value);
         match pseudo {
-            Pseudo::Method => self.method = span,
-            Pseudo::Scheme => self.scheme = span,
-            Pseudo::Authority => self.authority = Some(span),
-            Pseudo::Path => self.path = span,
-            Pseudo::Protocol => self.protocol = Some(span),
+            Pseudo::Method => self.so_far.method = span,
+            Pseudo::Scheme => self.so_far.scheme = span,
+            Pseudo::Authority => self.so_far.authority = Some(span),
+            Pseudo::Path => self.so_far.path = span,
+            Pseudo::Protocol => self.so_far.protocol = Some(span),
             Pseudo::Status => {}
         }
     }
@@ -340,15 +352,15 @@ impl FieldSink for Intake<'_> {
     }
 
     fn field(&mut self, field: Field<'_>) {
-        if self.refused || self.fault.is_some() {
+        if self.so_far.refused || self.fault.is_some() {
             return;
         }
-        let judged = match self.kind {
-            HeadKind::Request => self.rules.request(&field),
-            HeadKind::Trailers | HeadKind::Response => self.rules.trailer(&field),
+        let judged = match self.so_far.kind {
+            HeadKind::Request => self.so_far.rules.request(&field),
+            HeadKind::Trailers | HeadKind::Response => self.so_far.rules.trailer(&field),
         };
         match judged {
-            Ok(Kind::Regular) if self.kind == HeadKind::Request => self.regular(&field),
+            Ok(Kind::Regular) if self.so_far.kind == HeadKind::Request => self.regular(&field),
             Ok(Kind::Regular) => {}
             Ok(Kind::Pseudo(pseudo)) => self.pseudo(pseudo, &field),
             Err(malformed @ (Malformed::Name | Malformed::UnknownPseudo | Malformed::Value)) => {
@@ -368,7 +380,10 @@ impl HeadSink for Intake<'_> {
             r
         });
         let room = self.thread.shared.budget.head_room(&self.conn.account, self.conn.io.received());
-        *self = Intake { room, r, kind, ..Intake::new(self.thread, self.conn) };
+        self.r = r;
+        self.so_far = SoFar::new(kind, room);
+        self.fault = None;
+        self.crumbs.clear();
     }
 }
 
