@@ -12,8 +12,10 @@ use crate::tls::{Tls, TlsError};
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 /// See the module's head.
 pub struct Stream {
@@ -30,9 +32,34 @@ impl From<Io> for Stream {
 }
 
 impl Stream {
-    /// The socket, for what concerns it as such (options, addresses). Bytes go through the stream only.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.io.fd()
+    /// Our side's address, if it is an IP address.
+    pub fn local_ip(&self) -> Option<SocketAddr> {
+        crate::listen::local_ip(self.io.fd())
+    }
+
+    /// How connecting has ended, once it is writable; other errors are found by reading and writing.
+    pub fn take_error(&self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::socket_error(self.io.fd())??)
+    }
+
+    /// What the kernel measures of a TCP connection; an error for others.
+    pub fn tcp_info(&self) -> io::Result<crate::sys::TcpInfo> {
+        crate::sys::tcp_info(self.io.fd())
+    }
+
+    /// Small packets may wait until they are filled: TCP's usual way, which connections of this server do not have from the start.
+    pub fn delay_small_packets(&self) {
+        let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
+    }
+
+    /// When it is dropped the peer is told of a failure, and the kernel keeps nothing of the connection.
+    pub fn reset_when_dropped(&self) {
+        let _ = rustix::net::sockopt::set_socket_linger(self.io.fd(), Some(Duration::ZERO));
+    }
+
+    /// Ends both directions at once, whatever else holds the stream.
+    pub fn shutdown(&self) {
+        let _ = rustix::net::shutdown(self.io.fd(), rustix::net::Shutdown::Both);
     }
 
     /// The session, if there is one.

@@ -5,7 +5,7 @@ use crate::flight::{Flight, Told};
 use crate::message::{self, Answer, Kind, Malformed};
 use crate::resolver::{Config, Log};
 use brisk_net::{Io, Stream, clock, timeout};
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -219,9 +219,7 @@ fn socket(server: SocketAddr, kind: SocketType) -> io::Result<Stream> {
 async fn over_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     let io = socket(server, SocketType::STREAM)?;
     io.writable().await;
-    if let Err(error) = sockopt::socket_error(io.fd())? {
-        return Err(error.into());
-    }
+    io.take_error()?;
     let length = u16::try_from(query.len()).map_err(io::Error::other)?;
     io.write_all(&[&length.to_be_bytes()[..], query].concat()).await?;
     let mut head = [0; 2];

@@ -237,7 +237,7 @@ impl Thread {
     /// True if the connection has left this thread.
     fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
         let (target, fewest) = self.least();
-        let is_plain = conn.io.tls().is_none() && conn.session.get().is_none() && conn.proxy.get().is_none();
+        let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
         if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
             return false;
         }

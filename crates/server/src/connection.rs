@@ -1,8 +1,8 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
 use crate::h1;
-use crate::h2::Session;
 use crate::memory::Account;
+use crate::stream::Session;
 use crate::thread::Listener;
 use crate::tls::Facts;
 use brisk_http::proxy_protocol::ProxyHeader;
@@ -24,7 +24,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// An IPv4 address in IPv6 clothes is shown as nginx shows it: as it is.
+    /// The address; an IPv4-mapped one (RFC 4291 §2.5.5.2) as it is, as nginx shows it.
     pub fn ip(&self) -> Option<std::net::IpAddr> {
         match self {
             Peer::Ip(addr) => Some(addr.ip()),
@@ -110,8 +110,8 @@ pub struct Connection {
     pub generation: Cell<u64>,
     /// What wakes a request that waits without a task.
     waker: OnceCell<Waker>,
-    /// What a connection of HTTP/2 has besides.
-    pub(crate) session: OnceCell<Box<Session>>,
+    /// What carries several requests at a time, if the protocol does.
+    session: OnceCell<Rc<dyn Session>>,
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -150,7 +150,7 @@ impl Connection {
     /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
     pub fn delay_small_packets(&self) {
         if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
-            let _ = rustix::net::sockopt::set_tcp_nodelay(self.io.fd(), false);
+            self.io.delay_small_packets();
         }
     }
 
@@ -177,9 +177,20 @@ impl Connection {
         self.waker.get_or_init(|| h1::waker(key))
     }
 
+    /// The session of a protocol that carries several requests at a time. `None`: HTTP/1.1, or nothing was agreed on yet.
+    #[inline]
+    pub(crate) fn session(&self) -> Option<&dyn Session> {
+        self.session.get().map(|session| &**session)
+    }
+
+    /// From now on the connection is such a session.
+    pub(crate) fn become_session(&self, session: Rc<dyn Session>) {
+        let _ = self.session.set(session);
+    }
+
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.
     pub fn local(&self) -> Option<SocketAddr> {
-        *self.local.get_or_init(|| brisk_net::listen::local_ip(self.io.fd()))
+        *self.local.get_or_init(|| self.io.local_ip())
     }
 
     /// How much more request heads may occupy on this connection.
@@ -195,7 +206,7 @@ impl Connection {
             + self.unsent.borrow().capacity()
             + self.io.memory()
             + self.account.bytes()
-            + self.session.get().map_or(0, |session| session.memory())
+            + self.session().map_or(0, Session::memory)
     }
 
     /// Whether the client has sent something that was not looked at yet.

@@ -36,6 +36,7 @@ pub mod response;
 pub mod server_name;
 pub mod service;
 pub mod special;
+pub(crate) mod stream;
 pub mod subrequest;
 pub mod thread;
 pub mod tls;

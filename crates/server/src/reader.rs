@@ -2,15 +2,16 @@
 
 use crate::body::BodyError;
 use crate::request::Request;
-use crate::{h1, h2};
+use crate::{h1, stream};
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The body of one request, from the protocol that it came by. Each protocol has its arm, and knows the others not.
+/// The body of one request, from the protocol that it came by. Protocols that carry one request at a time have an
+/// arm of their own; those with streams share one.
 pub enum BodyReader {
     H1(h1::BodyReader),
-    H2(h2::BodyReader),
+    Stream(stream::BodyReader),
 }
 
 /// The same call, whichever arm it is.
@@ -18,7 +19,7 @@ macro_rules! each {
     ($reader:expr, $inner:ident => $call:expr) => {
         match $reader {
             BodyReader::H1($inner) => $call,
-            BodyReader::H2($inner) => $call,
+            BodyReader::Stream($inner) => $call,
         }
     };
 }
@@ -27,7 +28,7 @@ impl BodyReader {
     /// The body of `r`, from its start.
     pub fn new(r: &Request) -> BodyReader {
         match &r.link {
-            Some(exchange) => BodyReader::H2(h2::BodyReader::new(r, exchange)),
+            Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
             None => BodyReader::H1(h1::BodyReader::new(r)),
         }
     }
@@ -35,7 +36,7 @@ impl BodyReader {
     /// The reader of a body that was read already.
     pub fn spent(r: &Request) -> BodyReader {
         match &r.link {
-            Some(exchange) => BodyReader::H2(h2::BodyReader::new(r, exchange)),
+            Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
             None => BodyReader::H1(h1::BodyReader::spent(r)),
         }
     }
@@ -85,7 +86,7 @@ impl BodyReader {
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             BodyReader::H1(reader) => reader.poll_end(cx),
-            BodyReader::H2(reader) => Poll::Ready(reader.end()),
+            BodyReader::Stream(reader) => Poll::Ready(reader.end()),
         }
     }
 
@@ -100,7 +101,7 @@ impl BodyReader {
         match self {
             BodyReader::H1(reader) => reader.discard(pause, time).await,
             // The rest is none of the next request's business: streams end one by one.
-            BodyReader::H2(_) => true,
+            BodyReader::Stream(_) => true,
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::core::CoreConf;
 use crate::counters::Counters;
 use crate::files::Files;
 use crate::h1::{self, Burst, Parked};
-use crate::h2;
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::{LogBuffers, LogFile};
@@ -17,6 +16,7 @@ use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
 use crate::service::Work;
+use crate::stream::{self, Session};
 use crate::tls;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
@@ -347,10 +347,10 @@ impl Thread {
             listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
         }
         // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
-        self.sessions(|_| true, h2::drain);
+        self.sessions(|_| true, |session, conn| session.drain(conn));
         for listener in gone {
             listener.close();
-            self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), h2::leave);
+            self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), |session, conn| session.leave(conn));
             self.close_idle(|conn| Rc::ptr_eq(&conn.listener, &listener));
         }
         if !limit.is_zero() {
@@ -402,11 +402,11 @@ impl Thread {
         self.draining.set(true);
         self.end_services();
         self.stop_accepting();
-        self.sessions(|_| true, h2::drain);
+        self.sessions(|_| true, |session, conn| session.drain(conn));
         let (live, now) = (self.live(), clock::mono_ms());
         let mut gone = Vec::new();
         for (index, (generation, slot)) in self.slots.borrow_mut().iter_mut().enumerate() {
-            let Some(slot) = slot.as_mut().filter(|slot| slot.conn.session.get().is_none()) else { continue };
+            let Some(slot) = slot.as_mut().filter(|slot| slot.conn.session().is_none()) else { continue };
             let is_idle = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
             if !is_idle || slot.conn.has_unread() {
                 continue;
@@ -431,7 +431,7 @@ impl Thread {
     pub fn cut(&self, generation: u64) {
         let is_old = |conn: &Connection| conn.generation.get() < generation;
         self.close_idle(|conn| is_old(conn) && conn.requests.get() == 0);
-        self.sessions(|_| true, |session, _| h2::cut(session, generation));
+        self.sessions(|_| true, |session, _| session.cut(generation));
         let tasks: Vec<Rc<Cut>> = {
             let slots = self.slots.borrow();
             let busy = slots.iter().filter_map(|(_, slot)| slot.as_ref()).filter(|slot| is_old(&slot.conn));
@@ -442,15 +442,15 @@ impl Thread {
         self.close_if(|slot| matches!(slot.state, State::Parked(_)) && is_old(&slot.conn));
     }
 
-    /// Does something to connections of HTTP/2.
-    fn sessions(&self, which: impl Fn(&Connection) -> bool, what: impl Fn(&h2::Session, &Rc<Connection>)) {
+    /// Does something to connections that carry several requests at a time.
+    fn sessions(&self, which: impl Fn(&Connection) -> bool, what: impl Fn(&dyn Session, &Rc<Connection>)) {
         let all: Vec<Rc<Connection>> = {
             let slots = self.slots.borrow();
             let conns = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|slot| &slot.conn);
-            conns.filter(|conn| conn.session.get().is_some() && which(conn)).cloned().collect()
+            conns.filter(|conn| conn.session().is_some() && which(conn)).cloned().collect()
         };
         for conn in all {
-            if let Some(session) = conn.session.get() {
+            if let Some(session) = conn.session() {
                 what(session, &conn);
             }
         }
@@ -466,7 +466,7 @@ impl Thread {
 
     fn close_idle(&self, which: impl Fn(&Connection) -> bool) {
         let is_idle = |slot: &Slot| matches!(slot.state, State::Idle);
-        self.close_if(|slot| is_idle(slot) && slot.conn.session.get().is_none() && which(&slot.conn));
+        self.close_if(|slot| is_idle(slot) && slot.conn.session().is_none() && which(&slot.conn));
     }
 
     fn close_if(&self, which: impl Fn(&Slot) -> bool) {
@@ -618,11 +618,11 @@ impl Thread {
         if let Some(Slot { conn, state, .. }) = slot {
             // A request that waited is logged before its connection is given back.
             drop(state);
-            if let Some(session) = conn.session.get() {
+            if let Some(session) = conn.session() {
                 session.kill();
             }
             if conn.outlived.get() {
-                let _ = rustix::net::shutdown(conn.io.fd(), rustix::net::Shutdown::Both);
+                conn.io.shutdown();
             }
             self.uncount();
         }
@@ -664,8 +664,8 @@ impl Driver for ThreadDriver {
         };
         if expired {
             let Some((_, conn)) = self.0.connection(key) else { return };
-            if let Some(session) = conn.session.get() {
-                if let Some(next_ms) = h2::expired(session, &conn) {
+            if let Some(session) = conn.session() {
+                if let Some(next_ms) = session.expired(&conn) {
                     self.0.look_again(index, next_ms);
                 }
                 return;
@@ -677,7 +677,7 @@ impl Driver for ThreadDriver {
     }
 
     fn before_sleep(&self) {
-        h2::flush_dirty(&self.0);
+        stream::flush_touched(&self.0);
         self.0.logs.flush_due();
         self.0.look_at_memory();
     }

@@ -16,6 +16,7 @@ use crate::prepared::{self, Answer};
 use crate::proxy_protocol::{self, Taken};
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece};
+use crate::stream::Session;
 use crate::thread::{Awake, Live, Thread};
 use crate::tls;
 use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
@@ -53,7 +54,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
             }
             Awake::Nobody => continue,
         };
-        if conn.session.get().is_some_and(|session| h2::is_deaf(session)) {
+        if conn.session().is_some_and(Session::is_deaf) {
             continue;
         }
         if arena.len() - used < READ_CHUNK_BYTES {
@@ -61,8 +62,11 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
             used = 0;
         }
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
-            Ok(0) if conn.session.get().is_some() => h2::closed(&conn),
             Ok(0) => {
+                if let Some(session) = conn.session() {
+                    session.closed(&conn);
+                    continue;
+                }
                 proxy_protocol::closed(&thread.live(), &conn);
                 tls::closed(&thread.live(), &conn);
                 thread.release(index);
@@ -128,8 +132,8 @@ pub(super) enum Stand {
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
     let Read { index, conn, start, end } = read;
-    if conn.session.get().is_some() {
-        return h2::input(&conn, &arena[start..end], end - start == READ_CHUNK_BYTES, out);
+    if let Some(session) = conn.session() {
+        return session.input(&conn, &arena[start..end], end - start == READ_CHUNK_BYTES, out);
     }
     let live = thread.live();
     let Some(listen) = conn.listener.id.get() else {
@@ -263,8 +267,9 @@ fn is_http2(
 ) -> bool {
     match h2::is_preface(live, conn, input) {
         Some(true) => {
-            h2::begin(thread, live, index, conn);
-            h2::input(conn, input, full, out);
+            if let Some(session) = h2::begin(thread, live, index, conn) {
+                session.input(conn, input, full, out);
+            }
         }
         Some(false) => return false,
         None => {

@@ -12,6 +12,7 @@ use crate::phases::{self, Run};
 use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece, Reported};
+use crate::stream::Session as _;
 use crate::thread::Thread;
 use crate::tls;
 use brisk_http::{Parsed, RequestHead, parse_request};
@@ -148,10 +149,12 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     next = handle(&thread, &conn, r, run, &mut keepalive).await;
                 }
                 Head::Session => {
-                    h2::begin(&thread, &thread.live(), index, &conn);
+                    let Some(session) = h2::begin(&thread, &thread.live(), index, &conn) else {
+                        return thread.release(index);
+                    };
                     thread.set_idle(index, conn.started.mono_ms + header_timeout_ms(&thread, &conn));
                     let input = conn.input.take();
-                    return h2::input(&conn, &input, false, &mut Vec::new());
+                    return session.input(&conn, &input, false, &mut Vec::new());
                 }
                 Head::Gone => {
                     thread.release(index);
@@ -351,7 +354,7 @@ fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenI
 
 fn reset_if_wanted(r: &Request, conn: &Connection) {
     if r.core().reset_timedout_connection {
-        let _ = rustix::net::sockopt::set_socket_linger(conn.io.fd(), Some(Duration::ZERO));
+        conn.io.reset_when_dropped();
     }
 }
 

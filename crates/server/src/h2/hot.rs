@@ -4,9 +4,7 @@
 use super::encode;
 use super::head::{self, Fault, Intake, Taken};
 use super::life::{self, How};
-use super::serve;
-use super::session::{Session, Stage, Value};
-use super::stream::Exchange;
+use super::session::{Session, Value, reset_of};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{Http2Conf, LogLevel};
@@ -19,6 +17,7 @@ use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
 use crate::request::Request;
 use crate::response::{Body, Piece};
+use crate::stream::{Exchange, Session as _, Streams as _, serve};
 use crate::thread::{Live, Thread};
 use brisk_h2::conn::{Config, Role};
 use brisk_h2::hpack::Limits;
@@ -71,8 +70,8 @@ fn by_default_server(live: &Live, conn: &Connection) -> Option<(bool, Http2Conf)
 }
 
 /// Makes a connection one of HTTP/2. Its first bytes go to [`input`].
-pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>) {
-    let Some(core) = live.default_core(&conn.listener) else { return };
+pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>) -> Option<Rc<Session>> {
+    let core = live.default_core(&conn.listener)?;
     let (count, size) = core.large_client_header_buffers;
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
@@ -96,12 +95,16 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     };
     let mut out = Vec::new();
     let engine = Engine::new(Role::Server, config, clock::mono_ms() / 1000, &mut out);
-    let _ = conn.session.set(Box::new(Session::new(thread, index, engine, out)));
+    let session = Session::new(thread, index, engine, out);
+    conn.become_session(session.clone());
+    Some(session)
 }
 
 /// Takes what was read. `full`: there may be more in the socket. `out` is memory for what is to be sent.
-pub fn input(conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>) {
-    let Some(session) = conn.session.get().filter(|session| !session.is_dead()) else { return };
+pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>) {
+    if session.is_dead() {
+        return;
+    }
     // All connections of the thread take turns with one buffer while nothing stays in it.
     let borrowed = session.out.borrow().is_empty();
     if borrowed {
@@ -130,8 +133,8 @@ pub fn input(conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>) 
         std::mem::swap(out, &mut rest);
         rest.extend_from_slice(out);
     }
-    if conn.io.is_closed() && !session.is_dead() && !is_deaf(session) && !conn.io.has_unread() {
-        closed(conn);
+    if conn.io.is_closed() && !session.is_dead() && !session.is_deaf() && !conn.io.has_unread() {
+        closed(session, conn);
     }
 }
 
@@ -159,7 +162,7 @@ fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionErr
     buf.resize(H2_READ_BYTES, 0);
     let mut result = Ok(());
     for _ in 0..H2_READS_MAX {
-        if is_deaf(session) {
+        if session.is_deaf() {
             break;
         }
         match conn.io.try_read(&mut buf) {
@@ -182,8 +185,10 @@ fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionErr
 }
 
 /// The client has closed its side: nobody is there to be answered.
-pub fn closed(conn: &Rc<Connection>) {
-    let Some(session) = conn.session.get().filter(|session| !session.is_dead()) else { return };
+pub fn closed(session: &Session, conn: &Rc<Connection>) {
+    if session.is_dead() {
+        return;
+    }
     if !session.is_idle() || session.engine.borrow().is_inside_head() {
         let live = session.thread.live();
         let text = format_args!("client prematurely closed connection");
@@ -195,7 +200,7 @@ pub fn closed(conn: &Rc<Connection>) {
 /// Goes on with input that had to wait until the client took what was said.
 pub fn resume(session: &Session, conn: &Rc<Connection>) {
     session.thread.files.must_confirm();
-    input(conn, &[], true, &mut Vec::new());
+    input(session, conn, &[], true, &mut Vec::new());
 }
 
 /// A head that has begun must be there as a whole in time.
@@ -249,7 +254,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
                 session.count_orphans(1);
-                exchange.end(code);
+                exchange.end(reset_of(code));
             }
             Some(Event::Reset { value: None, .. }) => {}
             Some(Event::Mismatch { stream }) => mismatch(session, stream),
@@ -275,7 +280,7 @@ fn mismatch(session: &Session, stream: u32) {
             exchange.ended.set(true);
             exchange.wakers.wake();
         }
-        None => session.break_stream(stream),
+        None => session.break_stream(stream.into()),
     }
 }
 
@@ -301,7 +306,7 @@ fn body(session: &Session, stream: u32, over: Option<Value>, data: &[u8], end: b
             exchange.ended.set(end);
             exchange.wakers.wake();
         }
-        None => session.drop_body(stream, data.len() as u32),
+        None => session.drop_body(stream.into(), data.len() as u32),
     }
 }
 
@@ -378,7 +383,7 @@ pub fn answer(
     };
     if matches!(run, Run::Respond) && end && can_inline(&r) && respond(session, &mut r, listen, stream) {
         if malformed {
-            session.break_stream(stream);
+            session.break_stream(stream.into());
         }
         session.thread.put_request(r);
         return;
@@ -388,11 +393,11 @@ pub fn answer(
         // One read may bring more heads than there is memory for.
         session.thread.look_at_memory();
     }
-    let exchange = Rc::new(Exchange::new(conn.clone(), stream, end, live.generation));
+    let exchange = Rc::new(Exchange::new(conn.clone(), stream.into(), end, live.generation));
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
     }
-    serve::spawn(session, exchange, r, run, malformed);
+    serve::spawn(exchange, r, run, malformed);
 }
 
 /// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.
@@ -488,9 +493,4 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: O
     if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
         r.live.prepared_h2.borrow_mut().keep(r, listen, answer);
     }
-}
-
-/// Whether the connection hears of nothing for now.
-pub fn is_deaf(session: &Session) -> bool {
-    session.is_paused() || matches!(session.stage.get(), Stage::Failed | Stage::Dead)
 }

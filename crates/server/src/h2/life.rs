@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
 use crate::h1;
 use crate::limits::H2_LEAVE_MS;
+use crate::stream::Session as _;
 use brisk_h2::{ConnectionError, ErrorCode};
 use brisk_net::clock;
 use std::rc::Rc;
@@ -169,7 +170,7 @@ pub fn send_timed_out(session: &Session, conn: &Rc<Connection>) {
         format_args!("client timed out (110: Connection timed out) while sending to client"),
     );
     if live.default_core(&conn.listener).is_some_and(|core| core.reset_timedout_connection) {
-        let _ = rustix::net::sockopt::set_socket_linger(conn.io.fd(), Some(std::time::Duration::ZERO));
+        conn.io.reset_when_dropped();
     }
     close(session, conn, How::Broken);
 }
@@ -206,21 +207,4 @@ pub fn pong(session: &Session, payload: [u8; 8]) {
     if payload == LAST_PING && session.stage.get() == Stage::Leaving {
         go_away(session, ErrorCode::NO_ERROR);
     }
-}
-
-/// Graceful stop. As for HTTP/1.1, a connection that has not brought its first request yet is still served.
-pub fn drain(session: &Session, conn: &Rc<Connection>) {
-    if conn.requests.get() > 0 {
-        leave(session, conn);
-    }
-}
-
-/// Ends what is served by a configuration before `generation`.
-pub fn cut(session: &Session, generation: u64) {
-    let old: Vec<_> = {
-        let engine = session.engine.borrow();
-        let all = engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten());
-        all.filter(|exchange| exchange.generation < generation).collect()
-    };
-    old.iter().for_each(|exchange| exchange.cut.order());
 }

@@ -2,25 +2,18 @@
 //!
 //! A connection stays with the loop's driver all its life: whatever is readable is read and worked through at once, by
 //! [`hot`], and answers that are complete in memory leave together in one write. A request that must wait becomes a task
-//! of its own ([`serve`]) that knows its stream only ([`stream::Exchange`]): it takes the body from there and puts pieces
+//! of its own (`stream/serve.rs`) that knows its stream only: it takes the body from there and puts pieces
 //! of the response there. [`session`] chooses whose piece leaves next, late, when there is room for it.
 //!
 //! Nothing that a peer sends is kept beyond a bound: bodies by flow control, heads by the limits of the decoder, and
 //! what is to be sent by not reading on while the peer does not take it.
 
-mod body;
 mod encode;
 mod head;
 mod hot;
 mod life;
-mod serve;
 mod session;
-mod stream;
 mod upgrade;
 
-pub use body::BodyReader;
-pub(crate) use hot::{begin, closed, input, is_deaf, is_preface};
-pub(crate) use life::{cut, drain, expired, give_up, leave};
-pub(crate) use session::{Session, flush_dirty};
-pub(crate) use stream::Exchange;
+pub(crate) use hot::{begin, is_preface};
 pub(crate) use upgrade::{SWITCHING, begin as upgrade, wanted as wants_upgrade};

@@ -1,18 +1,21 @@
 //! A connection's engine with what is to be sent, and who sends next.
 
-use super::life;
-use super::stream::{Exchange, Outgoing, Stuck};
+use super::{encode, hot, life};
 use crate::connection::Connection;
 use crate::limits::{H2_OUT_BYTES_LOW, H2_OUT_BYTES_MAX, H2_TURN_BYTES_MAX};
+use crate::request::Request;
 use crate::response::Piece;
+use crate::stream::{self, Exchange, Outgoing, Reset, StreamId, Streams, Stuck};
+use crate::text::Text;
 use crate::thread::Thread;
+use brisk_h2::hpack::write_status;
 use brisk_h2::{Connection as Engine, ErrorCode, frame};
 use brisk_net::{clock, file, sleep};
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 
 /// How a connection goes on.
@@ -32,6 +35,7 @@ pub type Value = Option<Rc<Exchange>>;
 
 /// See the module's head.
 pub struct Session {
+    this: Weak<Session>,
     pub thread: Rc<Thread>,
     pub index: u32,
     pub engine: RefCell<Engine<Value>>,
@@ -56,8 +60,9 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(thread: &Rc<Thread>, index: u32, engine: Engine<Value>, out: Vec<u8>) -> Session {
-        Session {
+    pub fn new(thread: &Rc<Thread>, index: u32, engine: Engine<Value>, out: Vec<u8>) -> Rc<Session> {
+        Rc::new_cyclic(|this| Session {
+            this: this.clone(),
             thread: thread.clone(),
             index,
             engine: RefCell::new(engine),
@@ -71,19 +76,7 @@ impl Session {
             flush_waker: RefCell::default(),
             head_deadline_ms: Cell::new(0),
             active_ms: Cell::new(clock::mono_ms()),
-        }
-    }
-
-    /// Nobody waits for anything here.
-    pub fn is_idle(&self) -> bool {
-        self.running.get() == 0 && self.engine.borrow().is_empty() && self.out.borrow().is_empty()
-    }
-
-    /// Bytes of memory: the engine's, bodies that have come, and what is to be sent. What requests hold is counted elsewhere.
-    pub fn memory(&self) -> usize {
-        let engine = self.engine.borrow();
-        let exchanges = engine.values().flatten().map(|exchange| exchange.memory());
-        size_of::<Session>() + engine.memory() + self.out.borrow().capacity() + exchanges.sum::<usize>()
+        })
     }
 
     /// The peer does not take what we say: nothing more is heard until it does.
@@ -91,33 +84,20 @@ impl Session {
         self.flushing.get() && self.out.borrow().len() >= H2_OUT_BYTES_MAX
     }
 
+    /// Something is to be sent: at the end of this turn of the loop.
+    pub fn touch(&self) {
+        if !self.busy.get() && !self.flushing.get() && !self.dirty.replace(true) {
+            self.thread.dirty.borrow_mut().push(self.index);
+        }
+    }
+
     pub fn is_dead(&self) -> bool {
         self.stage.get() == Stage::Dead
     }
 
-    /// Appends a head's frames; false if the stream is gone.
-    pub fn send_head(&self, stream: u32, block: &[u8], end: bool) -> bool {
-        let sent = self.engine.borrow_mut().send_head(stream, block, end, &mut self.out.borrow_mut());
-        self.touch();
-        sent.is_ok()
-    }
-
-    /// The stream's exchange has a piece to send.
-    pub fn set_ready(&self, stream: u32) {
-        self.engine.borrow_mut().set_ready(stream, true);
-        self.touch();
-    }
-
-    /// DATA frames of the stream are to hold no more than this.
-    pub fn set_chunk(&self, stream: u32, bytes: u32) {
-        self.engine.borrow_mut().set_chunk(stream, bytes);
-    }
-
-    /// Ends a stream's body without another byte of it.
-    pub fn end_body(&self, stream: u32) -> bool {
-        let ended = self.engine.borrow_mut().begin_data(stream, 0, true, &mut self.out.borrow_mut());
-        self.touch();
-        ended.is_ok()
+    /// Nobody waits for anything here.
+    pub fn is_idle(&self) -> bool {
+        self.running.get() == 0 && self.engine.borrow().is_empty() && self.out.borrow().is_empty()
     }
 
     /// Resets a stream, if it is still there.
@@ -125,68 +105,14 @@ impl Session {
         let value = self.engine.borrow_mut().reset(stream, code, &mut self.out.borrow_mut());
         if let Some(Some(exchange)) = value {
             self.count_orphans(1);
-            exchange.end(code);
+            exchange.end(reset_of(code));
         }
         self.touch();
-    }
-
-    /// A stream's body is being read: more of it may come ahead.
-    pub fn widen(&self, stream: u32, size: u32) {
-        let mut engine = self.engine.borrow_mut();
-        if engine.window(stream) < size {
-            engine.set_window(stream, size, &mut self.out.borrow_mut());
-        }
-        drop(engine);
-        self.touch();
-    }
-
-    /// Bytes of a stream's body were taken.
-    pub fn consume(&self, stream: u32, count: u32) {
-        self.engine.borrow_mut().consume(stream, count, &mut self.out.borrow_mut());
-        self.touch();
-    }
-
-    /// Bytes of a stream's body are of no use to anyone: no more of them are asked for.
-    pub fn drop_body(&self, stream: u32, count: u32) {
-        self.engine.borrow_mut().forget(stream, count, &mut self.out.borrow_mut());
-        self.touch();
-    }
-
-    /// A stream's request was malformed (RFC 9113 §8.1.1): it was answered, and is an error all the same.
-    pub fn break_stream(&self, stream: u32) {
-        if self.engine.borrow().has(stream) {
-            return self.reset(stream, ErrorCode::PROTOCOL_ERROR);
-        }
-        if !self.is_dead() {
-            frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, &mut self.out.borrow_mut());
-            self.touch();
-        }
-    }
-
-    /// A stream's task has ended: so does the stream.
-    pub fn finish(&self, stream: u32) {
-        let (can_send, can_receive) = {
-            let engine = self.engine.borrow();
-            (engine.can_send(stream), engine.can_receive(stream))
-        };
-        if can_send {
-            self.close_stream(stream, ErrorCode::INTERNAL_ERROR);
-        } else if can_receive {
-            // RFC 9113 §8.1: the answer does not need the rest.
-            self.close_stream(stream, ErrorCode::NO_ERROR);
-        }
     }
 
     fn close_stream(&self, stream: u32, code: ErrorCode) {
         let _ = self.engine.borrow_mut().reset(stream, code, &mut self.out.borrow_mut());
         self.touch();
-    }
-
-    /// Something is to be sent: at the end of this turn of the loop.
-    pub fn touch(&self) {
-        if !self.busy.get() && !self.flushing.get() && !self.dirty.replace(true) {
-            self.thread.dirty.borrow_mut().push(self.index);
-        }
     }
 
     /// A stream's task has ended, or its stream before it.
@@ -253,9 +179,8 @@ impl Session {
         if self.flushing.replace(true) {
             return;
         }
-        let conn = conn.clone();
+        let (Some(session), conn) = (self.this.upgrade(), conn.clone()) else { return };
         brisk_net::spawn(async move {
-            let Some(session) = conn.session.get() else { return };
             while !session.is_dead() && session.flushing.get() {
                 let live = session.thread.live();
                 let Some(pause) = live.default_core(&conn.listener).map(|core| core.send_timeout) else {
@@ -270,14 +195,14 @@ impl Session {
                     timer.as_mut().poll(cx).map(|()| true)
                 });
                 if timed_out.await {
-                    life::send_timed_out(session, &conn);
+                    life::send_timed_out(&session, &conn);
                     return;
                 }
                 session.flushing.set(false);
                 let was_paused = session.out.borrow().len() >= H2_OUT_BYTES_MAX;
                 session.flush_here(&conn);
                 if was_paused && !session.flushing.get() && !session.is_dead() {
-                    super::hot::resume(session, &conn);
+                    hot::resume(&session, &conn);
                 }
             }
         });
@@ -305,56 +230,33 @@ impl Session {
         }
         life::settle(self, conn);
     }
-
-    /// Ends everything: nobody will hear or say anything here.
-    pub fn kill(&self) {
-        self.stage.set(Stage::Dead);
-        let all: Vec<Rc<Exchange>> = {
-            let engine = self.engine.borrow();
-            engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten()).collect()
-        };
-        {
-            let mut engine = self.engine.borrow_mut();
-            let mut nowhere = Vec::new();
-            for id in engine.ids() {
-                engine.reset(id, ErrorCode::CANCEL, &mut nowhere);
-            }
-        }
-        self.out.take();
-        for exchange in all {
-            self.count_orphans(1);
-            exchange.end(ErrorCode::CANCEL);
-        }
-        if let Some(waker) = self.flush_waker.take() {
-            waker.wake();
-        }
-    }
 }
 
 /// Appends one DATA frame of what an exchange has to send.
 fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>) {
+    let id = exchange.id as u32;
     let mut outgoing = exchange.outgoing.borrow_mut();
     let Some(Outgoing { piece, at, last }) = &mut *outgoing else {
-        return engine.set_ready(exchange.id, false);
+        return engine.set_ready(id, false);
     };
     let left = piece.len() - *at;
-    let room = engine.room(exchange.id).min(engine.chunk(exchange.id)) as u64;
+    let room = engine.room(id).min(engine.chunk(id)) as u64;
     let want = left.min(room) as usize;
     let count = match piece.in_memory() {
         Some(bytes) => {
             let bytes = &bytes[*at as usize..][..want];
             let end = *last && want as u64 == left;
-            if engine.begin_data(exchange.id, want, end, out).is_err() {
+            if engine.begin_data(id, want, end, out).is_err() {
                 return;
             }
             out.extend_from_slice(bytes);
             want
         }
-        None => match fill_from_file(exchange, piece, *at, want, *last, left, engine, out) {
+        None => match fill_from_file(id, piece, *at, want, *last, left, engine, out) {
             Ok(count) => count,
             Err(stuck) => {
                 exchange.stuck.set(Some(stuck));
-                engine.set_ready(exchange.id, false);
+                engine.set_ready(id, false);
                 return exchange.wakers.wake();
             }
         },
@@ -364,7 +266,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
     exchange.framing.set(exchange.framing.get() + frame::HEAD_BYTES as u64);
     if *at == piece.len() {
         *outgoing = None;
-        engine.set_ready(exchange.id, false);
+        engine.set_ready(id, false);
         exchange.wakers.wake();
     }
 }
@@ -372,7 +274,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
 /// The same from a file: straight behind the frame's head, which is known once the bytes are.
 #[allow(clippy::too_many_arguments)]
 fn fill_from_file(
-    exchange: &Exchange,
+    id: u32,
     piece: &Piece,
     at: u64,
     want: usize,
@@ -395,7 +297,7 @@ fn fill_from_file(
     }
     let mut head = Vec::with_capacity(frame::HEAD_BYTES);
     let end = last && count as u64 == left;
-    if engine.begin_data(exchange.id, count, end, &mut head).is_err() {
+    if engine.begin_data(id, count, end, &mut head).is_err() {
         out.truncate(start);
         return Err(Stuck::Truncated);
     }
@@ -403,43 +305,210 @@ fn fill_from_file(
     Ok(count)
 }
 
-/// Keeps the loop from sleeping.
-async fn one_turn() {
-    let mut turned = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut turned, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+/// What a stream's end means to its request.
+pub fn reset_of(code: ErrorCode) -> Reset {
+    match code {
+        ErrorCode::CANCEL => Reset::Cancel,
+        ErrorCode::PROTOCOL_ERROR => Reset::Protocol,
+        _ => Reset::Internal,
+    }
 }
 
-/// Flushes every connection that has got something to send since the last turn.
-pub(crate) fn flush_dirty(thread: &Rc<Thread>) {
-    loop {
-        let list = thread.dirty.take();
-        if list.is_empty() {
-            return;
+impl Streams for Session {
+    fn thread(&self) -> &Rc<Thread> {
+        &self.thread
+    }
+
+    fn head_overhead(&self) -> u64 {
+        frame::HEAD_BYTES as u64
+    }
+
+    fn encode_head(&self, r: &Request, out: &mut Vec<u8>) {
+        encode::head(r, out);
+    }
+
+    fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>) {
+        write_status(status, out);
+        encode::fields(fields, out);
+    }
+
+    fn encode_trailers(&self, fields: &[(Text, Text)], out: &mut Vec<u8>) {
+        encode::fields(fields, out);
+    }
+
+    fn has_room(&self) -> bool {
+        self.out.borrow().len() < H2_OUT_BYTES_LOW
+    }
+
+    fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
+        let sent = self.engine.borrow_mut().send_head(stream as u32, block, end, &mut self.out.borrow_mut());
+        self.touch();
+        sent.is_ok()
+    }
+
+    fn set_ready(&self, stream: StreamId) {
+        self.engine.borrow_mut().set_ready(stream as u32, true);
+        self.touch();
+    }
+
+    fn set_chunk(&self, stream: StreamId, bytes: u32) {
+        self.engine.borrow_mut().set_chunk(stream as u32, bytes);
+    }
+
+    fn end_body(&self, stream: StreamId) -> bool {
+        let ended = self.engine.borrow_mut().begin_data(stream as u32, 0, true, &mut self.out.borrow_mut());
+        self.touch();
+        ended.is_ok()
+    }
+
+    fn reset(&self, stream: StreamId, why: Reset) {
+        let code = match why {
+            Reset::Cancel => ErrorCode::CANCEL,
+            Reset::Protocol => ErrorCode::PROTOCOL_ERROR,
+            Reset::Internal => ErrorCode::INTERNAL_ERROR,
+        };
+        Session::reset(self, stream as u32, code);
+    }
+
+    /// RFC 9113 §8.1.1.
+    fn break_stream(&self, stream: StreamId) {
+        let stream = stream as u32;
+        if self.engine.borrow().has(stream) {
+            return Session::reset(self, stream, ErrorCode::PROTOCOL_ERROR);
         }
-        for index in list {
-            let conn = thread
-                .slots
-                .borrow()
-                .get(index as usize)
-                .and_then(|(_, slot)| slot.as_ref().map(|slot| slot.conn.clone()));
-            let Some(conn) = conn else { continue };
-            if let Some(session) = conn.session.get().filter(|session| session.dirty.replace(false)) {
-                session.flush(&conn);
-                if session.dirty.get() {
-                    // It has used up its turn: it goes on after the others.
-                    brisk_net::spawn(one_turn());
-                }
+        if !self.is_dead() {
+            frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, &mut self.out.borrow_mut());
+            self.touch();
+        }
+    }
+
+    fn widen(&self, stream: StreamId, bytes: u32) {
+        let (stream, mut engine) = (stream as u32, self.engine.borrow_mut());
+        if engine.window(stream) < bytes {
+            engine.set_window(stream, bytes, &mut self.out.borrow_mut());
+        }
+        drop(engine);
+        self.touch();
+    }
+
+    fn consume(&self, stream: StreamId, count: u32) {
+        self.engine.borrow_mut().consume(stream as u32, count, &mut self.out.borrow_mut());
+        self.touch();
+    }
+
+    fn drop_body(&self, stream: StreamId, count: u32) {
+        self.engine.borrow_mut().forget(stream as u32, count, &mut self.out.borrow_mut());
+        self.touch();
+    }
+
+    fn begun(&self) {
+        self.running.set(self.running.get() + 1);
+    }
+
+    fn ended(&self, stream: StreamId, was_gone: bool) {
+        let stream = stream as u32;
+        if was_gone {
+            self.count_orphans(-1);
+        } else {
+            // Nothing is left of it if all has been said.
+            let (can_send, can_receive) = {
+                let engine = self.engine.borrow();
+                (engine.can_send(stream), engine.can_receive(stream))
+            };
+            if can_send {
+                self.close_stream(stream, ErrorCode::INTERNAL_ERROR);
+            } else if can_receive {
+                // RFC 9113 §8.1: the answer does not need the rest.
+                self.close_stream(stream, ErrorCode::NO_ERROR);
             }
         }
-        if !thread.dirty.borrow().is_empty() {
-            return;
+        self.running.set(self.running.get() - 1);
+        self.touch();
+    }
+}
+
+impl stream::Session for Session {
+    fn input(&self, conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>) {
+        hot::input(self, conn, data, full, out);
+    }
+
+    fn closed(&self, conn: &Rc<Connection>) {
+        hot::closed(self, conn);
+    }
+
+    fn is_deaf(&self) -> bool {
+        self.is_paused() || matches!(self.stage.get(), Stage::Failed | Stage::Dead)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.is_dead()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+
+    fn memory(&self) -> usize {
+        let engine = self.engine.borrow();
+        let exchanges = engine.values().flatten().map(|exchange| exchange.memory());
+        size_of::<Session>() + engine.memory() + self.out.borrow().capacity() + exchanges.sum::<usize>()
+    }
+
+    fn flush_touched(&self, conn: &Rc<Connection>) -> bool {
+        if self.dirty.replace(false) {
+            self.flush(conn);
+        }
+        self.dirty.get()
+    }
+
+    fn expired(&self, conn: &Rc<Connection>) -> Option<u64> {
+        life::expired(self, conn)
+    }
+
+    fn leave(&self, conn: &Rc<Connection>) {
+        life::leave(self, conn);
+    }
+
+    fn drain(&self, conn: &Rc<Connection>) {
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served.
+        if conn.requests.get() > 0 {
+            life::leave(self, conn);
+        }
+    }
+
+    fn cut(&self, generation: u64) {
+        let old: Vec<_> = {
+            let engine = self.engine.borrow();
+            let all = engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten());
+            all.filter(|exchange| exchange.generation < generation).collect()
+        };
+        old.iter().for_each(|exchange| exchange.cut.order());
+    }
+
+    fn give_up(&self, conn: &Rc<Connection>) {
+        life::give_up(self, conn);
+    }
+
+    fn kill(&self) {
+        self.stage.set(Stage::Dead);
+        let all: Vec<Rc<Exchange>> = {
+            let engine = self.engine.borrow();
+            engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten()).collect()
+        };
+        {
+            let mut engine = self.engine.borrow_mut();
+            let mut nowhere = Vec::new();
+            for id in engine.ids() {
+                engine.reset(id, ErrorCode::CANCEL, &mut nowhere);
+            }
+        }
+        self.out.take();
+        for exchange in all {
+            self.count_orphans(1);
+            exchange.end(Reset::Cancel);
+        }
+        if let Some(waker) = self.flush_waker.take() {
+            waker.wake();
         }
     }
 }

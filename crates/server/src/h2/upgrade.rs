@@ -2,10 +2,10 @@
 //! that of stream 1. RFC 9113 §3.1 has done away with it, and nginx never had it: it is off by default.
 
 use super::hot;
-use super::stream::Exchange;
 use crate::base64;
 use crate::connection::Connection;
 use crate::request::Request;
+use crate::stream::Exchange;
 use crate::thread::Thread;
 use brisk_http::framing::connection_tokens;
 use brisk_http::head::Span;
@@ -65,11 +65,13 @@ pub fn begin(
     }
     r.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
     r.head.request_line = Span::new(start, r.buf.len());
-    hot::begin(thread, &live, index, conn);
-    let (Some(session), Some(listen)) = (conn.session.get(), conn.listener.id.get()) else { return };
+    let (Some(session), Some(listen)) = (hot::begin(thread, &live, index, conn), conn.listener.id.get())
+    else {
+        return;
+    };
     let upgraded = session.engine.borrow_mut().upgrade(settings, None::<Rc<Exchange>>);
     if upgraded.is_ok() {
-        hot::answer(session, &live, conn, listen, 1, r, Ok(()), true, false);
+        hot::answer(&session, &live, conn, listen, 1, r, Ok(()), true, false);
     }
-    hot::input(conn, rest, full, &mut Vec::new());
+    hot::input(&session, conn, rest, full, &mut Vec::new());
 }

@@ -6,7 +6,6 @@
 use super::{ACCEPT_PAUSES, CLOSED};
 use crate::connection::Connection;
 use crate::core::LogLevel;
-use crate::h2;
 use crate::limits::{MEMORY_LOG_MS, MEMORY_LOOK_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
 use crate::thread::{Slot, State, Thread};
 use brisk_host::memory::{Level, Look, take_grown};
@@ -167,8 +166,8 @@ impl Thread {
     }
 
     fn close_now(&self, index: u32, conn: &Rc<Connection>) {
-        if let Some(session) = conn.session.get().filter(|session| !session.is_dead()) {
-            return h2::give_up(session, conn);
+        if let Some(session) = conn.session().filter(|session| !session.is_dead()) {
+            return session.give_up(conn);
         }
         let cut = match &self.slots.borrow()[index as usize].1 {
             Some(Slot { state: State::Busy(cut), .. }) => Some(cut.clone()),
@@ -197,7 +196,7 @@ impl Thread {
 
 /// Whether no request is under way.
 fn is_idle(slot: &Slot) -> bool {
-    match slot.conn.session.get() {
+    match slot.conn.session() {
         Some(session) => session.is_idle(),
         None => matches!(slot.state, State::Idle),
     }

@@ -3,7 +3,7 @@
 use super::builtin::{number, put};
 use crate::connection::Peer;
 use crate::request::Request;
-use brisk_net::sys::{self, TcpInfo};
+use brisk_net::sys::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
 
 type Out = Vec<u8>;
@@ -68,9 +68,9 @@ pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
 
 /// Over TLS it was negotiated; without, the client has begun with it or asked for it.
 pub(super) fn http2(r: &Request, out: &mut Out) -> bool {
-    r.conn().session.get().is_none() || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
+    r.conn().session().is_none() || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
 }
 
 pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
-    sys::tcp_info(r.conn().io.fd()).is_ok_and(|info| number(out, u64::from(pick(&info))))
+    r.conn().io.tcp_info().is_ok_and(|info| number(out, u64::from(pick(&info))))
 }

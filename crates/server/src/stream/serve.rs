@@ -1,8 +1,7 @@
 //! The task of a request that has to wait.
 
-use super::encode;
-use super::session::Session;
-use super::stream::{Exchange, Stop, Stuck};
+use super::Reset;
+use super::exchange::{Exchange, Stop, Stuck};
 use crate::body::RequestBody;
 use crate::connection::Cut;
 use crate::core::{CoreConf, Rate};
@@ -12,7 +11,6 @@ use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Reported};
-use brisk_h2::ErrorCode;
 use brisk_http::status;
 use brisk_net::{blocking, clock, file, sleep, timeout};
 use std::cell::RefCell;
@@ -25,8 +23,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Starts it. `malformed`: whatever is answered, the stream ends with an error.
-pub fn spawn(session: &Session, exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
-    session.running.set(session.running.get() + 1);
+pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
+    exchange.session().begun();
     exchange.malformed.set(malformed);
     r.link = Some(exchange.clone());
     r.interim = Some(exchange.clone());
@@ -61,18 +59,10 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         match catch_unwind(turn) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => {}
-            Err(_) => h1::panicked(&this.exchange.session().thread, this.exchange.conn.id),
+            Err(_) => h1::panicked(this.exchange.session().thread(), this.exchange.conn.id),
         }
-        let session = this.exchange.session();
         let was_gone = this.exchange.gone.get().is_some();
-        if was_gone {
-            session.count_orphans(-1);
-        } else {
-            // Nothing is left of it if all has been said.
-            session.finish(this.exchange.id);
-        }
-        session.running.set(session.running.get() - 1);
-        session.touch();
+        this.exchange.session().ended(this.exchange.id, was_gone);
         Poll::Ready(())
     }
 }
@@ -84,9 +74,8 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
         Run::Respond => respond(&exchange, &mut r).await,
         _ => {
             // nginx: a client that was too slow has broken the rules.
-            let code =
-                if r.resp.status == 408 { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::INTERNAL_ERROR };
-            exchange.session().reset(exchange.id, code);
+            let why = if r.resp.status == 408 { Reset::Protocol } else { Reset::Internal };
+            exchange.session().reset(exchange.id, why);
         }
     }
     h1::post_action(&mut r).await;
@@ -128,17 +117,17 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
-    encode::head(r, &mut block);
+    exchange.session().encode_head(r, &mut block);
     if r.core().post_action.is_none() {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &block).await;
-    r.sent.head_bytes = (block.len() + brisk_h2::frame::HEAD_BYTES) as u64 + exchange.framing.get();
+    r.sent.head_bytes = block.len() as u64 + exchange.session().head_overhead() + exchange.framing.get();
     r.sent.body_bytes = exchange.sent.get();
     r.completed = result.is_ok();
     if let Err(error) = result {
-        let code = failed(r, &error);
-        exchange.session().reset(exchange.id, code);
+        let why = failed(r, &error);
+        exchange.session().reset(exchange.id, why);
     }
 }
 
@@ -150,24 +139,24 @@ enum SendError {
     Io(io::Error),
 }
 
-fn failed(r: &Request, error: &SendError) -> ErrorCode {
+fn failed(r: &Request, error: &SendError) -> Reset {
     match error {
-        SendError::Gone => ErrorCode::CANCEL,
+        SendError::Gone => Reset::Cancel,
         SendError::TimedOut => {
             crate::rlog!(r, Info, "client timed out ({}: Connection timed out) while sending to client", 110);
-            ErrorCode::PROTOCOL_ERROR
+            Reset::Protocol
         }
         SendError::Truncated => {
             let uri = String::from_utf8_lossy(&r.uri);
             crate::rlog!(r, Alert, "file \"{uri}\" was truncated while it was sent");
-            ErrorCode::INTERNAL_ERROR
+            Reset::Internal
         }
         SendError::Io(error) => {
             // Whoever made the body may have told why it ended.
             if !Reported::is_in(error) {
                 h1::body_failed(r, error);
             }
-            ErrorCode::INTERNAL_ERROR
+            Reset::Internal
         }
     }
 }
@@ -259,7 +248,7 @@ impl<'a> Sender<'a> {
                 source.append(r);
             }
             let mut block = Vec::new();
-            encode::fields(r.resp.sent_trailers.get_mut(), &mut block);
+            self.exchange.session().encode_trailers(r.resp.sent_trailers.get_mut(), &mut block);
             if !block.is_empty() {
                 return self.head(&block, true);
             }

@@ -1,6 +1,6 @@
 //! Taking a request's body from its stream.
 
-use super::stream::Exchange;
+use super::exchange::Exchange;
 use crate::body::BodyError;
 use crate::limits::{BODY_PIECE_BYTES, H2_BODY_WINDOW_BYTES};
 use crate::request::Request;
@@ -118,7 +118,9 @@ impl BodyReader {
         }
         // RFC 9110 §10.1.1.
         if std::mem::take(&mut self.expects) && self.exchange.input.borrow().is_empty() {
-            self.exchange.send_head(&[0x08, 0x03, b'1', b'0', b'0'], false);
+            let mut block = Vec::new();
+            self.exchange.session().encode_interim(100, &[], &mut block);
+            self.exchange.send_head(&block, false);
         }
     }
 

@@ -1,16 +1,12 @@
 //! What a request's task and its connection share: the body that comes in, the piece that goes out, and whether the
 //! stream is still there.
 
-use super::encode;
-use super::session::Session;
+use super::{Reset, Session, StreamId};
 use crate::connection::{Connection, Cut};
 use crate::files::OpenFile;
 use crate::interim::Interim;
-use crate::limits::H2_OUT_BYTES_LOW;
 use crate::response::Piece;
 use crate::text::Text;
-use brisk_h2::ErrorCode;
-use brisk_h2::hpack::write_status;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -55,7 +51,7 @@ pub enum Stuck {
 /// See the module's head.
 pub struct Exchange {
     pub conn: Rc<Connection>,
-    pub id: u32,
+    pub id: StreamId,
     /// Ends the task from outside.
     pub cut: Rc<Cut>,
     /// The configuration (by its count of reloads) that serves it.
@@ -67,7 +63,7 @@ pub struct Exchange {
     /// What it has said is not what it has announced: the stream ends with an error, whatever is answered.
     pub malformed: Cell<bool>,
     /// The stream is no more.
-    pub gone: Cell<Option<ErrorCode>>,
+    pub gone: Cell<Option<Reset>>,
     pub outgoing: RefCell<Option<Outgoing>>,
     pub stuck: Cell<Option<Stuck>>,
     /// Bytes of body that have left, and bytes of frames around them.
@@ -81,7 +77,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(conn: Rc<Connection>, id: u32, ended: bool, generation: u64) -> Exchange {
+    pub fn new(conn: Rc<Connection>, id: StreamId, ended: bool, generation: u64) -> Exchange {
         Exchange {
             conn,
             id,
@@ -101,8 +97,8 @@ impl Exchange {
         }
     }
 
-    pub fn session(&self) -> &Session {
-        self.conn.session.get().expect("an exchange belongs to a session")
+    pub fn session(&self) -> &dyn Session {
+        self.conn.session().expect("an exchange belongs to a session")
     }
 
     /// Bytes of memory: what has come, and a piece that is this stream's own.
@@ -116,9 +112,9 @@ impl Exchange {
     }
 
     /// The stream has ended before its time.
-    pub fn end(&self, code: ErrorCode) {
+    pub fn end(&self, why: Reset) {
         if self.gone.get().is_none() {
-            self.gone.set(Some(code));
+            self.gone.set(Some(why));
         }
         self.outgoing.take();
         self.wakers.wake();
@@ -186,12 +182,11 @@ impl Exchange {
 impl Interim for Exchange {
     fn send(&self, status: u16, fields: &[(Text, Text)]) {
         // A hint that has to wait is none.
-        if self.head_sent.get() || self.session().out.borrow().len() >= H2_OUT_BYTES_LOW {
+        if self.head_sent.get() || !self.session().has_room() {
             return;
         }
         let mut block = Vec::new();
-        write_status(status, &mut block);
-        encode::fields(fields, &mut block);
+        self.session().encode_interim(status, fields, &mut block);
         self.send_head(&block, false);
     }
 }

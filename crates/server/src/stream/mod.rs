@@ -1,0 +1,168 @@
+//! Requests on connections that carry several at a time: HTTP/2 today.
+//!
+//! A protocol implements [`Session`] for its connections. What a request's task does with its stream is here and the same for
+//! all protocols: an [`Exchange`] has the body that has come and the piece that is to leave, [`serve`] answers the request,
+//! [`BodyReader`] takes the body. None of them knows frames.
+
+mod body;
+mod exchange;
+pub mod serve;
+
+pub use body::BodyReader;
+pub use exchange::{Exchange, Outgoing, Stuck};
+
+use crate::connection::Connection;
+use crate::request::Request;
+use crate::text::Text;
+use crate::thread::Thread;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A stream's number; as wide as HTTP/3's (RFC 9000 §2.1).
+pub type StreamId = u64;
+
+/// Why a stream ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The request is of no interest any more.
+    Cancel,
+    /// The client has broken the protocol, or was too slow.
+    Protocol,
+    /// The response cannot be completed.
+    Internal,
+}
+
+/// A connection that carries several requests, as the driver and the thread see it.
+pub trait Session: Streams {
+    /// Takes what was read. `full`: there may be more in the socket. `out` is memory for what is to be sent.
+    fn input(&self, conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>);
+
+    /// The client has closed its side.
+    fn closed(&self, conn: &Rc<Connection>);
+
+    /// Whether nothing is to be read for now.
+    fn is_deaf(&self) -> bool;
+
+    /// Whether it is closed but for the name.
+    fn is_dead(&self) -> bool;
+
+    /// Whether no request is under way and nothing is to be sent.
+    fn is_idle(&self) -> bool;
+
+    /// Bytes of memory, without what requests hold.
+    fn memory(&self) -> usize;
+
+    /// Sends what was put together since the last turn, if anything was; true if it has used up its turn.
+    fn flush_touched(&self, conn: &Rc<Connection>) -> bool;
+
+    /// The slot's timer has come. Gives the next time to look (monotonic, in milliseconds), or `None` if the connection is closed.
+    fn expired(&self, conn: &Rc<Connection>) -> Option<u64>;
+
+    /// Asks the client to go elsewhere; what it has sent before it hears of that is still served.
+    fn leave(&self, conn: &Rc<Connection>);
+
+    /// Graceful stop: the same, if it has brought a request.
+    fn drain(&self, conn: &Rc<Connection>);
+
+    /// Ends requests that are served by a configuration before `generation`.
+    fn cut(&self, generation: u64);
+
+    /// Closes for want of memory.
+    fn give_up(&self, conn: &Rc<Connection>);
+
+    /// Ends all requests and sends nothing more.
+    fn kill(&self);
+}
+
+/// The streams of such a connection, as the tasks of requests see them. A stream that is gone takes no harm.
+pub trait Streams {
+    /// The thread that it lives on.
+    fn thread(&self) -> &Rc<Thread>;
+
+    /// Bytes of framing around a head.
+    fn head_overhead(&self) -> u64;
+
+    /// Appends the final head of `r` in the protocol's coding.
+    fn encode_head(&self, r: &Request, out: &mut Vec<u8>);
+
+    /// Appends the head of an interim response.
+    fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>);
+
+    /// Appends trailers.
+    fn encode_trailers(&self, fields: &[(Text, Text)], out: &mut Vec<u8>);
+
+    /// Whether there is room for what may be left out.
+    fn has_room(&self) -> bool;
+
+    /// Sends a head or trailers; false if the stream is gone.
+    fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool;
+
+    /// Pieces of the body are to leave in frames of at most so many bytes.
+    fn set_chunk(&self, stream: StreamId, bytes: u32);
+
+    /// The stream's [`Exchange`] has a piece to send.
+    fn set_ready(&self, stream: StreamId);
+
+    /// Ends a stream's body without another byte of it; false if the stream is gone.
+    fn end_body(&self, stream: StreamId) -> bool;
+
+    /// Resets a stream.
+    fn reset(&self, stream: StreamId, why: Reset);
+
+    /// A stream's request was malformed: it was answered, and is an error all the same.
+    fn break_stream(&self, stream: StreamId);
+
+    /// The stream's body is being read: so many bytes of it may come ahead.
+    fn widen(&self, stream: StreamId, bytes: u32);
+
+    /// Bytes of the body were taken: as many may follow.
+    fn consume(&self, stream: StreamId, count: u32);
+
+    /// Bytes of the body are of no use to anyone: no more are asked for.
+    fn drop_body(&self, stream: StreamId, count: u32);
+
+    /// A task for a stream has begun.
+    fn begun(&self);
+
+    /// It has ended, and its stream with it; `was_gone`: that had ended before.
+    fn ended(&self, stream: StreamId, was_gone: bool);
+}
+
+/// Flushes every connection that has got something to send since the last turn.
+pub fn flush_touched(thread: &Rc<Thread>) {
+    loop {
+        let list = thread.dirty.take();
+        if list.is_empty() {
+            return;
+        }
+        for index in list {
+            let conn = thread
+                .slots
+                .borrow()
+                .get(index as usize)
+                .and_then(|(_, slot)| slot.as_ref().map(|slot| slot.conn.clone()));
+            let Some(conn) = conn else { continue };
+            if conn.session().is_some_and(|session| session.flush_touched(&conn)) {
+                // It has used up its turn: it goes on after the others.
+                brisk_net::spawn(one_turn());
+            }
+        }
+        if !thread.dirty.borrow().is_empty() {
+            return;
+        }
+    }
+}
+
+/// Keeps the loop from sleeping.
+async fn one_turn() {
+    let mut turned = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut turned, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
