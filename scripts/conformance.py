@@ -3,6 +3,7 @@
 
   conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
   conformance.py cache-tests RESULTS.tsv                      what cache-tests.mjs wrote
+  conformance.py limbo RESULTS.tsv                            what the program limbo of the test kit wrote
   conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
 
 Ends with 1 if something fails that no list explains.
@@ -105,6 +106,42 @@ of behaviour are answered with yes. What does not pass:
     replace_section("cache-tests", text)
     few = CACHE_TESTS_MIN.items()
     return [f"cache-tests: {passed[kind]} {kind}, at least {least}" for kind, least in few if passed[kind] < least]
+
+
+# How the cases of x509-limbo are put to Brisk.
+LIMBO_WAYS = {
+    "back end": "a TLS server shows the chain to `proxy_ssl_verify on`",
+    "client": "a TLS client shows it to `ssl_verify_client on`",
+    "in memory": "the same contexts shake hands without sockets: the case sets the time, which no running server can be told",
+    "call": "no handshake: the case has no key, one that TLS cannot use, or no name; the verifier is called",
+}
+
+
+def limbo(results):
+    rows = table(results)
+    version = re.search(r"OpenSSL [\d.]+\w*", subprocess.run(["openssl", "version"], capture_output=True, text=True).stdout)
+    right = {who: sum(one[who] == one["expected"] for one in rows) for who in ("brisk", "openssl")}
+    text = f"""## x509-limbo
+
+{len(rows)} cases of github.com/C2SP/x509-limbo, with `openssl verify` of {version[0] if version else "OpenSSL"} beside it: the same purpose
+(`sslserver`, `sslclient`), security level 2, time, depth and name. An address is good for OpenSSL if it stands among the
+certificate's names or addresses: nginx asks for names. The corpus asks for more than OpenSSL checks (the profile of public
+authorities): {right['brisk']} of Brisk's verdicts are the corpus' own, {right['openssl']} of OpenSSL's.
+
+| how | cases | both accept | both refuse | only OpenSSL accepts | only Brisk accepts |
+|---|--:|--:|--:|--:|--:|
+"""
+    for way, what in LIMBO_WAYS.items():
+        counts = Counter((one["openssl"], one["brisk"]) for one in rows if one["how"] == way)
+        both = [("accepts", "accepts"), ("refuses", "refuses"), ("accepts", "refuses"), ("refuses", "accepts")]
+        text += row(f"{way}: {what}", *(str(number) for number in [counts.total(), *(counts[verdicts] for verdicts in both)]))
+    text += "\n| case | the corpus | OpenSSL | Brisk | why |\n|---|---|---|---|---|\n"
+    for one in rows:
+        if one["openssl"] != one["brisk"]:
+            why = one["brisk says"] or one["openssl says"]
+            text += row(one["id"], one["expected"], one["openssl"], one["brisk"], why)
+    replace_section("x509-limbo", text)
+    return [f"{one['id']}: accepted; {one['openssl says']}" for one in rows if one["brisk"] == "accepts" != one["openssl"]]
 
 
 def nginx_tests(results, logs, baseline):
@@ -237,6 +274,8 @@ def main():
         unexplained = nginx_tests(*arguments)
     elif what == "cache-tests" and len(arguments) == 1:
         unexplained = cache_tests(*arguments)
+    elif what == "limbo" and len(arguments) == 1:
+        unexplained = limbo(*arguments)
     elif what == "corpus" and len(arguments) == 2:
         unexplained = corpus(*arguments)
     else:

@@ -6,7 +6,8 @@
 #   nginx-tests/   the runner: run.sh, runner.py, ns.sh, areas.tsv (file, area), baseline-mainline.tsv (nginx's results)
 #   cache-tests/   a copy of github.com/http-tests/cache-tests after `npm install` (Node 18 or newer); without it that part is
 #                  left as it is
-# BRISK_NGINX_TESTS_SUITE and BRISK_NGINX_TESTS_RUNNER name them where they lie elsewhere. BRISK_AREAS chooses areas.
+#   x509-limbo/limbo.json   of github.com/C2SP/x509-limbo; without it that part is left as it is
+# BRISK_NGINX_TESTS_SUITE, BRISK_NGINX_TESTS_RUNNER and BRISK_LIMBO (limbo.json) name them where they lie elsewhere. BRISK_AREAS chooses areas.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 binary=$(readlink -f "${1:-$here/../target/release/brisk}")
@@ -19,7 +20,7 @@ areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-au
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
         echo "$file is missing. What \$BRISK_SUITES must hold:" >&2
-        sed -n '4,9s/^# //p' "$0" >&2
+        sed -n '4,10s/^# //p' "$0" >&2
         exit 1
     fi
 done
@@ -55,4 +56,9 @@ if [ -e "$caches/test-engine/cli.mjs" ]; then
         node --no-warnings test-engine/cli.mjs) > "$work/cache-tests.json"
     node "$here/cache-tests.mjs" "$caches" "$work/cache-tests.json" > "$work/cache-tests.tsv"
     python3 "$here/conformance.py" cache-tests "$work/cache-tests.tsv"
+fi
+
+limbo=${BRISK_LIMBO:-${BRISK_SUITES:-}/x509-limbo/limbo.json}
+if [ -e "$limbo" ]; then
+    BRISK_LIMBO=$limbo "$here/limbo.sh" "$work/brisk"
 fi

@@ -402,7 +402,7 @@ fn a_closed_loop_for_a_time_does_not_forget_the_slow_ones() {
         assert!(outcome.elapsed >= time && outcome.elapsed < time * 3, "{:?}", outcome.elapsed);
     }
     let tls = Tls {
-        context: Arc::new(ClientContext::new(&ClientOptions::default()).unwrap()),
+        context: Arc::new(ClientContext::new(&ClientOptions::unverified()).unwrap()),
         name: "localhost".to_owned(),
     };
     let outcome = engine::run(Plan { tls: Some(tls), ..slow }).unwrap();

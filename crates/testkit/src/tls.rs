@@ -145,13 +145,13 @@ impl TlsClient {
 
 /// A client that trusts everybody and resumes nothing.
 pub fn stranger() -> ClientContext {
-    let options = ClientOptions { no_resumption: true, ..ClientOptions::default() };
+    let options = ClientOptions { no_resumption: true, ..ClientOptions::unverified() };
     ClientContext::new(&options).expect("the usual client")
 }
 
 /// A client that resumes sessions.
 pub fn returning() -> ClientContext {
-    ClientContext::new(&ClientOptions::default()).expect("the usual client")
+    ClientContext::new(&ClientOptions::unverified()).expect("the usual client")
 }
 
 /// A certificate that is valid today; of `by`, or its own.

@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::server::{Certified, handshake_signature, provider};
 use crate::session::Session;
 use crate::suites::{Groups, Suites, Versions};
-use crate::verify::{self, Purpose, Refusal, Trust};
+use crate::trust::Trust;
+use brisk_x509::{Purpose, Refusal, is_for_host};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::CryptoProvider;
@@ -17,14 +18,26 @@ use std::sync::Arc;
 /// Servers whose sessions are kept.
 const SESSIONS_MAX: usize = 256;
 
-/// What a context is made of.
-#[derive(Clone, Default)]
+/// Which servers are taken for what they say.
+#[derive(Clone)]
+pub enum Verification {
+    /// Any.
+    Off,
+    /// Those whose certificates lead to a trusted one and are for the name that is asked for.
+    On {
+        trust: Arc<Trust>,
+        /// Intermediate certificates, at most.
+        depth: u32,
+    },
+}
+
+/// What a context is made of. There is no default, because one would have to trust somebody.
+#[derive(Clone)]
 pub struct ClientOptions {
     pub versions: Versions,
     pub suites: Suites,
     pub groups: Groups,
-    /// Whom to trust, and intermediate certificates at most; `None`: any certificate is taken.
-    pub verify: Option<(Arc<Trust>, u32)>,
+    pub verification: Verification,
     /// Presented when the server asks for one.
     pub certificate: Option<Certified>,
     pub alpn: Vec<Vec<u8>>,
@@ -33,13 +46,34 @@ pub struct ClientOptions {
     pub key_log: Option<crate::server::KeyLogger>,
 }
 
+impl ClientOptions {
+    /// What is usual besides: no certificate, no ALPN, sessions are resumed.
+    pub fn new(verification: Verification) -> ClientOptions {
+        ClientOptions {
+            versions: Versions::default(),
+            suites: Suites::default(),
+            groups: Groups::default(),
+            verification,
+            certificate: None,
+            alpn: Vec::new(),
+            no_resumption: false,
+            key_log: None,
+        }
+    }
+
+    /// Takes any server: for load, and for servers whose certificates are not looked at by configuration.
+    pub fn unverified() -> ClientOptions {
+        ClientOptions::new(Verification::Off)
+    }
+}
+
 /// See the module's head.
 #[derive(Clone)]
 pub struct ClientContext {
     pub(crate) named: Arc<ClientConfig>,
     /// The same without server_name.
     nameless: Arc<ClientConfig>,
-    verify: Option<(Arc<Trust>, u32)>,
+    verification: Verification,
 }
 
 impl fmt::Debug for ClientContext {
@@ -97,7 +131,7 @@ impl ClientContext {
         Ok(ClientContext {
             named: Arc::new(config),
             nameless: Arc::new(nameless),
-            verify: options.verify.clone(),
+            verification: options.verification.clone(),
         })
     }
 
@@ -113,7 +147,7 @@ impl ClientContext {
         ClientContext {
             named: other(&self.named),
             nameless: other(&self.nameless),
-            verify: self.verify.clone(),
+            verification: self.verification.clone(),
         }
     }
 
@@ -132,13 +166,13 @@ impl ClientContext {
     /// Whether the server is who it should be: to be asked when the handshake is complete, before anything is sent. Also
     /// resumed sessions are checked.
     pub fn check(&self, session: &Session, name: &str, now: i64) -> Result<(), Distrust> {
-        let Some((trust, depth)) = &self.verify else { return Ok(()) };
+        let Verification::On { trust, depth } = &self.verification else { return Ok(()) };
         let chain = session.peer_certificates();
         let Some((leaf, extra)) = chain.split_first() else {
             return Err(Distrust::Refused(Refusal::MALFORMED));
         };
         trust.verify(leaf, extra, Purpose::Server, *depth, now).map_err(Distrust::Refused)?;
-        if !verify::is_for_host(leaf, name) {
+        if !is_for_host(leaf, name) {
             return Err(Distrust::OtherName(name.to_string()));
         }
         Ok(())

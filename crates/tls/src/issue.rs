@@ -1,6 +1,5 @@
 //! Making certificates: a local one for a server that has none, and those that tests need.
 
-use crate::certificate;
 use crate::der::{self, element, sequence};
 use crate::pem;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
@@ -9,6 +8,8 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair
 
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
 /// A certificate and its key, on P-256.
 pub struct Issued {
@@ -40,24 +41,34 @@ impl Issued {
 
     /// The same with more extensions: what each is (DER), whether it is critical, and its value.
     pub fn with(wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])], by: Option<&Issued>) -> Option<Issued> {
+        Issued::named(&name(wish.common_name), wish, more, by)
+    }
+
+    /// The same with another subject (DER) than the common name.
+    pub fn named(
+        subject: &[u8],
+        wish: &Wish<'_>,
+        more: &[(&[u8], bool, &[u8])],
+        by: Option<&Issued>,
+    ) -> Option<Issued> {
         let pkcs8 =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new()).ok()?;
-        Issued::of_key(wish, more, pkcs8.as_ref(), by)
+        Issued::of_key(subject, wish, more, pkcs8.as_ref(), by)
     }
 
     /// Another one of the same key, issued by itself.
     pub fn renewed(&self, wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])]) -> Option<Issued> {
-        Issued::of_key(wish, more, &self.key_der, None)
+        Issued::of_key(&name(wish.common_name), wish, more, &self.key_der, None)
     }
 
     fn of_key(
+        name: &[u8],
         wish: &Wish<'_>,
         more: &[(&[u8], bool, &[u8])],
         pkcs8: &[u8],
         by: Option<&Issued>,
     ) -> Option<Issued> {
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8).ok()?;
-        let name = name(wish.common_name);
         let spki: PublicKeyX509Der<'_> = key.public_key().as_der().ok()?;
         let mut serial = [0; 16];
         fill(&mut serial).ok()?;
@@ -69,9 +80,9 @@ impl Issued {
             &element(der::context(0), &element(der::INTEGER, &[2])),
             &element(der::INTEGER, &serial),
             &algorithm,
-            by.map_or(&name, |by| &by.name),
+            by.map_or(name, |by| &by.name),
             &validity,
-            &name,
+            name,
             spki.as_ref(),
             &extensions(wish, more),
         ]);
@@ -79,7 +90,7 @@ impl Issued {
         let signature = signer.sign(&SystemRandom::new(), &signed).ok()?;
         let bits = element(der::BIT_STRING, &[&[0], signature.as_ref()].concat());
         let certificate = sequence(&[&signed, &algorithm, &bits]);
-        Some(Issued { certificate, key_der: pkcs8.to_vec(), key, name })
+        Some(Issued { certificate, key_der: pkcs8.to_vec(), key, name: name.to_vec() })
     }
 
     pub fn certificate_pem(&self) -> String {
@@ -117,7 +128,7 @@ fn extensions(wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])]) -> Vec<u8> {
     let mut list = Vec::new();
     if wish.authority {
         let value = sequence(&[&element(der::BOOLEAN, &[0xff])]);
-        list.push(extension(certificate::BASIC_CONSTRAINTS, true, &value));
+        list.push(extension(BASIC_CONSTRAINTS, true, &value));
     }
     let names: Vec<Vec<u8>> = wish
         .names
@@ -130,7 +141,7 @@ fn extensions(wish: &Wish<'_>, more: &[(&[u8], bool, &[u8])]) -> Vec<u8> {
         .collect();
     if !names.is_empty() {
         let value = element(der::SEQUENCE, &names.concat());
-        list.push(extension(certificate::SUBJECT_ALT_NAME, false, &value));
+        list.push(extension(SUBJECT_ALT_NAME, false, &value));
     }
     list.extend(more.iter().map(|(oid, critical, value)| extension(oid, *critical, value)));
     if list.is_empty() {

@@ -8,8 +8,6 @@ pub mod certificate;
 mod ciphers;
 mod client;
 mod compress;
-mod constraints;
-mod crl;
 mod der;
 mod error;
 pub mod fuzz;
@@ -18,7 +16,6 @@ pub mod issue;
 mod kernel;
 mod key;
 pub mod names;
-pub mod ocsp;
 mod pem;
 mod records;
 mod server;
@@ -27,19 +24,20 @@ mod sessions;
 mod skip;
 mod suites;
 mod ticket;
-pub mod verify;
+mod trust;
 
+pub use brisk_x509::{Chain, Purpose, Refusal, is_for_host, is_issuer, ocsp};
 pub use certificate::Certificate;
-pub use client::{ClientContext, ClientOptions, Distrust};
+pub use client::{ClientContext, ClientOptions, Distrust, Verification};
 pub use error::Error;
 pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed};
 pub use key::{PrivateKey, passwords};
 pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{
-    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, chain, context_id,
+    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, context_id,
 };
 pub use session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 pub use sessions::SessionCache;
 pub use suites::{Groups, ListError, Suites, Versions};
 pub use ticket::TicketKeys;
-pub use verify::{Purpose, Refusal, Trust};
+pub use trust::{Trust, chain};

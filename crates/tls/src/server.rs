@@ -9,7 +9,6 @@ use crate::sessions::{ContextSessions, SessionCache};
 use crate::skip::{EARLY_DATA_BYTES_MAX, Skip, Witness};
 use crate::suites::{Groups, Suites, Versions};
 use crate::ticket::{TicketKeys, Ticketer};
-use crate::verify;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::compress::CompressionCache;
 use rustls::crypto::CryptoProvider;
@@ -410,9 +409,4 @@ pub(crate) fn handshake_signature(
 pub fn context_id(text: &[u8]) -> [u8; 32] {
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
     hash.as_ref().try_into().expect("32 bytes")
-}
-
-/// Reads the certificates of a PEM file, the first of which is the server's own.
-pub fn chain(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    verify::certificates(text)
 }

@@ -623,7 +623,7 @@ mod tests {
         let certified = Certified::new(vec![issued.certificate.clone()], &key, None).unwrap();
         let options = ServerOptions { versions, ..ServerOptions::default() };
         let server = ServerContext::new(&options, Arc::new(Fixed([certified].into()))).unwrap();
-        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
         let (mut client, mut server) =
             (client.session("a.test", true).unwrap(), server.session(Offered::default()).unwrap());
         let mut to_server = take(&mut client, b"").1;

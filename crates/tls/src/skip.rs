@@ -248,7 +248,7 @@ mod tests {
         let issued = Issued::new(&Wish::default(), None).unwrap();
         let key = PrivateKey::from_pem(issued.key_pem().as_bytes(), &[]).unwrap();
         let certified = Certified::new(vec![issued.certificate.clone()], &key, None).unwrap();
-        let options = ClientOptions { certificate: Some(certified.clone()), ..ClientOptions::default() };
+        let options = ClientOptions { certificate: Some(certified.clone()), ..ClientOptions::unverified() };
         let mut client = (*ClientContext::new(&options).unwrap().named).clone();
         client.enable_early_data = true;
         // Its messages come in several records.

@@ -151,7 +151,8 @@ fn keys_are_changed_when_the_client_asks() {
     });
     // Also before the server has sent much.
     let context = server(|_| ());
-    let (mut client, mut server) = connect(&context, &ClientContext::new(&ClientOptions::default()).unwrap());
+    let (mut client, mut server) =
+        connect(&context, &ClientContext::new(&ClientOptions::unverified()).unwrap());
     let mut records = Vec::new();
     client.session.update_keys(&mut records).unwrap();
     let answer = server.take(&records).unwrap();

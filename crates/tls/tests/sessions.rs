@@ -6,7 +6,7 @@ mod ends;
 use brisk_tls::issue::{Issued, Wish};
 use brisk_tls::{
     ClientContext, ClientOptions, Distrust, Fixed, Offered, Purpose, Refusal, Resumption, ServerContext,
-    ServerOptions, SessionCache, TicketKeys, Trust, Versions,
+    ServerOptions, SessionCache, TicketKeys, Trust, Verification, Versions,
 };
 use ends::{End, NOW, VALID, certified, connect, server};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 fn data_goes_both_ways_in_full_records() {
     for versions in [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }] {
         let server = server(|options| options.versions = versions);
-        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
         let (mut client, mut server) = connect(&server, &client);
         let text: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         let mut records = Vec::new();
@@ -39,7 +39,7 @@ fn data_goes_both_ways_in_full_records() {
 
 #[test]
 fn post_quantum_keys_come_first() {
-    let client = ClientContext::new(&ClientOptions::default()).unwrap();
+    let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
     let (_, server) = connect(&server(|_| ()), &client);
     assert_eq!(server.session.group(), "X25519MLKEM768");
 }
@@ -60,7 +60,7 @@ fn sessions_are_resumed_within_their_context_only() {
                 })
             };
             let (one, other) = (make(1), make(2));
-            let client = ClientContext::new(&ClientOptions::default()).unwrap();
+            let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
             let resumed = |server| connect(server, &client).1.session.is_resumed();
             assert!(!resumed(&one));
             assert_eq!(resumed(&one), has_any, "{versions:?}");
@@ -73,7 +73,7 @@ fn sessions_are_resumed_within_their_context_only() {
 fn a_server_without_anything_in_common_says_so() {
     let server = server(|options| options.versions = Versions { tls12: true, tls13: false });
     let options =
-        ClientOptions { versions: Versions { tls12: false, tls13: true }, ..ClientOptions::default() };
+        ClientOptions { versions: Versions { tls12: false, tls13: true }, ..ClientOptions::unverified() };
     let client = ClientContext::new(&options).unwrap();
     let mut client = End::new(client.session("localhost", true).unwrap());
     let hello = client.take(b"").unwrap();
@@ -91,8 +91,9 @@ fn a_server_without_anything_in_common_says_so() {
 #[test]
 fn a_handshake_without_a_common_signature_ends_with_an_alert() {
     let server = server(|options| options.schemes = Some(vec![0x0807]));
-    let mut client =
-        End::new(ClientContext::new(&ClientOptions::default()).unwrap().session("localhost", true).unwrap());
+    let mut client = End::new(
+        ClientContext::new(&ClientOptions::unverified()).unwrap().session("localhost", true).unwrap(),
+    );
     let mut hello = client.take(b"").unwrap();
     let (mut session, mut out) = (server.session(Offered::default()).unwrap(), Vec::new());
     assert!(session.receive(&mut hello, &mut |_| (), &mut out).is_err());
@@ -103,7 +104,7 @@ fn a_handshake_without_a_common_signature_ends_with_an_alert() {
 #[test]
 fn garbage_ends_a_session_without_a_panic() {
     let context = server(|_| ());
-    let client = ClientContext::new(&ClientOptions::default()).unwrap();
+    let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
     let hello = End::new(client.session("localhost", true).unwrap()).take(b"").unwrap();
     for at in 0..hello.len() {
         let mut bytes = hello.clone();
@@ -123,10 +124,10 @@ fn clients_certificates_come_through() {
     let authority = Issued::new(&Wish { common_name: "root", authority: true, ..VALID }, None).unwrap();
     let own = Issued::new(&Wish { common_name: "me", names: &[], ..VALID }, Some(&authority)).unwrap();
     let server = server(|options| options.client_authorities = Some(vec![authority.certificate.clone()]));
-    let options = ClientOptions { certificate: Some(certified(&own)), ..ClientOptions::default() };
+    let options = ClientOptions { certificate: Some(certified(&own)), ..ClientOptions::unverified() };
     let (_, with) = connect(&server, &ClientContext::new(&options).unwrap());
     assert_eq!(&*with.session.peer_certificates()[0], &own.certificate[..]);
-    let (_, without) = connect(&server, &ClientContext::new(&ClientOptions::default()).unwrap());
+    let (_, without) = connect(&server, &ClientContext::new(&ClientOptions::unverified()).unwrap());
     assert!(without.session.peer_certificates().is_empty());
 }
 
@@ -139,8 +140,8 @@ fn a_client_checks_its_server() {
     let check = |trusted: &Issued, name: &str, now: i64| {
         let mut trust = Trust::default();
         trust.add(trusted.certificate_pem().as_bytes()).unwrap();
-        let options = ClientOptions { verify: Some((Arc::new(trust), 1)), ..ClientOptions::default() };
-        let context = ClientContext::new(&options).unwrap();
+        let verification = Verification::On { trust: Arc::new(trust), depth: 1 };
+        let context = ClientContext::new(&ClientOptions::new(verification)).unwrap();
         let (client, _) = connect(&server, &context);
         context.check(&client.session, name, now)
     };
@@ -149,7 +150,7 @@ fn a_client_checks_its_server() {
     assert_eq!(check(&root, "example.com", NOW), Err(Distrust::OtherName("example.com".into())));
     assert_eq!(check(&root, "localhost", NOW + 2000), Err(Distrust::Refused(Refusal::EXPIRED)));
     let stranger = Issued::new(&Wish { common_name: "stranger", authority: true, ..VALID }, None).unwrap();
-    assert_eq!(check(&stranger, "localhost", NOW), Err(Distrust::Refused(Refusal::NO_LOCAL_ISSUER)));
+    assert_eq!(check(&stranger, "localhost", NOW), Err(Distrust::Refused(Refusal::UNVERIFIED_LEAF)));
     // The same name, another key.
     let impostor = Issued::new(&Wish { common_name: "root", authority: true, ..VALID }, None).unwrap();
     assert_eq!(check(&impostor, "localhost", NOW), Err(Distrust::Refused(Refusal::SIGNATURE)));
@@ -168,21 +169,21 @@ fn chains_are_verified() {
         let mut trust = Trust::default();
         trusted.iter().for_each(|t| trust.add(t.certificate_pem().as_bytes()).unwrap());
         let extra: Vec<&[u8]> = extra.iter().map(|e| &e.certificate[..]).collect();
-        trust.verify(&leaf.certificate, &extra, Purpose::Client, depth, NOW).map(|chain| chain.0.len())
+        trust.verify(&leaf.certificate, &extra, Purpose::Client, depth, NOW).map(|chain| chain.len())
     };
     assert_eq!(verify(&[&root], &leaf, &[&middle], 1), Ok(3));
     assert_eq!(verify(&[&root, &middle], &leaf, &[], 1), Ok(3));
     assert_eq!(verify(&[&root], &leaf, &[&middle], 0), Err(Refusal::TOO_LONG));
-    assert_eq!(verify(&[&root], &leaf, &[], 1), Err(Refusal::NO_LOCAL_ISSUER));
+    assert_eq!(verify(&[&root], &leaf, &[], 1), Err(Refusal::UNVERIFIED_LEAF));
+    assert_eq!(verify(&[], &leaf, &[&middle], 1), Err(Refusal::NO_LOCAL_ISSUER));
     assert_eq!(verify(&[&middle], &leaf, &[&root], 1), Err(Refusal::NO_ISSUER));
     assert_eq!(verify(&[&root], &root, &[], 0), Ok(1));
     assert_eq!(verify(&[&leaf], &root, &[], 0), Err(Refusal::SELF_SIGNED));
-    assert_eq!(
-        verify(&[&make("x", true, None)], &leaf, &[&middle, &root], 1),
-        Err(Refusal::SELF_SIGNED_IN_CHAIN)
-    );
+    let stranger = make("x", true, None);
+    assert_eq!(verify(&[&stranger], &leaf, &[&middle, &root], 2), Err(Refusal::SELF_SIGNED_IN_CHAIN));
+    assert_eq!(verify(&[&stranger], &leaf, &[&middle, &root], 1), Err(Refusal::TOO_LONG));
     // What is no authority cannot issue, whoever has issued it.
-    assert_eq!(verify(&[&root], &below_leaf, &[&leaf, &middle], 5), Err(Refusal::INVALID_CA));
+    assert_eq!(verify(&[&root], &below_leaf, &[&leaf, &middle], 5), Err(Refusal::PURPOSE));
 }
 
 /// RFC 8879: a certificate of many names comes compressed to who can read that, and is the same.
@@ -194,7 +195,7 @@ fn certificates_are_compressed() {
     let flight = |compress_certificates| {
         let options = ServerOptions { compress_certificates, ..ServerOptions::default() };
         let server = ServerContext::new(&options, Arc::new(Fixed([certified(&issued)].into()))).unwrap();
-        let client = ClientContext::new(&ClientOptions::default()).unwrap();
+        let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
         let mut client = End::new(client.session("localhost", true).unwrap());
         let mut server = End::new(server.session(Offered::default()).unwrap());
         let flight = server.take(&client.take(b"").unwrap()).unwrap();

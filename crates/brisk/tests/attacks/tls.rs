@@ -27,7 +27,7 @@ fn member(issued: &Issued) -> ClientContext {
     let key = PrivateKey::from_pem(issued.key_pem().as_bytes(), &[]).unwrap();
     let chain = brisk_tls::chain(issued.certificate_pem().as_bytes()).unwrap();
     let certificate = Some(Certified::new(chain, &key, None).unwrap());
-    ClientContext::new(&ClientOptions { certificate, ..ClientOptions::default() }).unwrap()
+    ClientContext::new(&ClientOptions { certificate, ..ClientOptions::unverified() }).unwrap()
 }
 
 /// The answer on a connection whose handshake was with `name`, for a request that names `host`.

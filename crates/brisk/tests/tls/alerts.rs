@@ -358,7 +358,7 @@ fn protected_records_that_are_wrong_are_answered_with_their_alert() {
                 (garbage(23, 30), "bad record mac"),
                 (garbage(23, 0x4801), "record overflow"),
             ] {
-                let options = ClientOptions { versions, no_resumption: true, ..ClientOptions::default() };
+                let options = ClientOptions { versions, no_resumption: true, ..ClientOptions::unverified() };
                 let context = ClientContext::new(&options).unwrap();
                 let mut client = TlsClient::connect(server.port(), &context, "a.test").unwrap();
                 client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n")).unwrap();

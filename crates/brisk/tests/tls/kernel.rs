@@ -58,7 +58,7 @@ fn body_of(client: &mut TlsClient, len: usize) -> String {
 }
 
 fn client(server: &Server, port: usize, versions: Versions) -> TlsClient {
-    let options = ClientOptions { versions, no_resumption: true, ..ClientOptions::default() };
+    let options = ClientOptions { versions, no_resumption: true, ..ClientOptions::unverified() };
     TlsClient::connect(server.port_of(port), &ClientContext::new(&options).unwrap(), "a.test").unwrap()
 }
 

@@ -19,7 +19,7 @@ pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
 pub use run::{block_on, unless_interrupted};
 
 use brisk_net::timeout;
-use brisk_tls::{ClientContext, ClientOptions, Trust};
+use brisk_tls::{ClientContext, ClientOptions, Trust, Verification};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -91,12 +91,15 @@ impl Common {
             Version::H1 => &[b"http/1.1"],
             Version::H2 => &[b"h2"],
         };
-        let verify = if options.insecure { None } else { Some((Arc::new(system_trust()), 8)) };
+        let verification = if options.insecure {
+            Verification::Off
+        } else {
+            Verification::On { trust: Arc::new(system_trust()), depth: 8 }
+        };
         let tls = ClientContext::new(&ClientOptions {
-            verify,
             alpn: alpn.iter().map(|name| name.to_vec()).collect(),
             no_resumption: !options.resume,
-            ..ClientOptions::default()
+            ..ClientOptions::new(verification)
         })?;
         Ok(Rc::new(Self { options, tls, names: RefCell::default() }))
     }
@@ -104,7 +107,7 @@ impl Common {
 
 /// The authorities of this machine, or of `SSL_CERT_FILE`; none if there are none: then every certificate is refused.
 fn system_trust() -> Trust {
-    let mut trust = Trust::of(Vec::new());
+    let mut trust = Trust::default();
     let own = std::env::var_os("SSL_CERT_FILE");
     let paths = own.iter().map(Path::new).chain(AUTHORITIES.iter().map(Path::new));
     for path in paths {

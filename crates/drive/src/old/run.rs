@@ -17,7 +17,7 @@ pub fn tls(name: &str, versions: Versions, resume: bool) -> Result<Tls, String> 
         versions,
         alpn: vec![b"http/1.1".to_vec()],
         no_resumption: !resume,
-        ..ClientOptions::default()
+        ..ClientOptions::unverified()
     };
     Ok(Tls { context: Arc::new(ClientContext::new(&options)?), name: name.to_owned() })
 }

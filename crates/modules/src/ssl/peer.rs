@@ -10,7 +10,7 @@ use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::request::Request;
 use brisk_server::tls::{Cache, Pair};
 use brisk_server::vars::Template;
-use brisk_tls::{ClientContext, ClientOptions, Groups, Suites};
+use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Verification};
 use brisk_upstream::tls::Tls;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,15 +150,15 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
     let prefix = PREFIXES[P];
     let mut conf = cx.conf_of::<Conf<P>>().clone();
     commands(cx, &mut conf)?;
-    let verify = if conf.verify {
+    let verification = if conf.verify {
         if conf.trusted.is_none() {
             return Err(Diag::global(format!("no {prefix}_ssl_trusted_certificate for {prefix}_ssl_verify"))
                 .help("name a file of the authorities that back ends' certificates have"));
         }
         let trust = trust_of(cx, std::slice::from_ref(&conf.trusted), conf.crl.as_ref())?;
-        Some((trust, u32::try_from(conf.depth).unwrap_or(u32::MAX)))
+        Verification::On { trust, depth: u32::try_from(conf.depth).unwrap_or(u32::MAX) }
     } else {
-        None
+        Verification::Off
     };
     let mut named = None;
     let certificate = match (&conf.certificate, &conf.key) {
@@ -193,7 +193,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
         versions: conf.versions.offered()?,
         suites: conf.suites,
         groups: conf.groups,
-        verify,
+        verification,
         certificate,
         alpn: if http2 { vec![b"h2".to_vec()] } else { Vec::new() },
         no_resumption: !conf.session_reuse,

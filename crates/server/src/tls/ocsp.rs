@@ -88,7 +88,7 @@ async fn fetch(
     let chain: Vec<&[u8]> = certified.chain().collect();
     let leaf = *chain.first().ok_or("no certificate")?;
     let known = chain[1..].iter().copied().chain(stapler.issuers.iter().map(|der| &der[..]));
-    let issuer = known.into_iter().find(|issuer| brisk_tls::verify::is_issuer(leaf, issuer));
+    let issuer = known.into_iter().find(|issuer| brisk_tls::is_issuer(leaf, issuer));
     let issuer = issuer.ok_or("\"ssl_stapling\" ignored, issuer certificate not found")?;
     let response = ask(stapler.responder.as_deref(), leaf, issuer, core).await?;
     let answer = ocsp::check(&response, leaf, issuer, stapler.verify, clock::now().unix_secs)?;
@@ -181,7 +181,8 @@ fn pairs(facts: &Facts, conn: &Connection) -> Vec<(Vec<u8>, Vec<u8>)> {
         let Ok(chain) = trust.verify(leaf, extra, Purpose::Client, facts.rules.depth, now) else {
             return Vec::new();
         };
-        let pairs = chain.0.windows(2).map(|pair| (pair[0].der.to_vec(), pair[1].der.to_vec()));
+        let chain = chain.certificates();
+        let pairs = chain.windows(2).map(|pair| (pair[0].clone(), pair[1].clone()));
         if asking.leaf { pairs.take(1).collect() } else { pairs.collect() }
     })
 }
