@@ -156,10 +156,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
                     let input = conn.input.take();
                     return session.input(&conn, &input, false, &mut Vec::new());
                 }
-                Head::Gone => {
-                    thread.release(index);
-                    return;
-                }
+                Head::Gone => return thread.release(index),
             },
             Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
         }
