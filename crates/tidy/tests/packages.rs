@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("brisk-resolver", &["brisk-net"]),
+    ("brisk-supervise", &["brisk-net"]),
     (
         "brisk-upstream",
         &[
@@ -71,6 +72,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-modules",
             "brisk-net",
             "brisk-server",
+            "brisk-supervise",
             "brisk-tls",
         ],
     ),
