@@ -4,8 +4,12 @@
 //! `stall:MS` nothing there is ever in memory, and each access takes that many milliseconds. With `panic` whoever
 //! opens something there panics, with `panic-read` whoever reads from an open file, with `panic-pool` whoever
 //! accesses it on the pool. With `full` there is no room for what is written there. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
+//!
+//! `kill=STEP` and `stop=STEP` send the process SIGKILL or SIGSTOP when it comes to that step ([`step`]), `limit:MS=NAME` gives a
+//! time limit another length ([`limit`]).
 
 use rustix::fd::{AsFd, AsRawFd as _};
+use rustix::process::{Signal, getpid, kill_process};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,6 +22,8 @@ enum Kind {
     PanicRead,
     PanicPool,
     Full,
+    Signal(Signal),
+    Limit(Duration),
 }
 
 static FAULTS: OnceLock<Vec<(Kind, PathBuf)>> = OnceLock::new();
@@ -26,21 +32,63 @@ fn parse(text: &str) -> Option<(Kind, PathBuf)> {
     let (kind, path) = text.split_once('=')?;
     let kind = match kind.split_once(':') {
         Some(("stall", ms)) => Kind::Stall(Duration::from_millis(ms.parse().ok()?)),
+        Some(("limit", ms)) => Kind::Limit(Duration::from_millis(ms.parse().ok()?)),
         Some(_) => return None,
         None if kind == "panic" => Kind::Panic,
         None if kind == "panic-read" => Kind::PanicRead,
         None if kind == "panic-pool" => Kind::PanicPool,
         None if kind == "full" => Kind::Full,
+        None if kind == "kill" => Kind::Signal(Signal::KILL),
+        None if kind == "stop" => Kind::Signal(Signal::STOP),
         None => return None,
     };
     Some((kind, path.into()))
 }
 
+fn faults() -> &'static [(Kind, PathBuf)] {
+    FAULTS.get_or_init(|| {
+        std::env::var("BRISK_FAULTS").unwrap_or_default().split(';').filter_map(parse).collect()
+    })
+}
+
+/// A step of a process: it may be ordered to die or to stop here.
+pub fn step(name: &str) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    for (kind, at) in faults() {
+        if let Kind::Signal(signal) = kind
+            && at.as_os_str() == name
+        {
+            let _ = kill_process(getpid(), *signal);
+        }
+    }
+}
+
+/// Before something is written to a path: there may be no room for it.
+pub fn room(path: &Path) -> io::Result<()> {
+    match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
+        Some(Kind::Full) => Err(rustix::io::Errno::NOSPC.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A time limit: the usual one, unless another one is ordered.
+pub fn limit(name: &str, usual: Duration) -> Duration {
+    if !cfg!(debug_assertions) {
+        return usual;
+    }
+    let ordered = faults().iter().find_map(|(kind, of)| match kind {
+        Kind::Limit(time) if of.as_os_str() == name => Some(*time),
+        _ => None,
+    });
+    ordered.unwrap_or(usual)
+}
+
 fn ordered(path: &Path) -> Option<Kind> {
-    let read = || std::env::var("BRISK_FAULTS").unwrap_or_default().split(';').filter_map(parse).collect();
-    let faults = FAULTS.get_or_init(read);
-    faults
+    faults()
         .iter()
+        .filter(|(kind, _)| !matches!(kind, Kind::Signal(_) | Kind::Limit(_)))
         .find(|(_, prefix)| {
             path.as_os_str().as_encoded_bytes().starts_with(prefix.as_os_str().as_encoded_bytes())
         })
@@ -60,7 +108,7 @@ pub(crate) fn warm_path(path: &Path) -> io::Result<()> {
     match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
         Some(Kind::Stall(_) | Kind::PanicPool) => Err(io::ErrorKind::WouldBlock.into()),
         Some(Kind::Panic) => panic!("{} was to panic", path.display()),
-        Some(Kind::PanicRead | Kind::Full) | None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -69,7 +117,7 @@ pub(crate) fn cold_path(path: &Path) {
     match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
         Some(Kind::Stall(time)) => std::thread::sleep(time),
         Some(Kind::PanicPool) => panic!("{} was to panic on the pool", path.display()),
-        Some(Kind::Panic | Kind::PanicRead | Kind::Full) | None => {}
+        _ => {}
     }
 }
 
@@ -109,6 +157,9 @@ mod tests {
         assert_eq!(parse("full=/srv"), Some((Kind::Full, "/srv".into())));
         assert_eq!(parse("panic=/srv/b"), Some((Kind::Panic, "/srv/b".into())));
         assert_eq!(parse("panic-read=/c"), Some((Kind::PanicRead, "/c".into())));
+        assert_eq!(parse("kill=worker-ready"), Some((Kind::Signal(Signal::KILL), "worker-ready".into())));
+        assert_eq!(parse("stop=worker-ready"), Some((Kind::Signal(Signal::STOP), "worker-ready".into())));
+        assert_eq!(parse("limit:50=order"), Some((Kind::Limit(Duration::from_millis(50)), "order".into())));
         for bad in ["", "stall=/a", "stall:x=/a", "melt=/a"] {
             assert_eq!(parse(bad), None);
         }

@@ -9,7 +9,7 @@ pub mod blocking;
 pub mod clock;
 pub mod connect;
 mod event_loop;
-mod fault;
+pub mod fault;
 pub mod file;
 mod io;
 pub mod listen;
