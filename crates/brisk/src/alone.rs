@@ -1,10 +1,12 @@
 //! `master_process off`: everything in one process, for debugging. Its main thread obeys the signals.
 
 use crate::background::{self, Caller};
+use crate::claim::{claim, pid_file, write_pid};
 use crate::config::{self, Loaded, Paths};
-use crate::launch::{claim, pid_file, write_pid};
+use crate::orders::{self, Order};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
+use crate::takeover::Taken;
 use crate::{control, host, notice, systemd};
 use brisk_conf::Diag;
 use brisk_net::sys;
@@ -15,9 +17,13 @@ use brisk_server::worker::Worker;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 const SIGNALS: &[i32] =
     &[libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
+
+/// An order to end that a worker takes later is no longer one.
+const QUIT_TIME: Duration = Duration::from_mins(1);
 
 struct Alone {
     paths: Paths,
@@ -33,11 +39,17 @@ pub fn run(
     logs: Vec<Arc<LogFile>>,
     mut sockets: Sockets,
     caller: &Caller,
+    orphan: Option<Taken>,
 ) -> Result<i32, String> {
     let pid_path = pid_file(paths, &snap.main);
     let snap = Arc::new(snap);
     match begin(paths, &snap, &logs, &sockets, &pid_path) {
         Ok((signals, worker)) => {
+            // From here on nobody gives orders to it: it ends when it has finished what runs.
+            if let Some(Taken { channel, .. }) = orphan {
+                let quit = Order::Quit { server_ends: false };
+                let _ = channel.try_send(&quit.into_parcel(1, orders::now() + QUIT_TIME));
+            }
             systemd::ready(1);
             caller.serving();
             let alone = Alone { paths: paths.clone(), worker, sockets, pid_path };
@@ -46,7 +58,8 @@ pub fn run(
         }
         Err(message) => {
             report(&snap, &logs, LogLevel::Emerg, &message);
-            sockets.close(true);
+            // One that is still there goes on listening.
+            sockets.close(orphan.is_none());
             Err(message)
         }
     }

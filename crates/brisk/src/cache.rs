@@ -5,8 +5,8 @@
 
 mod visit;
 
-use crate::cli::Site;
 use crate::config::Paths;
+use crate::site::Site;
 use crate::{config, control};
 use brisk_cache::disk::{self, Seen, Want};
 use brisk_cache::format::Header;

@@ -1,4 +1,5 @@
-//! Messages between master and worker, with descriptors, over a private socket pair.
+//! Parcels between master and worker, with descriptors, over a private socket pair. What they mean is said in
+//! [`crate::orders`] and [`crate::keeper`].
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -12,36 +13,33 @@ use std::mem::MaybeUninit;
 
 /// Descriptors in one packet: the kernel allows 253.
 const FDS_MAX: usize = 200;
+/// The kind and five numbers.
+const HEAD_BYTES: usize = 41;
 
 /// One end of the pair.
 pub struct Channel(OwnedFd);
 
-/// A message.
+/// What travels: a kind, the number of the order that it is or answers, and what belongs to it.
+#[derive(Debug, Default)]
+pub struct Parcel {
+    pub kind: u8,
+    pub id: u64,
+    /// A number of this kind's own.
+    pub number: u64,
+    /// Nanoseconds of the monotonic clock; 0: none.
+    pub until: u64,
+    pub payload: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+}
+
+/// What [`Channel::try_receive`] has found.
 #[derive(Debug)]
-pub enum Message {
-    /// To the worker: serve this configuration. `payload` is the bundle; then come as many descriptors as the
-    /// configuration has new sockets and logs, in its order.
-    Configure { generation: u64, payload: Vec<u8>, fds: Vec<OwnedFd> },
-    /// To the worker: these files have changed (a bundle), with certificates and keys in them.
-    Certificates { payload: Vec<u8> },
-    /// To the worker: write to these from now on; `which` are their places in the worker's list of logs.
-    Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
-    /// To the worker: an operator's order to its caches.
-    Purge { order: String },
-    /// To the worker: accept nothing more (it answers when that is so), finish what runs, then end.
-    Quit,
-    /// To the worker: end now.
-    Stop,
-    /// From the worker: the last order is carried out.
-    Done { generation: u64 },
-    /// From the worker: so many entries went of which nothing was on disk.
-    Purged { count: u64 },
-    /// From the worker: the last order could not be carried out.
-    Failed { reason: String },
-    /// To the worker: what is in the file that it has asked for.
-    File { text: Vec<u8> },
-    /// To the worker: why it does not get that file.
-    Refused { errno: i32 },
+pub enum Received {
+    Parcel(Parcel),
+    /// Nothing is there yet.
+    Nothing,
+    /// The other side is gone.
+    Gone,
 }
 
 impl Channel {
@@ -54,46 +52,41 @@ impl Channel {
         self.0.as_fd()
     }
 
-    pub fn send(&self, message: &Message) -> io::Result<()> {
-        let places: Vec<u8>;
-        let (kind, number, payload, fds): (u8, u64, &[u8], &[OwnedFd]) = match message {
-            Message::Configure { generation, payload, fds } => (b'c', *generation, payload, fds),
-            Message::Reopen { which, fds } => {
-                places = which.iter().flat_map(|place| place.to_le_bytes()).collect();
-                (b'r', 0, &places, fds)
-            }
-            Message::Certificates { payload } => (b't', 0, payload, &[]),
-            Message::Purge { order } => (b'p', 0, order.as_bytes(), &[]),
-            Message::Purged { count } => (b'g', *count, b"", &[]),
-            Message::Quit => (b'q', 0, b"", &[]),
-            Message::Stop => (b's', 0, b"", &[]),
-            Message::Done { generation } => (b'd', *generation, b"", &[]),
-            Message::Failed { reason } => (b'f', 0, reason.as_bytes(), &[]),
-            Message::File { text } => (b'i', 0, text, &[]),
-            Message::Refused { errno } => (b'n', u64::from(errno.unsigned_abs()), b"", &[]),
-        };
-        let mut head = vec![kind];
-        head.extend_from_slice(&number.to_le_bytes());
-        head.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-        head.extend_from_slice(&(fds.len() as u64).to_le_bytes());
+    /// Sends a parcel; waits while there is no room for it.
+    pub fn send(&self, parcel: &Parcel) -> io::Result<()> {
+        self.send_with(parcel, SendFlags::NOSIGNAL)
+    }
+
+    /// The same without waiting. After an error of [`io::ErrorKind::WouldBlock`] a part of the parcel may have left: nothing
+    /// that is sent later is understood.
+    pub fn try_send(&self, parcel: &Parcel) -> io::Result<()> {
+        self.send_with(parcel, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_with(&self, parcel: &Parcel, flags: SendFlags) -> io::Result<()> {
+        let mut head = vec![parcel.kind];
+        let (length, fds) = (parcel.payload.len() as u64, parcel.fds.len() as u64);
+        for number in [parcel.id, parcel.number, parcel.until, length, fds] {
+            head.extend_from_slice(&number.to_le_bytes());
+        }
         // The payload may be larger than any packet: it travels as a file in memory.
-        let memory = memory_file(payload)?;
-        self.packet(&head, &[memory.as_fd()])?;
-        for chunk in fds.chunks(FDS_MAX) {
+        let memory = memory_file(&parcel.payload)?;
+        self.packet(&head, &[memory.as_fd()], flags)?;
+        for chunk in parcel.fds.chunks(FDS_MAX) {
             let borrowed: Vec<_> = chunk.iter().map(AsFd::as_fd).collect();
-            self.packet(b"+", &borrowed)?;
+            self.packet(b"+", &borrowed, flags)?;
         }
         Ok(())
     }
 
-    fn packet(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn packet(&self, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(fds));
         }
         loop {
-            match net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+            match net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -101,12 +94,12 @@ impl Channel {
         }
     }
 
-    fn receive_packet(&self, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    fn receive_packet(&self, bytes: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let mut slices = [IoSliceMut::new(bytes)];
-            match net::recvmsg(&self.0, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            match net::recvmsg(&self.0, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC | flags) {
                 Ok(received) => break received.bytes,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -121,48 +114,79 @@ impl Channel {
         Ok((received, fds))
     }
 
-    /// Waits for a message; `None` when the other side is gone.
-    pub fn receive(&self) -> io::Result<Option<Message>> {
-        let mut head = [0u8; 25];
-        let (count, memory) = self.receive_packet(&mut head)?;
-        if count == 0 {
-            return Ok(None);
+    /// Waits for a parcel; `None` when the other side is gone.
+    pub fn receive(&self) -> io::Result<Option<Parcel>> {
+        self.receive_with(RecvFlags::empty())
+    }
+
+    /// A parcel, if one is there.
+    pub fn try_receive(&self) -> io::Result<Received> {
+        match self.receive_with(RecvFlags::DONTWAIT) {
+            Ok(Some(parcel)) => Ok(Received::Parcel(parcel)),
+            Ok(None) => Ok(Received::Gone),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
+            Err(error) => Err(error),
         }
+    }
+
+    fn receive_with(&self, flags: RecvFlags) -> io::Result<Option<Parcel>> {
+        let mut head = [0u8; HEAD_BYTES];
+        let (count, memory) = match self.receive_packet(&mut head, flags) {
+            Ok((0, _)) => return Ok(None),
+            // It has ended without having read all that was sent to it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            other => other?,
+        };
         let malformed = || io::Error::other("malformed message between master and worker");
         if count != head.len() {
             return Err(malformed());
         }
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        let (value, length, fd_count) = (number(1), number(9) as usize, number(17) as usize);
+        let (length, fd_count) = (number(25) as usize, number(33) as usize);
         let payload = read_memory(memory.first().ok_or_else(malformed)?, length)?;
         let mut fds = Vec::new();
         while fds.len() < fd_count {
-            let (count, more) = self.receive_packet(&mut [0u8; 1])?;
-            if count == 0 || more.is_empty() {
-                return Err(malformed());
+            // The rest of a parcel is on its way already.
+            match self.receive_packet(&mut [0u8; 1], RecvFlags::empty()) {
+                // It was killed in the middle.
+                Ok((0, _)) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+                Ok((_, more)) if more.is_empty() => return Err(malformed()),
+                other => fds.extend(other?.1),
             }
-            fds.extend(more);
         }
-        Ok(Some(match head[0] {
-            b'c' => Message::Configure { generation: value, payload, fds },
-            b'r' => {
-                let (places, _) = payload.as_chunks::<4>();
-                Message::Reopen {
-                    which: places.iter().map(|place| u32::from_le_bytes(*place)).collect(),
-                    fds,
-                }
-            }
-            b't' => Message::Certificates { payload },
-            b'p' => Message::Purge { order: String::from_utf8_lossy(&payload).into_owned() },
-            b'g' => Message::Purged { count: value },
-            b'q' => Message::Quit,
-            b's' => Message::Stop,
-            b'd' => Message::Done { generation: value },
-            b'i' => Message::File { text: payload },
-            b'n' => Message::Refused { errno: i32::try_from(value).map_err(|_| malformed())? },
-            b'f' => Message::Failed { reason: String::from_utf8_lossy(&payload).into_owned() },
-            _ => return Err(malformed()),
-        }))
+        Ok(Some(Parcel { kind: head[0], id: number(1), number: number(9), until: number(17), payload, fds }))
+    }
+}
+
+/// Sends bytes with a descriptor over a connection.
+pub fn send_with_fd(stream: impl AsFd, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let sent = net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Reads what has come over a connection: bytes, of which 0 are its end, and the last descriptor among them.
+pub fn receive_with_fd(stream: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [IoSliceMut::new(bytes)];
+    let received = net::recvmsg(stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let mut fd = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fd = rights.last().or(fd);
+        }
+    }
+    Ok((received, fd))
+}
+
+impl From<OwnedFd> for Channel {
+    fn from(fd: OwnedFd) -> Channel {
+        Channel(fd)
     }
 }
 
@@ -176,6 +200,10 @@ fn memory_file(payload: &[u8]) -> io::Result<OwnedFd> {
 }
 
 fn read_memory(fd: &OwnedFd, length: usize) -> io::Result<Vec<u8>> {
+    // What the sender claims is no reason to reserve memory.
+    if rustix::fs::fstat(fd)?.st_size != length as i64 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let mut out = vec![0; length];
     let mut at = 0;
     while at < length {
@@ -194,14 +222,39 @@ mod tests {
     #[test]
     fn many_descriptors_and_bytes_arrive() {
         let (a, b) = Channel::pair().unwrap();
+        assert!(matches!(b.try_receive().unwrap(), Received::Nothing));
         let fds: Vec<OwnedFd> = (0..450).map(|_| memory_file(b"x").unwrap()).collect();
         let payload = vec![7u8; 3 << 20];
-        a.send(&Message::Configure { generation: 9, payload: payload.clone(), fds }).unwrap();
-        let Some(Message::Configure { generation: 9, payload: got, fds }) = b.receive().unwrap() else {
-            panic!()
-        };
-        assert!(got == payload && fds.len() == 450);
+        let parcel = Parcel { kind: b'c', id: 8, number: 9, until: 10, payload: payload.clone(), fds };
+        a.send(&parcel).unwrap();
+        let Received::Parcel(got) = b.try_receive().unwrap() else { panic!() };
+        assert_eq!((got.kind, got.id, got.number, got.until), (b'c', 8, 9, 10));
+        assert!(got.payload == payload && got.fds.len() == 450);
         drop(a);
-        assert!(b.receive().unwrap().is_none());
+        assert!(b.receive().unwrap().is_none() && matches!(b.try_receive().unwrap(), Received::Gone));
+    }
+
+    /// A sender that was killed in the middle of a parcel, or before it has read what was sent to it, is gone: nothing is wrong.
+    #[test]
+    fn a_sender_that_is_killed_is_gone() {
+        let (a, b) = Channel::pair().unwrap();
+        let empty = memory_file(b"").unwrap();
+        let mut head = vec![0; HEAD_BYTES];
+        head[33] = 1;
+        a.packet(&head, &[empty.as_fd()], SendFlags::NOSIGNAL).unwrap();
+        drop(a);
+        assert!(matches!(b.try_receive().unwrap(), Received::Gone));
+        let (a, b) = Channel::pair().unwrap();
+        b.send(&Parcel::default()).unwrap();
+        drop(a);
+        assert!(matches!(b.try_receive().unwrap(), Received::Gone));
+    }
+
+    /// A reader that has stopped does not hold up the sender.
+    #[test]
+    fn sending_without_waiting_ends_when_there_is_no_room() {
+        let (a, _b) = Channel::pair().unwrap();
+        let full = (0..100_000).find_map(|_| a.try_send(&Parcel::default()).err()).unwrap();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
     }
 }

@@ -1,7 +1,7 @@
 //! Loading a configuration, and `-t`.
 
 use crate::bundle::{Bundle, BundleLoader, DiskLoader, folder};
-use crate::cli::Options;
+use crate::options::Options;
 use crate::{refusal, sockets};
 use brisk_conf::source::SourceFile;
 use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};

@@ -1,13 +1,13 @@
 //! `-s`: orders to a running master, over the socket beside its pid file, or by signal.
 
 use crate::bundle::DiskLoader;
+use crate::claim::pid_file;
 use crate::config::{self, Paths};
-use crate::launch::pid_file;
 use brisk_cache::Purge;
 use brisk_cache::purge::hex;
 use brisk_load::output;
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::{Pid, Signal, Uid, kill_process};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,28 +20,42 @@ pub enum Order {
     Reopen,
     /// Which configuration is live.
     Generation,
+    /// End at once.
+    Stop,
+    /// Finish the requests under way, then end.
+    Quit,
+    /// From a new master: a worker that has lost its own is to obey it ([`crate::takeover`]).
+    Adopt,
     /// Something goes from a cache: see [`purge`].
     Purge(String),
 }
 
-/// A stranger at the socket (root, or our user) must not hold the master up.
-const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// A caller that has not said its order by then is hung up on.
+const CALL_TIME_MAX: Duration = Duration::from_secs(2);
+/// An answer is taken within this time, or not at all.
+const ANSWER_WRITE_TIME_MAX: Duration = Duration::from_secs(2);
 /// `--timeout` where none is given.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// A master that does not answer to `stop` or `quit` by then gets the signal.
+const END_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// What is done sooner is not worth a line about waiting for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before the answer come lines that begin so.
 const WAITS: &str = "wait ";
+/// The answer of a worker without a master that ends: its files are left to the caller.
+pub const ORPHAN_ENDS: &str = "the worker process ends";
 /// The longest order, in bytes: one with the longest key that can be stored.
-const ORDER_BYTES_MAX: u64 = 1 << 20;
+const ORDER_BYTES_MAX: usize = 1 << 20;
 
 pub fn socket_path(pid_path: &str) -> String {
     format!("{pid_path}.sock")
 }
 
-/// The master's end.
+/// The socket on which orders come. Master and workers have it; workers accept there only when the master is gone.
 pub struct Control {
     listener: UnixListener,
+    /// Besides root this user may give orders: the one that has opened the socket.
+    owner: Uid,
 }
 
 impl AsFd for Control {
@@ -60,34 +74,83 @@ impl Control {
         rustix::process::umask(mask);
         let listener = bound.ok()?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).ok()?;
-        listener.set_nonblocking(true).ok()?;
-        Some(Control { listener })
+        Control::inherited(listener.into(), rustix::process::geteuid())
     }
 
+    /// One that a process of this user has opened.
+    pub fn inherited(listener: OwnedFd, owner: Uid) -> Option<Control> {
+        let listener = UnixListener::from(listener);
+        listener.set_nonblocking(true).ok()?;
+        Some(Control { listener, owner })
+    }
+
+    /// A copy of the socket.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&self.listener, 3)?)
+    }
+
+    /// The next caller. One that may not give orders is hung up on.
     pub fn accept(&self) -> Option<Call> {
         let (stream, _) = self.listener.accept().ok()?;
-        stream.set_nonblocking(false).ok()?;
-        stream.set_read_timeout(Some(CALL_TIMEOUT)).ok()?;
-        stream.set_write_timeout(Some(CALL_TIMEOUT)).ok()?;
-        Some(Call { stream })
+        let caller = rustix::net::sockopt::socket_peercred(&stream).ok()?.uid;
+        if !caller.is_root() && caller != self.owner {
+            return None;
+        }
+        stream.set_nonblocking(true).ok()?;
+        Some(Call { stream, line: Vec::new(), until: Instant::now() + CALL_TIME_MAX })
     }
 }
 
 /// One caller.
 pub struct Call {
     stream: UnixStream,
+    line: Vec<u8>,
+    /// When it is hung up on if it has said no order.
+    pub until: Instant,
+}
+
+impl AsFd for Call {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// What a caller has said so far.
+pub enum Said {
+    Order(Order),
+    /// Something that is no order.
+    Unknown,
+    /// Nothing, or a part.
+    Incomplete,
+    /// It has gone.
+    Gone,
 }
 
 impl Call {
-    pub fn order(&self) -> Option<Order> {
-        let mut line = String::new();
-        BufReader::new((&self.stream).take(ORDER_BYTES_MAX)).read_line(&mut line).ok()?;
-        match line.trim_end_matches('\n') {
-            "reload" => Some(Order::Reload),
-            "reopen" => Some(Order::Reopen),
-            "generation" => Some(Order::Generation),
-            line => line.strip_prefix("purge ").map(|order| Order::Purge(order.into())),
+    /// Reads what has come of the order.
+    pub fn read(&mut self) -> Said {
+        let mut buf = [0; 4096];
+        loop {
+            match (&self.stream).read(&mut buf) {
+                Ok(0) => return Said::Gone,
+                Ok(count) => self.line.extend_from_slice(&buf[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Said::Incomplete,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Said::Gone,
+            }
+            if let Some(end) = line_end(&self.line) {
+                let line = String::from_utf8_lossy(&self.line[..end]).into_owned();
+                return order(&line).map_or(Said::Unknown, Said::Order);
+            }
+            if self.line.len() > ORDER_BYTES_MAX {
+                return Said::Unknown;
+            }
         }
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
     }
 
     /// The process that calls, and its user; zeros where the kernel does not say.
@@ -110,7 +173,21 @@ impl Call {
             Ok(text) => format!("ok {text}\n"),
             Err(text) => format!("error {text}\n"),
         };
+        let _ = self.stream.set_nonblocking(false);
+        let _ = self.stream.set_write_timeout(Some(ANSWER_WRITE_TIME_MAX));
         let _ = self.stream.write_all(text.as_bytes());
+    }
+}
+
+fn order(line: &str) -> Option<Order> {
+    match line {
+        "reload" => Some(Order::Reload),
+        "reopen" => Some(Order::Reopen),
+        "generation" => Some(Order::Generation),
+        "stop" => Some(Order::Stop),
+        "quit" => Some(Order::Quit),
+        "adopt" => Some(Order::Adopt),
+        line => line.strip_prefix("purge ").map(|order| Order::Purge(order.into())),
     }
 }
 
@@ -122,7 +199,30 @@ pub fn send(paths: &Paths, signal: &str, timeout: Option<Duration>) -> i32 {
     {
         return ask(stream, signal, timeout.unwrap_or(ANSWER_TIMEOUT), &pid_path);
     }
+    if matches!(signal, "stop" | "quit")
+        && let Ok(stream) = UnixStream::connect(socket_path(&pid_path))
+        && end(stream, signal, &pid_path)
+    {
+        return 0;
+    }
     by_signal(&pid_path, signal)
+}
+
+/// Tells the server to end; true if it will. Its worker may be there without a master, which no signal to the master reaches.
+fn end(mut stream: UnixStream, order: &str, pid_path: &str) -> bool {
+    let asked = stream.set_read_timeout(Some(END_ANSWER_TIME_MAX)).is_ok()
+        && stream.write_all(format!("{order}\n").as_bytes()).is_ok();
+    let mut answer = String::new();
+    if !asked || BufReader::new(&stream).read_line(&mut answer).is_err() {
+        return false;
+    }
+    let Some(("ok", how)) = answer.trim_end().split_once(' ') else { return false };
+    if how == ORPHAN_ENDS {
+        // It may not be allowed to remove them itself.
+        let _ = std::fs::remove_file(pid_path);
+        let _ = std::fs::remove_file(socket_path(pid_path));
+    }
+    true
 }
 
 /// Tells the running server to purge something from a cache, at once. Gives how many entries went of which nothing was on
@@ -189,7 +289,8 @@ fn ask(mut stream: UnixStream, order: &str, timeout: Duration, pid_path: &str) -
             for line in text.lines() {
                 output::note(format_args!("brisk: {line}"));
             }
-            output::note(format_args!("brisk: [error] {order} failed; the old configuration stays live"));
+            let stays = if order == "reload" { "; the old configuration stays live" } else { "" };
+            output::note(format_args!("brisk: [error] {order} failed{stays}"));
             1
         }
         _ => {

@@ -1,26 +1,26 @@
 //! Files that only the master may read, asked for while connections are served: certificates and keys whose paths have
 //! variables in them. The master gives out what the configuration allows, and nothing else, whoever asks.
 //!
-//! A question is one packet with a path; the answer is a [`Message`]. They have a socket pair of their own: what the master
-//! and the worker's control thread say to each other stays in its order.
+//! A question is one packet with a path; the answer is a parcel with the file or the reason why it is not given out. They have a
+//! socket pair of their own: what the master and the worker's control thread say to each other stays in its order.
 
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, Parcel};
 use brisk_server::tls::Allowed;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The longest path of a question, as Linux has it.
 const PATH_BYTES_MAX: usize = 4096;
 /// The longest file that is given out.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// A worker that does not take its answer for so long is not waited for.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// An answer with the file.
+const FILE: u8 = b'i';
+/// An answer with the error number of what went wrong.
+const REFUSED: u8 = b'n';
 
 /// The master's end.
 pub struct Keeper {
@@ -34,7 +34,6 @@ pub struct Asker(Channel);
 /// Both ends.
 pub fn pair(allowed: Arc<Allowed>) -> io::Result<(Keeper, Asker)> {
     let (channel, other) = Channel::pair()?;
-    set_socket_timeout(channel.fd(), Timeout::Send, Some(ANSWER_TIMEOUT))?;
     Ok((Keeper { channel, allowed }, Asker(other)))
 }
 
@@ -60,11 +59,12 @@ impl Keeper {
         };
         let allowed = str::from_utf8(&path[..length]).ok().filter(|path| self.allowed.has(path));
         let answer = match allowed.map(read) {
-            Some(Ok(text)) => Message::File { text },
-            Some(Err(error)) => Message::Refused { errno: error.raw_os_error().unwrap_or(libc::EIO) },
-            None => Message::Refused { errno: libc::EACCES },
+            Some(Ok(text)) => Parcel { kind: FILE, payload: text, ..Parcel::default() },
+            Some(Err(error)) => refused(error.raw_os_error().unwrap_or(libc::EIO)),
+            None => refused(libc::EACCES),
         };
-        self.channel.send(&answer).is_ok()
+        // A worker asks one question at a time: where there is no room for the answer nothing is read any more.
+        self.channel.try_send(&answer).is_ok()
     }
 }
 
@@ -85,10 +85,16 @@ fn ask(channel: &Channel, path: &str) -> io::Result<Vec<u8>> {
     }
     send(channel.fd(), path.as_bytes(), SendFlags::NOSIGNAL)?;
     match channel.receive()? {
-        Some(Message::File { text }) => Ok(text),
-        Some(Message::Refused { errno }) => Err(io::Error::from_raw_os_error(errno)),
+        Some(Parcel { kind: FILE, payload, .. }) => Ok(payload),
+        Some(Parcel { kind: REFUSED, number, .. }) => {
+            Err(io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(libc::EIO)))
+        }
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
+}
+
+fn refused(errno: i32) -> Parcel {
+    Parcel { kind: REFUSED, number: u64::from(errno.unsigned_abs()), ..Parcel::default() }
 }
 
 /// A regular file of ordinary size: a pipe or a device would hold up the master.

@@ -1,18 +1,15 @@
 //! From the command line to a running server: load, open, bind, go into the background, supervise.
 
 use crate::background::{self, Caller, Detached};
+use crate::claim::{self, pid_file};
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::sockets::{self, Sockets};
-use crate::{alone, host, master, refusal, systemd, title};
-use brisk_conf::{Diag, SourceMap};
+use crate::{alone, host, master, refusal, systemd, takeover, title};
+use brisk_conf::Diag;
 use brisk_load::output;
-use brisk_net::sys;
-use brisk_server::conf::{LogTarget, Snapshot};
-use brisk_server::core::MainConf;
+use brisk_net::{fault, sys};
+use brisk_server::conf::LogTarget;
 use brisk_server::log::LogFile;
-use brisk_server::thread::open_logs;
-use std::io::{self, Write as _};
-use std::sync::Arc;
 
 /// Runs the server; gives the exit code when it has ended.
 pub fn run(paths: &Paths) -> i32 {
@@ -80,34 +77,6 @@ fn early(paths: &Paths, text: &str) {
     }
 }
 
-/// Opens all logs of a configuration. The default error log may fail: a message says so, and the server starts without it.
-fn logs_of(paths: &Paths, snap: &Snapshot) -> Result<Vec<Arc<LogFile>>, Diag> {
-    let usual = paths.env.error_log.is_empty().then(|| format!("{}error.log", paths.env.places.logs));
-    let open = |target: &LogTarget| match (LogFile::open(target), target) {
-        (Err(error), LogTarget::File(path)) if usual.as_ref() == Some(path) => {
-            let why = brisk_conf::os_text(&error);
-            output::note(format_args!(
-                "brisk: [alert] could not open error log file: open() \"{path}\" failed ({why})"
-            ));
-            LogFile::open(&LogTarget::File("/dev/null".into()))
-        }
-        (opened, _) => opened,
-    };
-    open_logs(&snap.logs, open).map_err(|(target, error)| {
-        let index = snap.logs.iter().position(|have| *have == target).unwrap_or_default();
-        refusal::log(snap, index, &error)
-    })
-}
-
-/// What a new configuration of a running server needs from the system beside its folders: logs and sockets.
-pub fn claim(
-    paths: &Paths,
-    snap: &Snapshot,
-    sockets: &Sockets,
-) -> Result<(Vec<Arc<LogFile>>, sockets::Fresh), Diag> {
-    Ok((logs_of(paths, snap)?, sockets.prepare(snap)?))
-}
-
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let Loaded { snap, bundle, sources } = loaded;
     let told = |diag: Diag| refusal::without_level(&diag, &sources);
@@ -130,13 +99,20 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
         warn(paths, &warning);
     }
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
-    let logs = logs_of(paths, &snap).map_err(told)?;
+    let logs = claim::logs(paths, &snap).map_err(told)?;
     let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();
+    let mut orphan = None;
     if let Some(numbers) = &upgraded {
         open.inherit(sockets::inherited(numbers));
+        fault::step("successor");
+    } else if paths.inline.is_none() {
+        orphan = takeover::at_start(&pid_file(paths, &snap.main))?;
     }
     open.inherit(systemd::sockets());
+    if let Some(orphan) = &mut orphan {
+        open.inherit(std::mem::take(&mut orphan.sockets));
+    }
     let fresh = open.prepare(&snap).map_err(told)?;
     let detached = snap.main.daemon && paths.inline.is_none();
     if paths.inline.is_none() {
@@ -146,9 +122,11 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     if detached && upgraded.is_none() {
         match background::detach()? {
             Detached::First(waiting) => {
+                drop(orphan);
+                waiting.wait()?;
                 // They are the server's now, which also removes what it has made.
                 open.adopt(fresh);
-                return waiting.wait().map(|()| 0);
+                return Ok(0);
             }
             Detached::Daemon(waits) => caller = waits,
         }
@@ -163,33 +141,11 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let paths = Paths { detached, ..paths.clone() };
     title::master(&paths.conf);
     let ran = if snap.main.master_process {
-        master::run(&paths, snap, bundle, logs, open, caller.clone())
+        let start = master::Start { snap, bundle, logs, sockets: open, orphan };
+        master::run(&paths, start, caller.clone())
     } else {
-        alone::run(&paths, snap, logs, open, &caller)
+        alone::run(&paths, snap, logs, open, &caller, orphan.map(|orphan| *orphan))
     };
     // In the background there is a process that has a terminal to say it on.
     ran.or_else(|message| if caller.failed(&message) { Ok(1) } else { Err(message) })
-}
-
-/// The pid file's path.
-pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
-    if main.pid.is_empty() { format!("{}brisk.pid", paths.env.places.run) } else { main.pid.clone() }
-}
-
-/// Writes the pid file. One that cannot be written as a whole is not left behind.
-pub fn write_pid(path: &str) -> Result<(), String> {
-    let pid = rustix::process::getpid().as_raw_nonzero();
-    let failed = |call: &str, error: &io::Error| {
-        let diag = Diag::global(format!("{call}() \"{path}\" failed ({})", brisk_conf::os_text(error)));
-        let help = format!(
-            "the process id is to be written there (\"pid\" names the file): {}",
-            refusal::file_remedy(path, error)
-        );
-        refusal::without_level(&diag.help(help), &SourceMap::default())
-    };
-    let mut file = std::fs::File::create(path).map_err(|error| failed("open", &error))?;
-    file.write_all(format!("{pid}\n").as_bytes()).map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        failed("write", &error)
-    })
 }

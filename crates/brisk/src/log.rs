@@ -1,7 +1,7 @@
 //! `brisk log`: what a running server keeps of its error log in memory (`error_log memory:SIZE`).
 
-use crate::cli::Site;
 use crate::control;
+use crate::site::Site;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_server::log::MEMORY_LOG;

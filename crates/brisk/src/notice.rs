@@ -29,7 +29,9 @@ pub fn order(order: &Order, (pid, uid): (i32, u32)) -> Option<String> {
     let (name, effect) = match order {
         Order::Reload => ("reload", "reconfiguring"),
         Order::Reopen => ("reopen", "reopening logs"),
-        Order::Generation | Order::Purge(_) => return None,
+        Order::Stop => ("stop", "exiting"),
+        Order::Quit => ("quit", "shutting down"),
+        Order::Generation | Order::Adopt | Order::Purge(_) => return None,
     };
     Some(format!("{name} is ordered by process {pid}, {effect} (user {uid})"))
 }

@@ -1,23 +1,24 @@
-//! The worker process: its control thread obeys the master, its other threads serve.
+//! The worker process: its control thread obeys the master ([`obey`]), its other threads serve.
 
-use crate::background;
-use crate::bundle::Bundle;
-use crate::certificates;
-use crate::channel::{Channel, Message};
-use crate::config::{self, Paths};
+use crate::channel::Channel;
+use crate::config::Paths;
+use crate::control::Control;
+use crate::orders::{Reply, START};
+use crate::takeover::Token;
 use crate::{host, title};
-use brisk_cache::Purge;
-use brisk_cache::purge::unhex;
-use brisk_net::{listen::Address, sys};
+use brisk_net::{fault, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_server::log::{self, Entry, LogFile};
 use brisk_server::worker::{Socket, Worker};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::Timespec;
+use rustix::fd::OwnedFd;
+use rustix::process::Uid;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+mod obey;
 
 /// What a worker starts with.
 pub struct Start {
@@ -26,6 +27,17 @@ pub struct Start {
     pub logs: Vec<Arc<LogFile>>,
     pub sockets: Vec<Socket>,
     pub generation: u64,
+}
+
+/// What a worker needs to go on without its master, until another one takes it over.
+pub struct Heir {
+    /// Where that one asks. Without it nobody can.
+    pub control: Option<Control>,
+    pub token: Token,
+    /// The master, for messages.
+    pub master: i32,
+    /// The master's user. Besides root only that one may give orders.
+    pub owner: Uid,
 }
 
 /// Writes to the logs of the main level.
@@ -49,14 +61,14 @@ pub fn start(start: Start) -> Result<Worker, String> {
 }
 
 /// The body of a worker process; gives its exit code.
-pub fn main(initial: Start, channel: &Channel) -> i32 {
+pub fn main(initial: Start, channel: Channel, heir: Heir) -> i32 {
     title::worker();
     let snap = initial.snap.clone();
     let paths = initial.paths.clone();
     sys::ignore_signal(libc::SIGPIPE);
     // The master logs it.
     let fail = |message: &str| {
-        let _ = channel.send(&Message::Failed { reason: message.to_string() });
+        let _ = channel.send(&Reply::Failed { reason: message.to_string() }.into_parcel(START));
         2
     };
     let identity = match host::identity(&snap.main) {
@@ -82,15 +94,23 @@ pub fn main(initial: Start, channel: &Channel) -> i32 {
     // Whoever holds the first configuration on this stack keeps it until the process ends, reloads or not.
     drop(snap);
     let generation = initial.generation;
+    let copies = initial
+        .sockets
+        .iter()
+        .map(|(address, fd)| Ok::<_, io::Error>((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd, 3)?)));
+    let sockets = match copies.collect::<Result<Vec<Socket>, _>>() {
+        Ok(sockets) => sockets,
+        Err(error) => return fail(&format!("dup() failed ({})", brisk_conf::os_text(&error))),
+    };
     let worker = match start(initial) {
         Ok(worker) => worker,
         Err(message) => return fail(&message),
     };
-    if channel.send(&Message::Done { generation }).is_err() {
-        return 0;
-    }
+    fault::step(&format!("worker-ready-{generation}"));
+    // A master that is gone is noticed with the first read: connections may have been accepted by now.
+    let _ = channel.send(&Reply::Done.into_parcel(START));
     sys::forget_code();
-    obey(worker, channel, &signals, &paths)
+    obey::run(worker, channel, signals, paths, heir, sockets)
 }
 
 /// A graceful stop under way.
@@ -140,134 +160,6 @@ impl Drain {
     }
 }
 
-/// The control thread's life. A draining worker still takes orders: to reopen its logs, to stop at once.
-fn obey(mut worker: Worker, channel: &Channel, signals: &OwnedFd, paths: &Paths) -> i32 {
-    let mut drain: Option<Drain> = None;
-    let mut has_master = true;
-    loop {
-        if drain.as_mut().is_some_and(|drain| drain.is_over(&worker)) {
-            // Temporary files of the last requests are removed by the pool.
-            brisk_net::blocking::settle(SETTLE_TIME_MAX);
-            return 0;
-        }
-        let (signal, message) = wait(&worker, has_master.then_some(channel), signals, drain.as_ref());
-        let reply = match message {
-            _ if signal == Some(libc::SIGTERM) => return stop(&worker),
-            None if signal == Some(libc::SIGQUIT) => {
-                drain.get_or_insert_with(|| Drain::begin(&worker));
-                continue;
-            }
-            None => continue,
-            Some(Ok(Some(Message::Configure { .. }))) if drain.is_some() => {
-                Message::Failed { reason: "the worker process is ending".into() }
-            }
-            Some(Ok(Some(Message::Configure { generation, payload, fds }))) => {
-                let done = configure(&mut worker, paths, generation, &payload, fds);
-                drop(payload);
-                // The old configuration was made by this thread, and its memory is for this thread to give back.
-                sys::release_free_memory();
-                match done {
-                    Ok(()) => Message::Done { generation },
-                    Err(reason) => Message::Failed { reason },
-                }
-            }
-            Some(Ok(Some(Message::Certificates { payload }))) => {
-                if let Some(files) = Bundle::decode(&payload) {
-                    certificates::replace(worker.snapshot(), &files);
-                }
-                Message::Done { generation: worker.generation() }
-            }
-            Some(Ok(Some(Message::Reopen { which, fds }))) => {
-                reopen(&worker, &which, &fds);
-                lead_errors(&worker, paths);
-                Message::Done { generation: worker.generation() }
-            }
-            Some(Ok(Some(Message::Purge { order }))) => Message::Purged { count: purge(&worker, &order) },
-            // Answered when nothing more is accepted here.
-            Some(Ok(Some(Message::Quit))) => {
-                drain.get_or_insert_with(|| Drain::begin(&worker));
-                Message::Done { generation: worker.generation() }
-            }
-            Some(Ok(Some(Message::Stop))) => return stop(&worker),
-            Some(Ok(Some(
-                Message::Done { .. }
-                | Message::Purged { .. }
-                | Message::Failed { .. }
-                | Message::File { .. }
-                | Message::Refused { .. },
-            ))) => continue,
-            // The master is gone: what runs is finished, and whoever supervises the master starts both anew.
-            Some(Ok(None) | Err(_)) => {
-                has_master = false;
-                drain.get_or_insert_with(|| Drain::begin(&worker));
-                continue;
-            }
-        };
-        // A master that is gone is noticed with the next read.
-        let _ = channel.send(&reply);
-    }
-}
-
-type Received = io::Result<Option<Message>>;
-
-/// Waits for a signal, a message, the end of the last connection or the drain's time.
-fn wait(
-    worker: &Worker,
-    channel: Option<&Channel>,
-    signals: &OwnedFd,
-    drain: Option<&Drain>,
-) -> (Option<i32>, Option<Received>) {
-    let mut waits =
-        vec![PollFd::new(signals, PollFlags::IN), PollFd::from_borrowed_fd(worker.empty(), PollFlags::IN)];
-    if let Some(channel) = channel {
-        waits.push(PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN));
-    }
-    let timeout = drain.and_then(Drain::timeout);
-    if poll(&mut waits, timeout.as_ref()).is_err() {
-        return (None, None);
-    }
-    let signal = sys::read_signal(signals.as_fd()).map(|signal| signal.number);
-    let has_message = waits.get(2).is_some_and(|wait| !wait.revents().is_empty());
-    (signal, channel.filter(|_| has_message).map(Channel::receive))
-}
-
-fn stop(worker: &Worker) -> i32 {
-    worker.flush_logs();
-    0
-}
-
-/// Builds the configuration from the bundle and switches to it.
-fn configure(
-    worker: &mut Worker,
-    paths: &Paths,
-    generation: u64,
-    payload: &[u8],
-    fds: Vec<OwnedFd>,
-) -> Result<(), String> {
-    let bundle = Bundle::decode(payload).ok_or("malformed bundle")?;
-    let snap = config::load_bundle(paths, &bundle).ok_or("the worker refuses the configuration")?;
-    let have: Vec<Address> = worker.snapshot().listens.iter().map(|l| l.address.clone()).collect();
-    let fresh: Vec<Address> =
-        snap.listens.iter().map(|l| l.address.clone()).filter(|a| !have.contains(a)).collect();
-    if fds.len() != fresh.len() + snap.logs.len() {
-        return Err(format!("{} descriptors came, {} are needed", fds.len(), fresh.len() + snap.logs.len()));
-    }
-    let mut fds = fds.into_iter();
-    let sockets: Vec<Socket> = fresh.into_iter().zip(fds.by_ref()).collect();
-    let logs = adopt_logs(worker.logs(), &snap, fds);
-    worker
-        .switch(Arc::new(snap), logs, &sockets, generation)
-        .map_err(|error| format!("switching failed ({error})"))?;
-    lead_errors(worker, paths);
-    Ok(())
-}
-
-fn lead_errors(worker: &Worker, paths: &Paths) {
-    if paths.detached {
-        background::lead_errors(&worker.snapshot().core, worker.logs());
-    }
-}
-
 /// A log that is open already goes on under its number, so that requests on older configurations follow it.
 pub fn adopt_logs(
     have: &[Arc<LogFile>],
@@ -285,22 +177,4 @@ pub fn adopt_logs(
         None => Arc::new(LogFile::new(target.clone(), fd)),
     };
     snap.logs.iter().zip(fds).map(one).collect()
-}
-
-/// What [`crate::control::purge`] has put into words.
-fn purge(worker: &Worker, order: &str) -> u64 {
-    let order = order.split_once(' ').and_then(|(zone, order)| Some((unhex(zone)?, Purge::parse(order)?)));
-    let Some((zone, order)) = order else { return 0 };
-    brisk_modules::cache::by_order(&worker.snapshot().zones, &String::from_utf8_lossy(&zone), &order) as u64
-}
-
-/// When this returns no line goes to an old file any more.
-fn reopen(worker: &Worker, which: &[u32], fds: &[OwnedFd]) {
-    for (&place, fd) in which.iter().zip(fds) {
-        if let Some(log) = worker.logs().get(place as usize) {
-            let _ = log.replace(fd);
-        }
-    }
-    // Threads that were inside a write have finished it when they answer.
-    worker.flush_logs();
 }

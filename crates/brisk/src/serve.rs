@@ -2,10 +2,10 @@
 
 mod listen;
 
-use crate::cli::Options;
 use crate::config::{Inline, Paths};
 use crate::launch;
 use crate::local_certificate::{self, Local};
+use crate::options::Options;
 use brisk_cli::terminal::has_color;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;

@@ -108,6 +108,13 @@ pub struct Fresh {
     made_by: Pid,
 }
 
+impl Fresh {
+    /// In a process that was forked: closes its copies, of which it has taken those that it needs.
+    pub fn close(&mut self) {
+        self.sockets.clear();
+    }
+}
+
 impl Deref for Fresh {
     type Target = [Socket];
 

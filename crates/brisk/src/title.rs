@@ -26,6 +26,11 @@ pub fn worker() {
     set("brisk: worker");
 }
 
+/// The master of this worker was killed.
+pub fn orphan() {
+    set("brisk: worker without a master");
+}
+
 pub fn ending() {
     set("brisk: worker is shutting down");
 }

@@ -4,13 +4,18 @@
 //! numbers of the listening sockets in the variable `NGINX`. Both serve until the old one is told to quit; HUP to the
 //! old one takes it all back.
 
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::process::Pid;
+use brisk_net::fault;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags};
 use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
-fn old_path(pid_path: &str) -> String {
+/// The variable with the old master's process id.
+const PREDECESSOR: &str = "BRISK_PREDECESSOR";
+
+/// The pid file of the old master during an upgrade.
+pub fn old_path(pid_path: &str) -> String {
     format!("{pid_path}.oldbin")
 }
 
@@ -19,6 +24,7 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
     let old = old_path(pid_path);
     std::fs::rename(pid_path, &old)?;
     let _ = std::fs::rename(crate::control::socket_path(pid_path), crate::control::socket_path(&old));
+    fault::step("upgrade-renamed");
     let mut numbers = String::new();
     let mut opened = Vec::new();
     for fd in sockets {
@@ -29,7 +35,8 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
     let mut args = crate::title::arguments().into_iter();
     let program = args.next().ok_or_else(|| io::Error::other("no program name"))?;
     let mut command = Command::new(program);
-    command.args(args).env("NGINX", numbers);
+    let me = rustix::process::getpid().as_raw_nonzero().to_string();
+    command.args(args).env("NGINX", numbers).env(PREDECESSOR, me);
     brisk_net::sys::unblock_signals_in(&mut command);
     let started = command.spawn();
     for fd in opened {
@@ -53,13 +60,44 @@ pub fn retire(pid_path: &str) {
 }
 
 /// In the new binary: the old one's master, which may outlive us.
-pub fn predecessor() -> Option<Pid> {
-    std::env::var_os("NGINX").and_then(|_| rustix::process::getppid())
+pub struct Predecessor {
+    pid: Pid,
+    /// Readable when it has ended. `None`: the kernel has no such handles.
+    handle: Option<OwnedFd>,
+}
+
+impl Predecessor {
+    /// Whether it is there.
+    pub fn is_alive(&self) -> bool {
+        rustix::process::getppid() == Some(self.pid)
+    }
+
+    /// Readable when it has ended.
+    pub fn handle(&self) -> Option<BorrowedFd<'_>> {
+        self.handle.as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// Whether this is the new binary of an upgrade.
+pub fn is_successor() -> bool {
+    std::env::var_os("NGINX").is_some()
+}
+
+/// In the new binary: the old one's master. `None` elsewhere, and if that one has ended already.
+pub fn predecessor() -> Option<Predecessor> {
+    let parent = rustix::process::getppid().filter(|_| is_successor())?;
+    // An orphan has another parent.
+    let told = std::env::var(PREDECESSOR).ok().and_then(|text| text.parse().ok());
+    let pid = told.and_then(Pid::from_raw).unwrap_or(parent);
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+    // Asked last: while the parent is there its number is not another process's.
+    let predecessor = Predecessor { pid, handle };
+    predecessor.is_alive().then_some(predecessor)
 }
 
 /// In the new binary: systemd is told who the main process is now.
 pub fn announce() {
-    if std::env::var_os("NGINX").is_some() {
+    if is_successor() {
         crate::systemd::main_pid();
     }
 }

@@ -1,8 +1,8 @@
 //! `brisk upstream`: servers of upstreams listed and changed through the API of a running server.
 
 use crate::bundle::DiskLoader;
-use crate::cli::Site;
 use crate::config::{self, Paths};
+use crate::site::Site;
 use brisk_cli::{Call, Entry};
 use brisk_conf::Directive;
 use brisk_http::response::{ResponseHead, parse_response};

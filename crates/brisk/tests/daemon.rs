@@ -56,15 +56,7 @@ fn pid_of(prepared: &Prepared) -> Option<u32> {
 
 /// Processes that have files of the server's folder open.
 fn processes(prepared: &Prepared) -> Vec<u32> {
-    let numbers = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_ours = |pid: &u32| {
-        let mut files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let is_in =
-            |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|p| p.starts_with(prepared.dir()));
-        *pid != std::process::id() && files.any(is_in)
-    };
-    numbers.filter(is_ours).collect()
+    process::with_files_in(prepared.dir())
 }
 
 fn end(prepared: &Prepared) {

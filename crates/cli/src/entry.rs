@@ -37,6 +37,8 @@ pub struct Call<'a> {
     /// What follows.
     pub args: &'a [String],
     entry: &'a Entry,
+    /// The command that the program begins with; this one is it, or one below it.
+    root: &'a Entry,
 }
 
 impl Entry {
@@ -60,11 +62,15 @@ impl Entry {
 
     /// Runs the command that the arguments name: this one, or one below it.
     pub fn main(&self, path: &str, args: &[String]) -> i32 {
+        self.below(self, path, args)
+    }
+
+    fn below(&self, root: &Entry, path: &str, args: &[String]) -> i32 {
         let inner = args.first().and_then(|name| self.inner.iter().find(|inner| inner.name == name));
         if let Some(inner) = inner {
-            return inner.main(&format!("{path} {}", inner.name), &args[1..]);
+            return inner.below(root, &format!("{path} {}", inner.name), &args[1..]);
         }
-        (self.run)(&Call { path: path.to_owned(), args, entry: self })
+        (self.run)(&Call { path: path.to_owned(), args, entry: self, root })
     }
 
     /// Prints the help of the command that `words` lead to; gives the exit code.
@@ -141,6 +147,16 @@ impl Call<'_> {
             output::note(format_args!("{}: {error}", self.path));
             1
         })
+    }
+
+    /// The command that the program begins with, with all others below it.
+    pub fn root(&self) -> &Entry {
+        self.root
+    }
+
+    /// The names of the commands that follow the program's name.
+    pub fn commands(&self) -> impl Iterator<Item = &'static str> {
+        self.root.inner.iter().map(|command| command.name)
     }
 
     /// The command's whole definition.

@@ -66,6 +66,18 @@ pub fn tree(pid: u32) -> Vec<u32> {
     all
 }
 
+/// Running processes that have files below a folder open, this one not counted.
+pub fn with_files_in(folder: &std::path::Path) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        let mut files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        *pid != std::process::id()
+            && files.any(|file| fs::read_link(file.path()).is_ok_and(|path| path.starts_with(folder)))
+    };
+    numbers.filter(has).collect()
+}
+
 /// The first number behind a name in `/proc/PID/FILE`, such as `Uid:` in `status` or `Max open files` in `limits`.
 pub fn number(pid: u32, file: &str, name: &str) -> Option<i64> {
     let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;

@@ -400,6 +400,49 @@ impl Server {
         self.wait()
     }
 
+    /// Waits until the process that was started here was killed. Its worker stays behind.
+    ///
+    /// # Panics
+    /// If it does not end, or not so.
+    pub fn wait_for_kill(&mut self) {
+        use std::os::unix::process::ExitStatusExt as _;
+        let status = self.wait();
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
+    }
+
+    /// Sends SIGKILL to the process that was started here.
+    pub fn kill_master(&mut self) {
+        process::signal(self.child_pid(), Signal::KILL);
+        self.wait_for_kill();
+    }
+
+    /// Starts it once more after its end, as systemd does; without the faults that were ordered (`BRISK_FAULTS`).
+    ///
+    /// # Panics
+    /// If it ends instead of serving.
+    pub fn start_again(&mut self) {
+        self.prepared.env.retain(|(name, _)| name != "BRISK_FAULTS");
+        let terminal = File::options().append(true).open(self.dir().join("terminal.log"));
+        let terminal = terminal.expect("a file in our own folder");
+        let args: Vec<&str> = self.prepared.args.iter().map(String::as_str).collect();
+        let mut command = self.prepared.command(&["-e", "error.log"]);
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(terminal.try_clone().expect("a copy"))
+            .stderr(terminal);
+        let child = command.spawn().expect("the program starts");
+        let pid = child.id();
+        (self.child, self.status) = (Some(child), None);
+        wait::until("the pid file, or the server's end", || {
+            if let Some(status) = self.child.as_mut().and_then(|c| c.try_wait().ok().flatten()) {
+                self.child = None;
+                panic!("the server ended: {status}\n{}", self.outputs());
+            }
+            self.pid_in_file().filter(|have| *have == pid)
+        });
+    }
+
     /// Lines of the error log that no server should write.
     fn alarms(&self) -> Vec<String> {
         let is_alarm = |line: &&str| {
@@ -421,6 +464,10 @@ impl Drop for Server {
         // Whoever is master now: a test may have upgraded the binary.
         let master = self.pid_in_file();
         let ours = self.child.as_ref().map(Child::id);
+        if master.is_some_and(|pid| !process::is_alive(pid)) {
+            // A worker whose master was killed is below nobody.
+            let _ = self.prepared.run(&["-s", "stop"]);
+        }
         let all: Vec<u32> = master.into_iter().chain(ours).flat_map(process::tree).collect();
         for pid in master.into_iter().chain(ours) {
             process::signal(pid, Signal::TERM);

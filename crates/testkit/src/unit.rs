@@ -29,8 +29,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "ExecReload",
     "KillSignal",
     "TimeoutStopSec",
-    "KillMode",
-    "Restart",
+    "ExecStopPost",
+    "OOMPolicy",
     "RestartSec",
     "RuntimeDirectoryPreserve",
     "ProtectClock",
@@ -47,8 +47,10 @@ const WITHOUT_EFFECT: &[&str] = &[
     "SystemCallArchitectures",
 ];
 
-/// Settings that [`Unit::start`] carries out.
+/// Settings that [`Unit::start`] and [`Unit::restart_killed`] carry out.
 const CARRIED_OUT: &[&str] = &[
+    "KillMode",
+    "Restart",
     "ExecStart",
     "User",
     "Group",
@@ -208,6 +210,25 @@ impl Unit {
             String::from_utf8_lossy(&bytes[..count]).contains("READY=1").then_some(())
         });
         service
+    }
+
+    /// Kills the main process, does with the others of the service what `KillMode` says, and starts it again.
+    ///
+    /// # Panics
+    /// If the unit is not one that is started again then, or it does not start.
+    pub fn restart_killed(&self, mut service: Service) -> Service {
+        assert!(matches!(self.value("Restart"), "on-failure" | "always"), "it is not started again");
+        let main = service.pid();
+        let others: Vec<u32> = process::tree(main).into_iter().filter(|&pid| pid != main).collect();
+        process::signal(main, Signal::KILL);
+        process::wait_gone(main);
+        let _ = service.child.wait();
+        if self.value("KillMode") != "process" {
+            others.iter().for_each(|&pid| process::signal(pid, Signal::KILL));
+        }
+        let root = service.root.clone();
+        drop(service);
+        self.start(&root)
     }
 
     /// Arguments of setpriv: user, capabilities.

@@ -1,6 +1,5 @@
 //! `brisk completions`: scripts that complete commands, options and names of directives in a shell.
 
-use super::BRISK;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_modules::reference::{directives, variables};
@@ -37,22 +36,22 @@ fn shell(text: &str) -> Result<Shell, String> {
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
         Ok(args) => {
-            output::write(&script(args.shell));
+            output::write(&script(call, args.shell));
             0
         }
         Err(code) => code,
     }
 }
 
-fn script(shell: Shell) -> Vec<u8> {
+fn script(call: &Call<'_>, shell: Shell) -> Vec<u8> {
     let named = [
         ("directives", "words", names(directives::all().map(|(_, row)| row.name))),
         ("variables", "words", names(variables::all().map(|(_, row)| row.name.trim_end_matches('*')))),
         ("completions", "shell", vec!["bash", "zsh", "fish"]),
-        ("help", "words", names(super::COMMANDS.iter().map(|command| command.name))),
-        ("man", "words", names(super::COMMANDS.iter().map(|command| command.name))),
+        ("help", "words", names(call.commands())),
+        ("man", "words", names(call.commands())),
     ];
-    let mut brisk = BRISK.definition("brisk");
+    let mut brisk = call.root().definition("brisk");
     for (command, id, words) in &named {
         let parser = PossibleValuesParser::new(words);
         brisk = brisk.mut_subcommand(command, |command| command.mut_arg(id, |arg| arg.value_parser(parser)));

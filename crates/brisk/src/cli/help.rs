@@ -1,6 +1,5 @@
 //! `brisk help`.
 
-use super::BRISK;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_modules::reference::directives;
@@ -19,7 +18,7 @@ struct Args {
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
         Ok(args) => {
-            let code = BRISK.help("brisk", &args.words);
+            let code = call.root().help("brisk", &args.words);
             if let ([word], true) = (&args.words[..], code != 0)
                 && directives::all().any(|(_, row)| row.name == word)
             {

@@ -1,6 +1,5 @@
 //! `brisk man`: manual pages, from the same rows as `--help`.
 
-use super::BRISK;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use clap::{Command, CommandFactory as _, Parser, ValueHint};
@@ -30,7 +29,7 @@ fn main(call: &Call<'_>) -> i32 {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let mut brisk = BRISK.definition("brisk");
+    let mut brisk = call.root().definition("brisk");
     brisk.build();
     if let Some(folder) = &args.all {
         let written = write_all(&brisk, folder);

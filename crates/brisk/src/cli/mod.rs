@@ -5,14 +5,11 @@ mod completions;
 mod help;
 mod man;
 mod nginx;
-mod site;
 
 use crate::{cache, directives, log, serve, upstream};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
-pub use nginx::Options;
-pub use site::Site;
 
 /// `brisk`: nginx's command line, and the commands.
 pub const BRISK: Entry =

@@ -1,5 +1,6 @@
 //! nginx's command line: its options as nginx reads them, letters joined and values glued.
 
+use crate::options::{Options, Topic};
 use crate::{config, control, launch, version};
 use brisk_cli::Call;
 use brisk_cli::getopt::{self, Fault, Given, Long};
@@ -8,34 +9,6 @@ use brisk_load::cli::args;
 use brisk_load::output;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use std::time::Duration;
-
-/// The options of one call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    pub prefix: Option<String>,
-    pub conf: Option<String>,
-    pub error_log: Option<String>,
-    pub globals: String,
-    pub test: bool,
-    pub dump: bool,
-    pub quiet: bool,
-    pub signal: Option<String>,
-    pub json: bool,
-    /// For `-s reload` and `-s reopen`.
-    pub timeout: Option<Duration>,
-    pub topic: Option<Topic>,
-}
-
-/// What is told about the program itself; of several, the last of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Topic {
-    Version,
-    LongVersion,
-    Configuration,
-    /// Help, on the standard error.
-    Usage,
-    Help,
-}
 
 /// What `-s` takes.
 const SIGNALS: [&str; 4] = ["stop", "quit", "reopen", "reload"];
@@ -104,7 +77,7 @@ fn readable() -> Command {
 
 /// Runs the program as nginx would be run; gives the exit code.
 pub fn main(call: &Call<'_>) -> i32 {
-    let options = match parse(call.args) {
+    let options = match parse(call.args, &call.commands().collect::<Vec<_>>()) {
         Ok(options) => options,
         Err(message) => {
             output::note(format_args!(
@@ -148,8 +121,8 @@ fn inform(call: &Call<'_>, topic: Topic) {
     }
 }
 
-/// Reads nginx's options.
-fn parse(args: &[String]) -> Result<Options, String> {
+/// Reads nginx's options. A word that is none may be meant for one of `commands`.
+fn parse(args: &[String], commands: &[&'static str]) -> Result<Options, String> {
     let mut options = Options::default();
     for given in getopt::read(&readable(), args, Long::Added).map_err(fault)? {
         match given {
@@ -157,7 +130,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
             // nginx looks for letters behind the hyphen, and there are none.
             Given::Word(word) if word == "-" => {}
             Given::Word(word) => {
-                let near = did_you_mean(&word, super::COMMANDS.iter().map(|command| command.name));
+                let near = did_you_mean(&word, commands.iter().copied());
                 let hint = near.map_or(String::new(), |near| format!("; did you mean \"brisk {near}\"?"));
                 return Err(format!("invalid option: \"{word}\"{hint}"));
             }
@@ -227,7 +200,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Options, String> {
-        parse(&line.split(' ').map(str::to_string).collect::<Vec<_>>())
+        parse(&line.split(' ').map(str::to_string).collect::<Vec<_>>(), &["bench", "serve"])
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Larger than what the sockets and the buffers between a back end and a client hold.
 const LARGE: usize = 24 << 20;
@@ -153,6 +154,42 @@ fn the_units_sandbox_has_room_for_everything() {
     service.stop(Signal::TERM);
     let journal = service.journal();
     assert!(!journal.contains("warn"), "{journal}");
+}
+
+/// SIGKILL to the main process: the worker serves until the next main process has taken it over.
+#[test]
+fn a_killed_main_process_loses_no_request() {
+    let installed = Installed::new();
+    let unit = unit_of(installed.root.path(), &[]);
+    let service = unit.start(installed.root.path());
+    let done = AtomicU64::new(0);
+    let is_over = AtomicBool::new(false);
+    let mut service = std::thread::scope(|scope| {
+        let mut service = service;
+        let load = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                assert_eq!(installed.client().get("/").text(), "hello");
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let more = || {
+            let goal = done.load(Ordering::Relaxed) + 100;
+            wait::holds("load", || load.is_finished() || done.load(Ordering::Relaxed) >= goal);
+        };
+        let mut mains = vec![service.pid()];
+        for _ in 0..2 {
+            more();
+            service = unit.restart_killed(service);
+            assert!(!mains.contains(&service.pid()));
+            mains.push(service.pid());
+            more();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        load.join().expect("no request is lost");
+        service
+    });
+    installed.try_everything();
+    service.stop(Signal::QUIT);
 }
 
 /// What systemd gives to root when the unit's user changes back is said, not found out by the first upload.

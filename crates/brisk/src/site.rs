@@ -1,7 +1,7 @@
 //! The options that say which configuration a command is about.
 
-use super::Options;
 use crate::config::Paths;
+use crate::options::Options;
 use clap::{Args, ValueHint};
 
 /// As nginx's own options; they may stand before and behind the order.

@@ -1,0 +1,225 @@
+//! Orders of the master to its worker: one that is not answered in time is never taken for done or refused, and what the log and
+//! `-s reload` say is what is served.
+
+use brisk_testkit::load::{Connections, Load, Plan};
+use brisk_testkit::server::text;
+use brisk_testkit::{Builder, Client, Server, process, wait};
+use rustix::process::Signal;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::Output;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+const SITE: &str = "server { listen 127.0.0.1:{{PORT}}; location /who { return 200 one; } }";
+
+const LARGE: usize = 12 << 20;
+
+fn site(faults: &str) -> Builder {
+    Builder::new(BIN).http(SITE).env("BRISK_FAULTS", faults).file("html/large", vec![b'x'; LARGE])
+}
+
+fn who(server: &Server) -> String {
+    server.get("/who").text()
+}
+
+fn configure(server: &mut Server, main: &str, word: &str) {
+    server.configure_http(main, &SITE.replace("one", word));
+}
+
+fn reload(server: &Server) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = server.run(&["-s", "reload"]);
+    (status.code(), text(&stderr))
+}
+
+/// What `order` over the control socket is answered.
+fn ask(server: &Server, order: &str) -> String {
+    let mut stream = UnixStream::connect(server.dir().join("brisk.pid.sock")).unwrap();
+    stream.set_read_timeout(Some(wait::DEADLINE)).unwrap();
+    stream.write_all(format!("{order}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Found live: the log said that the old configuration stays, then the new one was served, and the late answer was taken for that
+/// of the next order.
+#[test]
+fn a_worker_that_does_not_answer_is_replaced_with_what_was_asked_for() {
+    let mut server = site("limit:300=order;limit:200=chance").allow_alerts("has not answered for").start();
+    let old = server.worker();
+    process::signal(old, Signal::STOP);
+    configure(&mut server, "", "two");
+    let (code, said) = reload(&server);
+    assert!(code == Some(0) && said.contains("(generation 2)"), "{said}");
+    assert_eq!(who(&server), "two");
+    server.wait_for_log(&format!(
+        r"\[alert\] .*worker process {old} has not answered for .*; another one takes its place$"
+    ));
+    server.wait_for_log(&format!(r"\[alert\] .*worker process {old} has not answered for .* and is killed$"));
+    process::wait_gone(old);
+    // The next order is answered for itself.
+    for (word, generation) in [("three", 3), ("four", 4)] {
+        configure(&mut server, "", word);
+        let (code, said) = reload(&server);
+        assert!(code == Some(0) && said.contains(&format!("(generation {generation})")), "{said}");
+        assert_eq!(who(&server), word);
+    }
+    assert!(!server.error_log().contains("stays live"), "{}", server.error_log());
+}
+
+/// A worker that wakes up refuses the order that has come too late, and finishes what it has begun.
+#[test]
+fn a_worker_that_wakes_up_late_ends_in_order() {
+    let mut server =
+        site("limit:300=order;limit:60000=chance").allow_alerts("another one takes its place").start();
+    let old = server.worker();
+    let mut slow = Client::connect_narrow(server.port());
+    slow.send("GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(slow.some(1000).unwrap().starts_with(b"HTTP/1.1 200 "));
+    process::signal(old, Signal::STOP);
+    configure(&mut server, "", "two");
+    server.signal(Signal::HUP);
+    wait::holds("another worker", || server.workers().len() == 2);
+    wait::holds("the new configuration", || who(&server) == "two");
+    process::signal(old, Signal::CONT);
+    server.wait_for_log(&format!(r"worker process {old} has answered order \d+ too late"));
+    server.wait_for_log("generation 2 is live");
+    let mut length = 0;
+    while let Ok(bytes) = slow.some(1 << 20) {
+        if bytes.is_empty() {
+            break;
+        }
+        length += bytes.len();
+    }
+    assert!(length >= LARGE - 1000, "{length}");
+    server.wait_for_log(&format!("worker process {old} exited with code 0"));
+}
+
+/// Signals, the control socket and the death of children are noticed while a worker does not answer.
+#[test]
+fn the_master_is_not_deaf_while_it_waits() {
+    let mut server =
+        site("limit:60000=order;limit:300=stop").allow_alerts("does not stop and is killed").start();
+    let old = server.worker();
+    process::signal(old, Signal::STOP);
+    configure(&mut server, "", "two");
+    server.signal(Signal::HUP);
+    server.wait_for_log("reconfiguring");
+    assert_eq!(ask(&server, "generation"), "ok 1\n");
+    server.signal(Signal::USR1);
+    server.wait_for_log("reopening logs");
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| reload(&server));
+        server.wait_for_log("reload is ordered by process");
+        assert_eq!(ask(&server, "nonsense"), "error unknown order\n");
+        assert!(server.run(&["-s", "stop"]).status.success());
+        waiting.join().unwrap()
+    });
+    assert!(waiting.0 == Some(1) && waiting.1.contains("the server is ending"), "{}", waiting.1);
+    assert!(server.wait().success());
+    assert!(!process::is_alive(old));
+}
+
+/// SIGKILL or SIGSTOP at each step of the worker's part of a reload: what is said is what is served.
+#[test]
+fn a_worker_that_dies_or_stops_at_any_step_of_a_reload() {
+    let limits = "limit:400=order;limit:200=chance;limit:1500=start";
+    let alerts = "has not answered|exited on signal|ended while|did not start";
+    // The fault, whether another process is needed, whether the new configuration becomes live.
+    let table = [
+        ("kill=worker-configure", false, false),
+        ("kill=worker-configured", false, false),
+        ("stop=worker-configure", false, true),
+        ("stop=worker-configured", false, true),
+        ("kill=worker-ready-2", true, false),
+        ("stop=worker-ready-2", true, false),
+        ("kill=worker-quit", true, true),
+        ("stop=worker-quit", true, true),
+    ];
+    for (fault, is_replaced, is_live) in table {
+        let mut server = site(&format!("{fault};{limits}")).allow_alerts(alerts).start();
+        let main = if is_replaced { "worker_processes 3;" } else { "" };
+        configure(&mut server, main, "two");
+        let (code, said) = reload(&server);
+        let log = server.error_log();
+        let wanted = if is_live { "two" } else { "one" };
+        assert_eq!(code, Some(i32::from(!is_live)), "{fault}: {said}");
+        assert_eq!(log.contains("generation 2 is live"), is_live, "{fault}: {log}");
+        assert_eq!(log.contains("the old one stays live"), !is_live, "{fault}: {log}");
+        // A worker that died may be on its way back: connections wait for it.
+        assert_eq!(who(&server), wanted, "{fault}");
+        wait::holds("one worker", || server.workers().len() == 1);
+        assert_eq!(ask(&server, "generation"), if is_live { "ok 2\n" } else { "ok 1\n" }, "{fault}");
+        assert_eq!(who(&server), wanted, "{fault}");
+    }
+}
+
+/// The same for orders that are no reload.
+#[test]
+fn logs_that_are_not_opened_again_in_time_fail_the_order() {
+    let server =
+        site("stop=worker-reopen;limit:300=order;limit:200=chance").allow_alerts("has not answered").start();
+    let old = server.worker();
+    let refused = server.run(&["-s", "reopen"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("worker process {old} has not answered for")), "{said}");
+    process::wait_gone(old);
+    wait::holds("another worker", || !server.workers().is_empty());
+    assert_eq!(who(&server), "one");
+}
+
+/// A worker that is stopped for a while loses no connection that comes meanwhile.
+#[test]
+fn connections_wait_while_a_stopped_worker_is_replaced() {
+    let mut server = site("limit:300=order;limit:200=chance").allow_alerts("has not answered").start();
+    let old = server.worker();
+    process::signal(old, Signal::STOP);
+    let load = Load::start(&Plan {
+        port: server.port(),
+        threads: 2,
+        connections: Connections::Fresh,
+        target: "/who".into(),
+        accept: |r| r.text() == "two",
+    });
+    configure(&mut server, "", "two");
+    assert_eq!(reload(&server).0, Some(0));
+    load.more(100);
+    load.stop().assert_clean();
+}
+
+/// An error log on a full disk loses lines, and nothing else.
+#[test]
+fn a_full_disk_under_the_error_log_stops_nothing() {
+    let mut server = site("").main("error_log /dev/full info;").start();
+    configure(&mut server, "error_log /dev/full info;", "two");
+    assert_eq!(reload(&server).0, Some(0));
+    assert_eq!(who(&server), "two");
+    let worker = server.worker();
+    process::signal(worker, Signal::KILL);
+    wait::holds("another worker", || server.workers().iter().any(|&pid| pid != worker));
+    assert_eq!(who(&server), "two");
+}
+
+/// A pid file for which there is no room ends a start, and changes nothing for a server that runs.
+#[test]
+fn a_pid_file_without_room() {
+    let prepared = site("full=/").prepare();
+    let output = prepared.run(&[]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("brisk.pid\" failed (28: No space left on device)"), "{said}");
+    assert_eq!(process::with_files_in(prepared.dir()), []);
+    assert!(!prepared.dir().join("brisk.pid").exists() && !prepared.dir().join("brisk.pid.sock").exists());
+
+    let builder = site("");
+    let folder = builder.dir().join("other").display().to_string();
+    let mut server = builder.env("BRISK_FAULTS", &format!("full={folder}")).file("other/x", "").start();
+    configure(&mut server, "pid {{DIR}}/other/brisk.pid;", "two");
+    server.signal(Signal::HUP);
+    server.wait_for_log("No space left on device.*; the pid file stays");
+    server.wait_for_log("generation 2 is live");
+    assert_eq!((who(&server), server.pid()), ("two".to_string(), server.child_pid()));
+    assert_eq!(ask(&server, "generation"), "ok 2\n");
+}
