@@ -20,6 +20,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dav;
 mod dictionary;
 mod directory;
 mod empty_gif;
@@ -89,6 +90,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dav::MODULE,
     &dictionary::MODULE,
     &coding::gzip::MODULE,
     &coding::precompressed::MODULE,

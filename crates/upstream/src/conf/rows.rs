@@ -438,6 +438,12 @@ pub fn store<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_store_access user:rw group:r …`.
 pub fn store_access<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    cx.conf::<C>().settings().store_access = access(d)?;
+    Ok(())
+}
+
+/// The rights that `user:rw group:r all:r` stand for; without a word about the user it may read and write.
+pub fn access(d: &Directive) -> Result<u32, Diag> {
     let mut rights = 0;
     let mut user = 0o600;
     for token in &d.args {
@@ -458,8 +464,7 @@ pub fn store_access<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done 
             _ => return Err(bad()),
         } << shift;
     }
-    cx.conf::<C>().settings().store_access = rights | user;
-    Ok(())
+    Ok(rights | user)
 }
 
 /// `*_temp_path PATH [LEVEL…]`.
