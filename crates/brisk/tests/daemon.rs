@@ -160,6 +160,23 @@ fn a_start_that_fails_says_so_and_leaves_nothing() {
     check("error_log /nonexistent/error.log;", "", "open() \"/nonexistent/error.log\" failed (2:");
 }
 
+/// Threads that find no memory abort the worker: what limits it is named.
+#[test]
+fn a_limit_of_memory_that_ends_a_start_is_named() {
+    let prepared = site("worker_processes 64;");
+    let inner = prepared.command(&[]);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -v 250000; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    let output = piped(command);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("limited to 244 MiB (ulimit -v)"), "{said}");
+    assert_eq!(processes(&prepared), []);
+}
+
 /// The second of two addresses is taken: the first one's file goes again.
 #[test]
 fn an_address_in_use_leaves_no_socket_behind() {

@@ -1,6 +1,7 @@
 //! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here.
 
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -133,6 +134,75 @@ pub fn unblock_signals_in(command: &mut std::process::Command) {
             unblock_signals();
             Ok(())
         });
+    }
+}
+
+/// An account that a process may become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// The groups that a user is in, `gid` among them. Not for use beside other threads that look up users.
+pub fn groups(name: &str, gid: u32) -> Vec<u32> {
+    let Ok(name) = CString::new(name) else { return vec![gid] };
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = groups.len() as libc::c_int;
+        // SAFETY: `groups` has room for `count` entries, and `name` is a C string.
+        let found = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
+        let count = usize::try_from(count).unwrap_or(0);
+        if found >= 0 {
+            groups.truncate(count);
+            return groups;
+        }
+        if count <= groups.len() {
+            return vec![gid];
+        }
+        groups.resize(count, 0);
+    }
+}
+
+/// What a child process may, and when it ends.
+#[derive(Clone, Debug)]
+pub struct Confinement {
+    /// `None`: the user of this process.
+    pub account: Option<Account>,
+    pub limits: Vec<(Resource, Rlimit)>,
+    /// Sent to it by the kernel when the thread ends that has started it.
+    pub death_signal: Signal,
+}
+
+/// Has a command's process start so confined, with no signal blocked. Its start fails if this cannot be done.
+pub fn confine(command: &mut std::process::Command, confinement: Confinement) {
+    use std::os::unix::process::CommandExt as _;
+    let parent = rustix::process::getpid();
+    let apply = move || -> io::Result<()> {
+        unblock_signals();
+        for (resource, limit) in &confinement.limits {
+            rustix::process::setrlimit(*resource, *limit)?;
+        }
+        if let Some(Account { uid, gid, groups }) = &confinement.account {
+            // SAFETY: `groups` is as long as is said. The user goes last: afterwards we may not any more.
+            unsafe {
+                check(libc::setgroups(groups.len(), groups.as_ptr()))?;
+                check(libc::setgid(*gid))?;
+                check(libc::setuid(*uid))?;
+            }
+        }
+        // After the change of the user, which takes it back (prctl(2)).
+        rustix::process::set_parent_process_death_signal(Some(confinement.death_signal))?;
+        if rustix::process::getppid() != Some(parent) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions run: system calls without locks or memory of their own.
+    unsafe {
+        command.pre_exec(apply);
     }
 }
 
