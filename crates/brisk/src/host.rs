@@ -212,6 +212,17 @@ fn limits(main: &MainConf) {
     }
 }
 
+/// For messages about a start that has failed: the limit of the address space, if there is one. Empty without.
+pub fn memory_hint() -> String {
+    match getrlimit(Resource::As).current {
+        Some(bytes) => format!(
+            ". The address space is limited to {} MiB (ulimit -v), which may be too little: raise that limit, or lower worker_processes",
+            bytes >> 20
+        ),
+        None => String::new(),
+    }
+}
+
 /// The number of event-loop threads.
 pub fn threads(main: &MainConf) -> usize {
     match main.processes {

@@ -57,7 +57,7 @@ pub fn start(start: Start) -> Result<Worker, String> {
     let affinity = main.affinity.clone();
     let pin = move |index| host::pin(&affinity, index);
     Worker::start(start.snap, start.logs, &start.sockets, count, start.generation, pin)
-        .map_err(|error| format!("starting threads failed ({error})"))
+        .map_err(|error| format!("starting threads failed ({error}){}", host::memory_hint()))
 }
 
 /// The body of a worker process; gives its exit code.

@@ -5,17 +5,17 @@
 
 use super::state::{Link, Master, Next, Origin, Purpose, Stage, seconds};
 use crate::channel::{Channel, Received};
-use crate::config;
 use crate::keeper;
 use crate::orders::{self, Order, Reply, START};
 use crate::process::{self, Heir};
 use crate::takeover::Taken;
+use crate::{config, host};
 use brisk_net::{fault, sys};
 use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
 use brisk_supervise::{Orders, Pid, Policy, State};
-use rustix::process::{Resource, Signal, WaitOptions, getrlimit, kill_process, pidfd_send_signal};
+use rustix::process::{Signal, WaitOptions, kill_process, pidfd_send_signal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,18 +39,6 @@ pub fn policy() -> Policy {
 /// How long a worker may take to answer an order.
 pub fn order_time_max() -> Duration {
     fault::limit("order", ORDER_TIME_MAX)
-}
-
-/// Why a worker has ended before it was ready.
-fn why_ended() -> String {
-    let text = "the worker process ended while starting; see the error log";
-    match getrlimit(Resource::As).current {
-        Some(bytes) => format!(
-            "{text}. Its address space is limited to {} MiB (ulimit -v), which may be too little: raise that limit, or lower worker_processes",
-            bytes >> 20
-        ),
-        None => text.into(),
-    }
 }
 
 impl Link {
@@ -431,7 +419,8 @@ impl Master {
         }
         self.accepts_no_more(pid);
         if matches!(gone.state, State::Starting { .. }) {
-            self.not_started(pid, &why_ended());
+            let text = "the worker process ended while starting; see the error log";
+            self.not_started(pid, &format!("{text}{}", host::memory_hint()));
         }
     }
 
