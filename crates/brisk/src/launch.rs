@@ -77,20 +77,20 @@ fn early(paths: &Paths, text: &str) {
     }
 }
 
+/// Makes the file that `-e` names: nginx has it from the start, whatever the configuration names.
+fn early_log(paths: &Paths) -> Result<(), Diag> {
+    let target @ LogTarget::File(_) = paths.error_target() else { return Ok(()) };
+    LogFile::open(&target).map(drop).map_err(|e| {
+        let (path, why) = (&paths.env.error_log, brisk_conf::os_text(&e));
+        let help = refusal::file_remedy(path, &e);
+        Diag::global(format!("open() \"{path}\" failed ({why})")).help(format!("-e names this file; {help}"))
+    })
+}
+
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let Loaded { snap, bundle, sources } = loaded;
     let told = |diag: Diag| refusal::without_level(&diag, &sources);
-    // nginx has this file from the start, whatever the configuration names.
-    if let target @ LogTarget::File(_) = paths.error_target() {
-        LogFile::open(&target).map_err(|e| {
-            let (path, why) = (&paths.env.error_log, brisk_conf::os_text(&e));
-            let help = refusal::file_remedy(path, &e);
-            told(
-                Diag::global(format!("open() \"{path}\" failed ({why})"))
-                    .help(format!("-e names this file; {help}")),
-            )
-        })?;
-    }
+    early_log(paths).map_err(told)?;
     if snap.main.user.is_some() && !rustix::process::geteuid().is_root() {
         let text = "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored";
         warn(paths, text);
