@@ -157,7 +157,7 @@ impl Alone {
         self.worker
             .switch(snap.clone(), logs, &copies, generation)
             .map_err(|error| format!("switching failed ({error})"))?;
-        let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
+        let wanted: Vec<_> = snap.sockets.iter().map(|l| l.address.clone()).collect();
         self.sockets.commit(&wanted, fresh);
         self.lead_errors();
         self.log(LogLevel::Notice, &format!("configuration generation {generation} is live"));

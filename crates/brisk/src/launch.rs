@@ -131,7 +131,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
             Detached::Daemon(waits) => caller = waits,
         }
     }
-    let wanted: Vec<_> = snap.listens.iter().map(|l| l.address.clone()).collect();
+    let wanted: Vec<_> = snap.sockets.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
     // The texts are not needed while the server runs.
     drop(sources);

@@ -5,7 +5,7 @@ use brisk_conf::{Diag, SourceMap, Span, os_text};
 use brisk_load::watch::proc;
 use brisk_net::listen::Address;
 use brisk_net::sys;
-use brisk_server::conf::{Listen, LogTarget, Snapshot};
+use brisk_server::conf::{LogTarget, Snapshot, Socket as Listen};
 use std::io;
 use std::path::Path;
 
@@ -80,7 +80,7 @@ pub fn listen(listen: &Listen, call: &str, error: &io::Error) -> Diag {
 /// What stands in the way of binding, as far as it can be seen from here.
 fn remedy(address: &Address, error: &io::Error) -> Option<String> {
     let port = match address {
-        Address::Ip(ip) => ip.port(),
+        Address::Ip(ip) | Address::Udp(ip) => ip.port(),
         Address::Unix(path) => return unix_remedy(path, error),
     };
     match error.raw_os_error()? {

@@ -5,7 +5,7 @@ use brisk_conf::Diag;
 use brisk_load::output;
 use brisk_net::listen::{self, Address};
 use brisk_net::sys;
-use brisk_server::conf::{Listen, Snapshot};
+use brisk_server::conf::{Snapshot, Socket as Listen};
 use brisk_server::worker::Socket;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::Pid;
@@ -40,7 +40,7 @@ impl Sockets {
     /// Binds what `snap` wants and is not open yet; gives the new addresses. On failure nothing has changed.
     pub fn prepare(&self, snap: &Snapshot) -> Result<Fresh, Diag> {
         let mut fresh = Fresh { sockets: Vec::new(), made_by: rustix::process::getpid() };
-        for want in &snap.listens {
+        for want in &snap.sockets {
             match self.open.get(&want.address) {
                 Some(fd) if listen::is_multipath(fd) != want.options.multipath => {
                     let message = format!(
@@ -197,12 +197,12 @@ pub fn try_bind(snap: &Snapshot) -> Vec<Diag> {
             Err(error) => Some(refusal::listen(want, "bind", &error)),
         }
     };
-    snap.listens.iter().filter_map(refused).collect()
+    snap.sockets.iter().filter_map(refused).collect()
 }
 
 fn address_of(fd: &OwnedFd) -> Option<Address> {
     if let Some(ip) = listen::local_ip(fd) {
-        return Some(Address::Ip(ip));
+        return Some(if listen::is_datagram(fd) { Address::Udp(ip) } else { Address::Ip(ip) });
     }
     let any = rustix::net::getsockname(fd).ok()?;
     let unix = rustix::net::SocketAddrUnix::try_from(any).ok()?;

@@ -1,14 +1,22 @@
 //! What serves, whatever is served: threads, logs, memory, patterns, numbers. It knows no HTTP; protocols are built on it.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod base64;
 pub mod counters;
 pub mod limits;
 pub mod log;
+pub mod main_conf;
 pub mod memory;
 pub mod metrics;
+pub mod module;
 pub mod names;
+pub mod peer;
 pub mod regex;
+pub mod service;
+pub mod snapshot;
 pub mod temp_file;
 pub mod text;
+pub mod thread;
 pub mod vars;
+pub mod zone;

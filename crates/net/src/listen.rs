@@ -13,6 +13,8 @@ use std::time::Duration;
 pub enum Address {
     Ip(SocketAddr),
     Unix(PathBuf),
+    /// Datagrams.
+    Udp(SocketAddr),
 }
 
 impl std::fmt::Display for Address {
@@ -20,6 +22,7 @@ impl std::fmt::Display for Address {
         match self {
             Address::Ip(addr) => write!(f, "{addr}"),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Udp(addr) => write!(f, "{addr} udp"),
         }
     }
 }
@@ -91,9 +94,30 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
             fd
         }
+        Address::Udp(addr) => return bind_datagrams(addr, options),
     };
     net::listen(&fd, options.backlog)?;
     Ok(fd)
+}
+
+fn bind_datagrams(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = net::socket_with(family, SocketType::DGRAM, flags, None)?;
+    if options.reuseport {
+        sockopt::set_socket_reuseport(&fd, true)?;
+    }
+    if addr.is_ipv6() {
+        sockopt::set_ipv6_v6only(&fd, options.ipv6only)?;
+    }
+    apply(&fd, options)?;
+    net::bind(&fd, addr)?;
+    Ok(fd)
+}
+
+/// Whether a socket is for datagrams.
+pub fn is_datagram(fd: impl AsFd) -> bool {
+    sockopt::socket_type(fd).is_ok_and(|kind| kind == SocketType::DGRAM)
 }
 
 /// Whether a socket speaks multipath TCP; that is decided when it is made.

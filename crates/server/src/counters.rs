@@ -12,10 +12,6 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Counters {
-    /// Connections taken from listening sockets.
-    pub accepted: Count,
-    /// Those that a thread serves or has served.
-    pub handled: Count,
     pub requests: Count,
     /// Connections of which part of a request's head was read.
     pub reading: Count,
@@ -58,11 +54,13 @@ impl Shared {
             ..Totals::default()
         };
         for counters in &self.counters {
-            totals.accepted += counters.accepted.get();
-            totals.handled += counters.handled.get();
             totals.requests += counters.requests.get();
             totals.reading += counters.reading.get();
             totals.writing += counters.writing.get();
+        }
+        for arrivals in &self.arrivals {
+            totals.accepted += arrivals.accepted.get();
+            totals.handled += arrivals.handled.get();
         }
         totals
     }

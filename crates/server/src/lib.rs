@@ -1,7 +1,7 @@
 //! The server: configuration, connections, requests and their phases. It names no module; modules name it.
 #![forbid(unsafe_code)]
 
-mod accept;
+mod adopt;
 pub mod body;
 pub mod common;
 pub mod conf;
@@ -42,6 +42,5 @@ pub mod thread;
 pub mod tls;
 pub mod vars;
 pub mod worker;
-pub mod zone;
 
-pub use brisk_host::{base64, names, regex, temp_file, text};
+pub use brisk_host::{base64, names, regex, temp_file, text, zone};

@@ -7,8 +7,8 @@ use crate::conf::Cx;
 use crate::metrics::Scrape;
 use crate::plan::Plan;
 use crate::vars::Variable;
-use brisk_conf::{Context, Diag, Directive, value};
-use std::any::Any;
+use brisk_conf::{Diag, Directive, value};
+pub use brisk_host::module::ModuleConf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,24 +87,6 @@ pub const fn joined<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
     }
     assert!(count == N);
     all
-}
-
-/// A module's configuration in one block. Inner blocks start with a copy of the outer block's.
-pub trait ModuleConf: Any + Send + Sync {
-    fn duplicate(&self) -> Arc<dyn ModuleConf>;
-
-    /// Called on the copy that a block of kind `into` starts with: reset what is not inherited. Return false if
-    /// nothing would change, and the copy is not made.
-    fn enter(&mut self, into: Context) -> bool {
-        let _ = into;
-        false
-    }
-
-    /// True if [`enter`](ModuleConf::enter) would change something.
-    fn must_enter(&self, into: Context) -> bool {
-        let _ = into;
-        false
-    }
 }
 
 /// Works on one block while the configuration is built.

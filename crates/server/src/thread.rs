@@ -1,6 +1,5 @@
 //! One event-loop thread: its connections, caches and present configuration.
 
-pub use crate::accept::Listener;
 use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 use crate::connection::{Connection, Cut};
 use crate::core::CoreConf;
@@ -9,35 +8,32 @@ use crate::files::Files;
 use crate::h1::{self, Burst, Parked};
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
-use crate::log::{LogBuffers, LogFile};
-use crate::memory::Budget;
+use crate::log::LogFile;
 use crate::metrics::{Places, PlacesOfThread};
 use crate::prepared::Prepared;
 use crate::proxy_protocol;
 use crate::request::Request;
-use crate::service::Work;
 use crate::stream::{self, Session};
 use crate::tls;
+use brisk_host::peer::Peer;
+pub(crate) use brisk_host::thread::LISTENER_KEY;
+pub use brisk_host::thread::Listener;
+use brisk_host::thread::Protocol;
 use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
-use brisk_net::{Driver, Loop, Mailbox, clock, sleep};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use brisk_net::{Driver, Loop, clock};
+use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live {
     pub snap: Arc<Snapshot>,
-    /// Open logs, by [`LogId`](crate::conf::LogId).
-    pub logs: Arc<Vec<Arc<LogFile>>>,
-    /// Counts reloads, from 1.
-    pub generation: u64,
+    base: brisk_host::thread::Live,
     pub(crate) prepared: RefCell<Prepared>,
     /// The same for HTTP/2: heads are blocks.
     pub(crate) prepared_h2: RefCell<Prepared>,
@@ -45,6 +41,14 @@ pub struct Live {
     pub(crate) head_options: Vec<HeadOptions>,
     /// `None`: nobody asks for the numbers of requests.
     pub(crate) places: Option<Places>,
+}
+
+impl Deref for Live {
+    type Target = brisk_host::thread::Live;
+
+    fn deref(&self) -> &brisk_host::thread::Live {
+        &self.base
+    }
 }
 
 impl Live {
@@ -66,9 +70,8 @@ impl Live {
             .collect();
         let places = snap.records_requests.then(Places::default);
         Live {
+            base: brisk_host::thread::Live { snap: snap.base.clone(), logs, generation },
             snap,
-            logs,
-            generation,
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             head_options,
@@ -99,10 +102,10 @@ impl Live {
 
     /// See [`Snapshot::reduced`].
     fn reduced(&self, server: ServerId, location: LocationId) -> Live {
+        let snap = self.snap.reduced(server, location);
         Live {
-            snap: Arc::new(self.snap.reduced(server, location)),
-            logs: self.logs.clone(),
-            generation: self.generation,
+            base: brisk_host::thread::Live { snap: snap.base.clone(), ..self.base.clone() },
+            snap: Arc::new(snap),
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             head_options: Vec::new(),
@@ -113,47 +116,28 @@ impl Live {
 
 /// What the threads of a worker share. Nothing here is locked on the request path.
 pub struct Shared {
-    /// Connections per thread: whoever accepts one gives it to the thread with the fewest.
-    pub loads: Vec<AtomicUsize>,
-    pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
-    pub connection_ids: AtomicU64,
+    base: Arc<brisk_host::thread::Shared>,
     pub counters: Vec<Counters>,
     /// Numbers of requests, by thread.
     pub places: Vec<PlacesOfThread>,
-    pub watcher: Option<Arc<Watcher>>,
-    /// `memory_limit`.
-    pub budget: Budget,
-    /// Readable when a thread that drains has no connection left.
-    empty: OwnedFd,
+}
+
+impl Deref for Shared {
+    type Target = brisk_host::thread::Shared;
+
+    fn deref(&self) -> &brisk_host::thread::Shared {
+        &self.base
+    }
 }
 
 impl Shared {
+    /// For so many threads.
     pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> std::io::Result<Shared> {
         Ok(Shared {
-            loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
-            mailboxes: (0..threads).map(|_| OnceLock::new()).collect(),
-            connection_ids: AtomicU64::new(1),
+            base: Arc::new(brisk_host::thread::Shared::new(threads, watcher)?),
             counters: (0..threads).map(|_| Counters::default()).collect(),
             places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
-            watcher,
-            budget: Budget::default(),
-            empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
-    }
-
-    fn tell_empty(&self) {
-        // Cannot block: the counter is far from full.
-        let _ = rustix::io::write(&self.empty, &1u64.to_ne_bytes());
-    }
-
-    pub fn empty(&self) -> BorrowedFd<'_> {
-        self.empty.as_fd()
-    }
-
-    /// Whether no thread has a connection.
-    pub fn is_empty(&self) -> bool {
-        let _ = rustix::io::read(&self.empty, &mut [0u8; 8]);
-        self.loads.iter().all(|load| load.load(Ordering::Acquire) == 0)
     }
 }
 
@@ -185,17 +169,13 @@ pub(crate) struct Slot {
     pub timer_ms: u64,
 }
 
-/// Keys of hot sources: listeners have this bit.
-pub(crate) const LISTENER_KEY: u64 = 1 << 63;
-
 /// See the module's head.
 pub struct Thread {
-    pub index: usize,
+    /// What serves whatever is served.
+    pub host: Rc<brisk_host::thread::Thread>,
     pub shared: Arc<Shared>,
     pub files: Files,
-    pub logs: LogBuffers,
     pub(crate) live: RefCell<Rc<Live>>,
-    pub(crate) listeners: RefCell<Vec<Rc<Listener>>>,
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
     free: RefCell<Vec<u32>>,
     // Boxed: they are handed around between the table, tasks and subrequests.
@@ -211,15 +191,16 @@ pub struct Thread {
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) dirty: RefCell<Vec<u32>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
-    pub(crate) accept_paused: Cell<bool>,
-    /// Accepts nothing new.
     /// Subrequests that nobody waits for.
     pub(crate) aside: Cell<u32>,
-    draining: Cell<bool>,
-    /// What the services of the present configuration do, in the thread that they run in.
-    work: RefCell<Option<Work>>,
-    /// Tasks to be woken when the configuration has changed.
-    at_switch: RefCell<Vec<Waker>>,
+}
+
+impl Deref for Thread {
+    type Target = Rc<brisk_host::thread::Thread>;
+
+    fn deref(&self) -> &Rc<brisk_host::thread::Thread> {
+        &self.host
+    }
 }
 
 thread_local! {
@@ -229,16 +210,12 @@ thread_local! {
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
-        if let Some(home) = Loop::try_current() {
-            home.measure_lag(live.snap.measures_lag);
-        }
+        let host = brisk_host::thread::Thread::install(index, shared.base.clone(), live.base.clone());
         let thread = Rc::new(Thread {
-            index,
+            host,
             files: Files::new(shared.clone(), index),
             shared,
-            logs: LogBuffers::default(),
             live: RefCell::new(Rc::new(live)),
-            listeners: RefCell::default(),
             slots: RefCell::default(),
             free: RefCell::default(),
             requests: RefCell::default(),
@@ -250,12 +227,9 @@ impl Thread {
             scratch: RefCell::default(),
             dirty: RefCell::default(),
             date: Cell::new((0, [0; 29])),
-            accept_paused: Cell::new(false),
             aside: Cell::new(0),
-            draining: Cell::new(false),
-            work: RefCell::default(),
-            at_switch: RefCell::default(),
         });
+        thread.host.add_protocol(Rc::new(Serves(thread.clone())));
         CURRENT.set(Some(thread.clone()));
         thread
     }
@@ -324,84 +298,15 @@ impl Thread {
     /// Takes another configuration. Requests that run keep theirs, for `worker_shutdown_timeout` at most; connections
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
-        let generation = live.generation;
-        if let Some(home) = Loop::try_current() {
-            home.measure_lag(live.snap.measures_lag);
-        }
+        let base = live.base.clone();
         let old = self.live.replace(Rc::new(live));
         self.requests.borrow_mut().clear();
-        let limit = old.snap.main.shutdown_timeout;
         drop(old);
-        self.at_switch.take().into_iter().for_each(Waker::wake);
-        self.start_services();
-        let mut gone = Vec::new();
-        {
-            let mut listeners = self.listeners.borrow_mut();
-            for listener in listeners.iter() {
-                listener.id.set(self.find_listen(&listener.address));
-                if listener.id.get().is_none() {
-                    gone.push(listener.clone());
-                }
-            }
-            listeners.retain(|l| l.id.get().is_some());
-            listeners.iter().enumerate().for_each(|(index, listener)| listener.watch(index));
-        }
-        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
-        self.sessions(|_| true, |session, conn| session.drain(conn));
-        for listener in gone {
-            listener.close();
-            self.sessions(|conn| Rc::ptr_eq(&conn.listener, &listener), |session, conn| session.leave(conn));
-            self.close_idle(|conn| Rc::ptr_eq(&conn.listener, &listener));
-        }
-        if !limit.is_zero() {
-            let this = self.clone();
-            brisk_net::spawn(async move {
-                sleep(limit).await;
-                this.cut(generation);
-            });
-        }
-        self.listen(sockets)
+        self.host.switch(base, sockets)
     }
 
-    /// Begins what goes on beside requests; what did so for another configuration ends. One thread does it for all.
-    pub(crate) fn start_services(self: &Rc<Self>) {
-        self.end_services();
-        let live = self.live();
-        if self.index != 0 || live.snap.services.is_empty() {
-            return;
-        }
-        let work = Work::new(self.clone(), live.clone());
-        live.snap.services.iter().for_each(|service| service.clone().start(&work));
-        self.work.replace(Some(work));
-    }
-
-    fn end_services(&self) {
-        if let Some(work) = self.work.take() {
-            work.end();
-        }
-    }
-
-    /// The number of the configuration that this thread serves; each reload counts one up.
-    pub fn generation(&self) -> u64 {
-        self.live.borrow().generation
-    }
-
-    /// Wakes a task once, when this thread takes another configuration.
-    pub fn wake_at_switch(&self, waker: Waker) {
-        self.at_switch.borrow_mut().push(waker);
-    }
-
-    /// Addresses listened on.
-    pub fn addresses(&self) -> Vec<Address> {
-        self.listeners.borrow().iter().map(|l| l.address.clone()).collect()
-    }
-
-    /// Graceful stop: no new connections, and those between two requests are closed. As in nginx, a connection that has
-    /// not brought its first request yet is still served.
-    pub fn drain(self: &Rc<Self>) {
-        self.draining.set(true);
-        self.end_services();
-        self.stop_accepting();
+    /// As in nginx, a connection that has not brought its first request yet is still served.
+    fn drain_idle(&self) {
         self.sessions(|_| true, |session, conn| session.drain(conn));
         let (live, now) = (self.live(), clock::mono_ms());
         let mut gone = Vec::new();
@@ -422,13 +327,9 @@ impl Thread {
         gone.into_iter().for_each(|index| self.release(index));
     }
 
-    pub fn is_draining(&self) -> bool {
-        self.draining.get()
-    }
-
     /// Ends what is served by a configuration before `generation`, and connections that were accepted under one and
     /// have brought nothing yet.
-    pub fn cut(&self, generation: u64) {
+    fn cut_old(&self, generation: u64) {
         let is_old = |conn: &Connection| conn.generation.get() < generation;
         self.close_idle(|conn| is_old(conn) && conn.requests.get() == 0);
         self.sessions(|_| true, |session, _| session.cut(generation));
@@ -476,23 +377,6 @@ impl Thread {
             all.filter(|(slot, _)| which(slot)).map(|(_, index)| index).collect()
         };
         found.into_iter().for_each(|index| self.release(index));
-    }
-
-    /// Work that a thread which drains finishes, as if it were a connection; [`Thread::uncount`] ends it.
-    pub(crate) fn count(&self) {
-        self.shared.loads[self.index].fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// A connection less. When the last one of a draining thread has gone, the worker is told.
-    pub(crate) fn uncount(&self) {
-        let before = self.shared.loads[self.index].fetch_sub(1, Ordering::AcqRel);
-        if before == 1 && self.draining.get() {
-            self.shared.tell_empty();
-        }
-    }
-
-    pub fn connections(&self) -> usize {
-        self.shared.loads[self.index].load(Ordering::Relaxed)
     }
 
     /// Gives a connection a place in the table; returns its key.
@@ -629,13 +513,55 @@ impl Thread {
     }
 }
 
+/// HTTP as the protocol of a socket.
+struct Serves(Rc<Thread>);
+
+impl Protocol for Serves {
+    fn find(&self, address: &Address) -> Option<ListenId> {
+        self.0.find_listen(address)
+    }
+
+    fn moves_later(&self, listener: &Listener) -> bool {
+        listener.id.get().is_some_and(|id| self.0.live.borrow().snap.listen(id).is_plain())
+    }
+
+    fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        self.0.adopt(fd, peer, listener);
+    }
+
+    fn datagrams(&self, listener: &Rc<Listener>) {
+        unreachable!("HTTP listens for no datagrams on {}", listener.address);
+    }
+
+    fn switched(&self, gone: &[Rc<Listener>]) {
+        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
+        self.0.sessions(|_| true, |session, conn| session.drain(conn));
+        for listener in gone {
+            self.0.sessions(|conn| Rc::ptr_eq(&conn.listener, listener), |session, conn| session.leave(conn));
+            self.0.close_idle(|conn| Rc::ptr_eq(&conn.listener, listener));
+        }
+    }
+
+    fn drain(&self) {
+        self.0.drain_idle();
+    }
+
+    fn cut(&self, generation: u64) {
+        self.0.cut_old(generation);
+    }
+
+    fn look_at_memory(&self) {
+        self.0.look_at_memory();
+    }
+}
+
 /// The driver of a thread's loop.
 pub struct ThreadDriver(pub Rc<Thread>);
 
 impl Driver for ThreadDriver {
     fn ready(&self, keys: &[u64]) {
         for &key in keys.iter().filter(|&&key| key & LISTENER_KEY != 0) {
-            self.0.accept((key & !LISTENER_KEY) as usize);
+            self.0.host.accept((key & !LISTENER_KEY) as usize);
         }
         h1::ready(&self.0, keys.iter().copied().filter(|&key| key & LISTENER_KEY == 0));
     }

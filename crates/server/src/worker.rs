@@ -1,9 +1,8 @@
 //! What the worker process does as a whole: start threads, switch configurations, drain.
 
 use crate::conf::Snapshot;
-use crate::core::LogLevel;
 use crate::limits::LOG_SETTLE_MS_MAX;
-use crate::log::{self, Entry, LogFile};
+use crate::log::{self, LogFile};
 use crate::memory;
 use crate::thread::{Live, Shared, Thread, ThreadDriver};
 use brisk_net::Loop;
@@ -11,7 +10,6 @@ use brisk_net::blocking::Serial;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -21,10 +19,7 @@ use std::time::Duration;
 /// A listening socket with its address.
 pub type Socket = (Address, OwnedFd);
 
-/// Writes a message that belongs to no request to the main error logs.
-pub fn log_error(live: &Live, level: LogLevel, message: fmt::Arguments<'_>) {
-    log::write_all(&live.snap.core.error_log, &live.logs, &Entry::new(level, None, message));
-}
+pub use crate::log::log_error;
 
 /// The running threads of a worker process.
 pub struct Worker {

@@ -31,6 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-conf",
             "brisk-gateway",
             "brisk-h2",
+            "brisk-host",
             "brisk-http",
             "brisk-image",
             "brisk-net",

@@ -95,7 +95,7 @@ impl Current {
             main: snap.main.clone(),
             core: snap.core.clone(),
             logs,
-            addresses: snap.listens.iter().map(|l| l.address.clone()).collect(),
+            addresses: snap.sockets.iter().map(|l| l.address.clone()).collect(),
             bundle,
             allowed: snap.allowed.clone(),
             uses_raw_sockets: snap.uses_raw_sockets,

@@ -341,8 +341,8 @@ impl Servant {
     fn configure(&mut self, generation: u64, bundle: &[u8], fds: Vec<OwnedFd>) -> Result<(), String> {
         let bundle = Bundle::decode(bundle).ok_or("malformed bundle")?;
         let snap = config::load_bundle(&self.paths, &bundle).ok_or("the worker refuses the configuration")?;
-        let wanted: Vec<Address> = snap.listens.iter().map(|l| l.address.clone()).collect();
-        let have = &self.worker.snapshot().listens;
+        let wanted: Vec<Address> = snap.sockets.iter().map(|l| l.address.clone()).collect();
+        let have = &self.worker.snapshot().sockets;
         let fresh = wanted.iter().filter(|address| !have.iter().any(|l| l.address == **address));
         let fresh: Vec<Address> = fresh.cloned().collect();
         if fds.len() != fresh.len() + snap.logs.len() {

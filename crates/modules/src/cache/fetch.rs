@@ -17,7 +17,7 @@ use brisk_net::clock;
 use brisk_server::core::LogLevel;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
-use brisk_server::log::ErrorLogs;
+use brisk_server::log::logs_of;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::rlog;
@@ -256,7 +256,7 @@ fn judge(
 }
 
 fn report(r: &Request) -> Report {
-    let logs = ErrorLogs::of(r);
+    let logs = logs_of(r);
     Arc::new(move |text: &str| logs.write(LogLevel::Crit, format_args!("{text}")))
 }
 

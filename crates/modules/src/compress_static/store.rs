@@ -6,7 +6,7 @@ use brisk_http::negotiate::Coding;
 use brisk_net::file::{self, Info};
 use brisk_net::{background, clock};
 use brisk_server::core::LogLevel;
-use brisk_server::log::ErrorLogs;
+use brisk_server::log::logs_of;
 use brisk_server::request::Request;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -112,7 +112,7 @@ impl Store {
             }
         }
         let (store, key) = (self.clone(), name.clone());
-        let logs = ErrorLogs::of(r);
+        let logs = logs_of(r);
         let started = background::run(move || {
             if let Err(error) = store.make(&source, coding) {
                 store.pause();

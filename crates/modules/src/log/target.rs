@@ -4,7 +4,7 @@ use brisk_conf::{Diag, Token, os_text, value};
 use brisk_net::file::Symlinks;
 use brisk_server::conf::{Cx, LogId, LogTarget};
 use brisk_server::files::{Deps, Found};
-use brisk_server::log::{Buffering, ErrorLogs, NamedCache, Pack, Syslog};
+use brisk_server::log::{Buffering, NamedCache, Pack, Syslog, logs_of};
 use brisk_server::path;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
@@ -151,7 +151,7 @@ impl NamedLog {
         if !has_root(r) {
             return;
         }
-        if !r.thread.logs.named.write(text, cache, line, || ErrorLogs::of(r)) {
+        if !r.thread.logs.named.write(text, cache, line, || logs_of(r)) {
             brisk_server::rlog!(r, Warn, "a line for the log \"{text}\" is lost: its disk is too slow");
         }
     }

@@ -3,11 +3,11 @@
 
 use super::group::Upstream;
 use brisk_balance::{Endpoint, PeerId, Resolved};
+use brisk_host::thread::Live;
 use brisk_net::{clock, sleep, sleep_until};
 use brisk_resolver::{Log, ResolveError, Resolver};
 use brisk_server::core::LogLevel;
 use brisk_server::service::{Service, Work};
-use brisk_server::thread::Live;
 use brisk_server::worker::log_error;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};

@@ -341,7 +341,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         let help = unknown_variable(&name, &global.vars);
         global.diags.push(diag.help(help));
     }
-    let listens = crate::core::listen::resolve(&mut global);
+    let (sockets, listens) = crate::core::listen::resolve(&mut global);
     brisk_conf::settle(global.diags);
     if global.diags.iter().any(Diag::is_error) {
         return None;
@@ -362,17 +362,11 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
     let read_later: Vec<Template> = global.read_later.into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
-    Some(Snapshot {
+    let core: Arc<crate::core::CoreConf> = confs.shared();
+    let base = brisk_host::snapshot::Snapshot {
         main,
-        core: confs.shared(),
-        listens,
-        servers: global.servers.into_iter().map(Arc::new).collect(),
-        locations: global
-            .locations
-            .into_iter()
-            .map(|location| Arc::new(location.expect("every reserved location is built")))
-            .collect(),
-        vars: Arc::new(global.vars),
+        error_log: core.error_log.clone(),
+        sockets,
         logs: global.logs,
         log_places: global.log_places,
         folders: global.folders,
@@ -383,11 +377,23 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         hostname: global.env.hostname.as_str().into(),
         prefix: global.env.prefix.as_str().into(),
         state_folder: global.env.places.state.as_str().into(),
-        modules: global.modules,
         debugs,
-        records_requests: global.records_requests,
         measures_lag: global.measures_lag,
         uses_raw_sockets: global.uses_raw_sockets,
+    };
+    Some(Snapshot {
+        base: Arc::new(base),
+        core,
+        listens,
+        servers: global.servers.into_iter().map(Arc::new).collect(),
+        locations: global
+            .locations
+            .into_iter()
+            .map(|location| Arc::new(location.expect("every reserved location is built")))
+            .collect(),
+        vars: Arc::new(global.vars),
+        modules: global.modules,
+        records_requests: global.records_requests,
         unusual: global.unusual,
         allowed: Arc::new(allowed),
     })

@@ -7,9 +7,11 @@
 mod block;
 mod cx;
 mod snapshot;
+mod zones;
 
 pub use block::{Confs, build};
 pub use brisk_host::log::{LogId, LogTarget};
+pub use brisk_host::snapshot::Socket;
 pub use cx::{Cx, Global, Written, invalid_parameter, invalid_value};
 pub use snapshot::{Listen, ListenId, LocalListen, Location, LocationId, Prefix, Server, ServerId, Snapshot};
 

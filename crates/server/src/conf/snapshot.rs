@@ -2,22 +2,16 @@
 
 use super::Modules;
 use crate::core::CoreConf;
-use crate::core::MainConf;
 use crate::location::LocationTree;
-use crate::log::LogTarget;
 use crate::plan::Plan;
 use crate::prepared::Unusual;
 use crate::server_name::NameTable;
-use crate::service::Service;
 use crate::tls::{Allowed, Rules};
 use crate::vars::Table;
-use crate::zone::Zone;
-use brisk_conf::Span;
-use brisk_net::listen::{Address, Options};
+use brisk_net::listen::Address;
 use hashbrown::HashMap;
-use std::any::Any;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Index of a location in its snapshot.
@@ -28,9 +22,7 @@ pub struct LocationId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
-/// Index of a listening socket in its snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenId(pub u32);
+pub use brisk_host::snapshot::ListenId;
 
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,9 +52,6 @@ impl Prefix {
 /// One socket to listen on, and who answers there.
 pub struct Listen {
     pub address: Address,
-    pub options: Options,
-    /// Where it is asked for first.
-    pub span: Span,
     pub prefix: Prefix,
     pub names: NameTable,
     pub default_server: ServerId,
@@ -118,42 +107,29 @@ pub struct Location {
 
 /// A whole configuration.
 pub struct Snapshot {
-    pub main: Arc<MainConf>,
-    /// The main level's: its error logs.
+    /// What concerns no protocol.
+    pub base: Arc<brisk_host::snapshot::Snapshot>,
+    /// The main level's.
     pub core: Arc<CoreConf>,
     pub listens: Vec<Listen>,
     pub servers: Vec<Arc<Server>>,
     pub locations: Vec<Arc<Location>>,
     pub vars: Arc<Table>,
-    pub logs: Vec<LogTarget>,
-    /// Where each of them was named first; `None`: it is a default.
-    pub log_places: Vec<Option<Span>>,
-    /// Folders that workers write into.
-    pub folders: Vec<PathBuf>,
-    /// Those of them that temporary files are in.
-    pub temp_folders: Vec<PathBuf>,
-    pub zones: Vec<Arc<Zone>>,
-    /// What goes on while this configuration is live.
-    pub services: Vec<Arc<dyn Service>>,
-    /// What modules look up by type, wherever a request is: [`Snapshot::data`].
-    pub data: Vec<Arc<dyn Any + Send + Sync>>,
-    pub hostname: Arc<str>,
-    pub prefix: Arc<str>,
-    /// Where the default folders for temporary files are; ends with a slash.
-    pub state_folder: Arc<str>,
     pub modules: Modules,
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
-    /// Some error log wants messages of level debug, or everything about some clients.
-    pub debugs: bool,
-    /// Somebody asks how long requests have been waiting for the event loop.
-    pub measures_lag: bool,
-    /// Workers need CAP_NET_RAW, whatever user they are.
-    pub uses_raw_sockets: bool,
     /// Request fields that prepared answers take no account of.
     pub unusual: Unusual,
     /// Files that are read while connections are served.
     pub allowed: Arc<Allowed>,
+}
+
+impl Deref for Snapshot {
+    type Target = brisk_host::snapshot::Snapshot;
+
+    fn deref(&self) -> &brisk_host::snapshot::Snapshot {
+        &self.base
+    }
 }
 
 impl Snapshot {
@@ -166,35 +142,17 @@ impl Snapshot {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
         Snapshot {
-            main: self.main.clone(),
+            base: Arc::new(self.base.reduced()),
             core: self.core.clone(),
             listens: Vec::new(),
             servers: vec![Arc::new(alone)],
             locations: vec![self.locations[location.0 as usize].clone()],
             vars: self.vars.clone(),
-            logs: Vec::new(),
-            log_places: Vec::new(),
-            folders: Vec::new(),
-            temp_folders: Vec::new(),
-            zones: Vec::new(),
-            services: Vec::new(),
-            data: Vec::new(),
-            hostname: self.hostname.clone(),
-            prefix: self.prefix.clone(),
-            state_folder: self.state_folder.clone(),
             modules: self.modules,
-            debugs: self.debugs,
             records_requests: self.records_requests,
-            measures_lag: self.measures_lag,
-            uses_raw_sockets: self.uses_raw_sockets,
             unusual: Unusual::default(),
             allowed: Arc::default(),
         }
-    }
-
-    /// What a module has put into [`Global::data`](super::Global::data).
-    pub fn data<T: Any>(&self) -> Option<&T> {
-        self.data.iter().find_map(|value| value.downcast_ref())
     }
 
     pub fn location(&self, id: LocationId) -> &Location {

@@ -3,6 +3,7 @@
 use crate::conf::{Cx, Global, Listen, LocalListen, Prefix, ServerId, invalid_parameter};
 use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
+use brisk_host::snapshot::Socket;
 use brisk_net::listen::{Address, KeepAlive, Options};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -240,7 +241,7 @@ struct Group {
 }
 
 /// Turns all `listen`s into sockets: one per address, except that a wildcard covers the addresses of its port.
-pub fn resolve(global: &mut Global<'_>) -> Vec<Listen> {
+pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
     let mut groups: BTreeMap<Address, Group> = BTreeMap::new();
     for (index, spec) in global.listens.iter().enumerate() {
         let group =
@@ -248,25 +249,26 @@ pub fn resolve(global: &mut Global<'_>) -> Vec<Listen> {
         group.specs.push(index);
         group.bind |= spec.bind;
     }
-    let mut out = Vec::new();
+    let (mut sockets, mut out) = (Vec::new(), Vec::new());
     let addresses: Vec<Address> = groups.keys().cloned().collect();
     for address in &addresses {
         let group = &groups[address];
         if covered(address, group, &groups) {
             continue;
         }
-        let mut listen = listen_of(global, address, &group.specs);
+        let (socket, mut listen) = listen_of(global, address, &group.specs);
         for other in &addresses {
             let inner = &groups[other];
             if other != address && covers(address, other) && !inner.bind {
-                let made = listen_of(global, other, &inner.specs);
+                let (_, made) = listen_of(global, other, &inner.specs);
                 let Listen { address, prefix, names, default_server, .. } = made;
                 listen.by_local.push(LocalListen { address, prefix, names, default_server });
             }
         }
+        sockets.push(socket);
         out.push(listen);
     }
-    out
+    (sockets, out)
 }
 
 /// True if `wide` is the wildcard of `narrow`'s port and family.
@@ -347,7 +349,7 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
     }
 }
 
-fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Listen {
+fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> (Socket, Listen) {
     let mut names = NameTable::default();
     let mut default_server = None;
     let mut options: Option<Options> = None;
@@ -389,13 +391,17 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> Lis
     if protocols.all.is_some_and(|prefix| prefix.tls) {
         check_certificates(global, specs, default_server);
     }
-    Listen {
+    let socket = Socket {
         address: address.clone(),
-        span: global.listens[specs[0]].span,
         options: options.unwrap_or_default(),
+        span: global.listens[specs[0]].span,
+    };
+    let listen = Listen {
+        address: address.clone(),
         prefix: protocols.all.unwrap_or_default(),
         names,
         default_server,
         by_local: Vec::new(),
-    }
+    };
+    (socket, listen)
 }

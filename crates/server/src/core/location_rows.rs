@@ -1,7 +1,6 @@
 //! Blocks and the directives that shape them: `http`, `server`, `location`, `root`, `error_page` …
 
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, PageTarget, Root};
-use super::main_conf::MainConf;
 use super::{LogLevel, LogTo};
 use crate::conf::{Cx, LogId, LogTarget, Server, ServerId};
 use crate::limits::LOG_MEMORY_BYTES_MIN;
@@ -10,6 +9,7 @@ use crate::log::{Filter, Format, Gate, Limit, Syslog};
 use crate::server_name::Name;
 use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token, value};
+use brisk_host::main_conf::MainConf;
 use std::sync::Arc;
 
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.

@@ -1,12 +1,12 @@
 //! Directives of `main` and `events`.
 
-use super::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 use crate::conf::{Cx, invalid_value};
 use crate::directive::directive;
 use crate::memory::limit::MemoryLimit;
 use crate::module::Row;
 use brisk_conf::cidr::Cidr;
 use brisk_conf::{Applies, Arity, Context, Diag, Directive, Risk, value};
+use brisk_host::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 
 const MAIN: Context = Context::MAIN;
 const EVENTS: Context = Context::EVENTS;

@@ -5,7 +5,6 @@ mod http_conf;
 mod http_rows;
 pub mod listen;
 mod location_rows;
-mod main_conf;
 mod main_rows;
 pub mod resolver;
 mod simple;
@@ -13,13 +12,13 @@ mod types;
 
 pub use crate::log::{LogLevel, LogTo};
 pub use crate::memory::limit::MemoryLimit;
+pub use brisk_host::main_conf::{CpuAffinity, MainConf, Processes};
 pub use brisk_host::temp_file::TempPath;
 pub use http_conf::{
     Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
     LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
 pub use http2::{HTTP2, Http2Conf};
-pub use main_conf::{CpuAffinity, MainConf, Processes};
 pub use types::TypeMap;
 
 use crate::module::Module;

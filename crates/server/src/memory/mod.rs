@@ -4,11 +4,10 @@ mod relief;
 
 use crate::metrics::Counter;
 
+pub(crate) use brisk_host::memory::ACCEPT_PAUSES;
 pub use brisk_host::memory::{Account, Budget, Charge, limit};
 
 /// Connections that were closed for want of memory.
 pub(crate) static CLOSED: Counter = Counter::new();
-/// How often threads have stopped accepting for want of memory.
-pub(crate) static ACCEPT_PAUSES: Counter = Counter::new();
 /// Heads that were refused because others of their connection held too much.
 pub(crate) static HEADS_REFUSED: Counter = Counter::new();

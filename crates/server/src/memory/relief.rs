@@ -3,10 +3,10 @@
 //! The thread that finds the memory full starts a survey: each thread tells what its connections hold, and the last one to do so
 //! chooses. Every thread closes its own.
 
-use super::{ACCEPT_PAUSES, CLOSED};
+use super::CLOSED;
 use crate::connection::Connection;
 use crate::core::LogLevel;
-use crate::limits::{MEMORY_LOG_MS, MEMORY_LOOK_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
+use crate::limits::{MEMORY_LOG_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
 use crate::thread::{Slot, State, Thread};
 use brisk_host::memory::{Level, Look, take_grown};
 use brisk_net::{clock, sleep};
@@ -81,7 +81,7 @@ impl Thread {
         let limit = self.shared.budget.limit().unwrap_or(u64::MAX) >> 10;
         let text =
             format_args!("{} KiB of memory are in use, the limit is {limit} KiB: {what}", look.used >> 10);
-        crate::worker::log_error(&self.live(), level, text);
+        brisk_host::log::log_error(&self.live(), level, text);
     }
 
     fn survey(&self, look: Look) {
@@ -177,20 +177,6 @@ impl Thread {
             Some(cut) => cut.order(),
             None => self.release(index),
         }
-    }
-
-    /// Accepts nothing until there is memory again; connections wait in the kernel.
-    pub(crate) fn wait_for_memory(self: &Rc<Self>) {
-        ACCEPT_PAUSES.add(1);
-        self.accept_paused.set(true);
-        let this = self.clone();
-        brisk_net::spawn(async move {
-            while this.shared.budget.is_full() && !this.is_draining() {
-                sleep(Duration::from_millis(MEMORY_LOOK_MS)).await;
-                this.look_at_memory();
-            }
-            this.resume_accepting();
-        });
     }
 }
 

@@ -7,7 +7,7 @@ use brisk_http::response::{INTERIM_RESPONSES_MAX, ResponseHead, parse_response};
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Stream, timeout};
 use brisk_server::request::Request;
-use brisk_server::service::Work;
+use brisk_server::service;
 use brisk_upstream::backend::Passes;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::state::State;
@@ -22,9 +22,8 @@ pub(super) struct Ask<'a> {
     pub endpoint: Endpoint,
     pub passes: &'a Passes,
     pub check: &'a Check,
-    /// Who is asked, and for what work: variables tell of it.
+    /// Who is asked: variables tell of it.
     pub peer: &'a Arc<PeerInfo>,
-    pub work: &'a Work,
 }
 
 /// Asks; the error says why the server is not well.
@@ -85,7 +84,7 @@ fn judge(ask: &Ask<'_>, bytes: &[u8], head: ResponseHead) -> Result<(), String> 
 
 /// The check as a request that has been answered, for its variables.
 fn answered(ask: &Ask<'_>, bytes: &[u8], head: ResponseHead) -> io::Result<Box<Request>> {
-    let mut r = ask.work.request(&ask.check.uri, &ask.passes.host)?;
+    let mut r = service::request(&ask.check.uri, &ask.passes.host)?;
     let scheme = if ask.passes.tls.is_some() { "https://" } else { "http://" };
     let state = State::begin(&mut r, scheme, ask.check.uri.as_bytes().into());
     state.choose(ask.peer);

@@ -96,8 +96,8 @@ impl One {
             (Endpoint::Ip(address), Some(port)) => Endpoint::Ip(SocketAddr::new(address.ip(), port)),
             (endpoint, _) => endpoint.clone(),
         };
-        let One { passes, check, work, .. } = self;
-        let result = probe::probe(&Ask { endpoint, passes, check, peer: &peer.info, work }).await;
+        let One { passes, check, .. } = self;
+        let result = probe::probe(&Ask { endpoint, passes, check, peer: &peer.info }).await;
         self.note(&peer, result);
     }
 

@@ -3,9 +3,7 @@
 //! Nobody who reads a log may hold a thread of the server up. What the kernel would not take at once of a pipe, a
 //! terminal or a socket is kept up to a limit, and lines beyond it are dropped, counted and told about.
 
-use super::{Entry, Format, memory};
-use crate::conf::LogTarget;
-use crate::core::LogLevel;
+use super::{Entry, Format, LogLevel, LogTarget, memory};
 use crate::limits::LOG_UNREAD_BYTES_MAX;
 use crate::thread::Thread;
 use brisk_net::{Loop, sleep, sys};
@@ -329,7 +327,7 @@ impl Open {
             format_args!("{lines} lines for the log \"{}\" could not be written and are lost", self.name);
         let entry = Entry::new(LogLevel::Warn, None, message);
         // Whoever cannot take lines is not told so: that would never end.
-        let others = live.snap.core.error_log.iter().filter(|to| to.level >= LogLevel::Warn);
+        let others = live.snap.error_log.iter().filter(|to| to.level >= LogLevel::Warn);
         for (to, log) in others.map(|to| (to, &live.logs[to.log.0 as usize])) {
             if log.open.name != self.name {
                 log.message(&entry, to.format);

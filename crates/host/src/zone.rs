@@ -4,7 +4,6 @@
 //! another configuration, a zone that is declared there as before takes the old one's state over: a reload forgives
 //! nobody. What is in the state, and how it is locked, is its module's business.
 
-use crate::conf::Global;
 use brisk_conf::{Diag, Token, value};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 /// nginx's smallest zone: eight pages.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
-type State = Arc<dyn Any + Send + Sync>;
+/// What a zone holds.
+pub type State = Arc<dyn Any + Send + Sync>;
 
 /// A zone of one configuration.
 pub struct Zone {
@@ -43,6 +43,18 @@ impl Zone {
     }
 }
 
+impl Zone {
+    /// A zone whose state is made by `make`, of at most so many bytes, when it is first needed.
+    pub fn new(
+        module: &'static str,
+        (name, bytes): (String, u64),
+        meaning: &[u8],
+        make: fn(u64) -> State,
+    ) -> Zone {
+        Zone { module, name: name.into(), bytes, meaning: meaning.into(), make, state: OnceLock::new() }
+    }
+}
+
 /// Takes the state of zones over from the configuration that was before.
 pub fn inherit(zones: &[Arc<Zone>], old: &[Arc<Zone>]) {
     for zone in zones {
@@ -69,36 +81,4 @@ pub fn parse(token: &Token) -> Result<(String, u64), Diag> {
             .help("it must have at least 32k"));
     }
     Ok((name.to_string(), bytes))
-}
-
-impl Global<'_> {
-    /// Declares a zone.
-    pub fn add_zone(
-        &mut self,
-        module: &'static str,
-        (name, bytes): (String, u64),
-        token: &Token,
-        meaning: &Token,
-        make: fn(u64) -> Arc<dyn Any + Send + Sync>,
-    ) -> Result<Arc<Zone>, Diag> {
-        if let Some(have) = self.zones.iter().find(|zone| *zone.name == name) {
-            let text = if have.module == module {
-                let key = String::from_utf8_lossy(&have.meaning);
-                format!("{module}_zone \"{name}\" is already bound to key \"{key}\"")
-            } else {
-                format!("the shared memory zone \"{name}\" is already declared for a different use")
-            };
-            return Err(Diag::emerg(token.span, text));
-        }
-        let zone = Arc::new(Zone {
-            module,
-            name: name.into(),
-            bytes,
-            meaning: meaning.bytes().into(),
-            make,
-            state: OnceLock::new(),
-        });
-        self.zones.push(zone.clone());
-        Ok(zone)
-    }
 }

@@ -1,18 +1,21 @@
 //! Taking connections from listening sockets and spreading them evenly over the threads.
 
-use crate::conf::ListenId;
-use crate::connection::{Connection, Peer};
-use crate::core::LogLevel;
-use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS, KEPT_MORE};
-use crate::proxy_protocol;
-use crate::thread::{LISTENER_KEY, Live, Slot, State, Thread};
+use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS, KEPT_MORE, MEMORY_LOOK_MS};
+use crate::log::{LogLevel, log_error};
+use crate::memory::ACCEPT_PAUSES;
+use crate::peer::Peer;
+use crate::snapshot::ListenId;
+use crate::thread::{Live, Protocol, Thread};
 use brisk_net::listen::{self, Address};
-use brisk_net::{Io, Loop, Stream, clock};
+use brisk_net::{Io, sleep};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Keys of hot sources: listeners have this bit.
+pub const LISTENER_KEY: u64 = 1 << 63;
 
 /// A listening socket as a thread sees it. Connections keep it to know where they came in.
 pub struct Listener {
@@ -22,6 +25,8 @@ pub struct Listener {
     io: RefCell<Option<Io>>,
     /// Its place in the present configuration; `None` once the configuration no longer has it.
     pub id: Cell<Option<ListenId>>,
+    /// What serves its connections.
+    protocol: RefCell<Option<Rc<dyn Protocol>>>,
 }
 
 impl Listener {
@@ -30,6 +35,15 @@ impl Listener {
         if let Some(io) = &*self.io.borrow() {
             io.set_hot(LISTENER_KEY | index as u64);
         }
+    }
+
+    /// Lends the socket, as long as something is taken from it.
+    pub fn with_io<T>(&self, what: impl FnOnce(&Io) -> T) -> Option<T> {
+        self.io.borrow().as_ref().map(what)
+    }
+
+    fn protocol(&self) -> Option<Rc<dyn Protocol>> {
+        self.protocol.borrow().clone()
     }
 
     /// Takes nothing more.
@@ -54,8 +68,9 @@ impl Thread {
     pub fn listen(&self, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         for (address, fd) in sockets {
             let io = RefCell::new(Some(Io::listener(fd)?));
-            let id = Cell::new(self.find_listen(&address));
-            let listener = Rc::new(Listener { address, io, id });
+            let listener =
+                Rc::new(Listener { address, io, id: Cell::new(None), protocol: RefCell::default() });
+            self.locate(&listener);
             let mut listeners = self.listeners.borrow_mut();
             listener.watch(listeners.len());
             listeners.push(listener);
@@ -63,14 +78,30 @@ impl Thread {
         Ok(())
     }
 
+    /// Finds what serves a socket in the present configuration.
+    pub(crate) fn locate(&self, listener: &Listener) {
+        let protocols = self.protocols.borrow();
+        let found = protocols.iter().find_map(|one| Some((one.clone(), one.find(&listener.address)?)));
+        listener.id.set(found.as_ref().map(|(_, id)| *id));
+        if let Some((protocol, _)) = found {
+            listener.protocol.replace(Some(protocol));
+        }
+    }
+
     /// Takes the connections that wait, up to a limit.
-    pub(crate) fn accept(self: &Rc<Self>, index: usize) {
+    pub fn accept(self: &Rc<Self>, index: usize) {
         let Some(listener) = self.listeners.borrow().get(index).cloned() else { return };
         if self.accept_paused.get() {
             return;
         }
         if self.shared.budget.is_full() {
             return self.wait_for_memory();
+        }
+        if let Address::Udp(_) = listener.address {
+            if let Some(protocol) = listener.protocol() {
+                protocol.datagrams(&listener);
+            }
+            return listener.watch(index);
         }
         let live = self.live();
         // Whoever waits unseen in the kernel's queue is waiting, too.
@@ -82,7 +113,7 @@ impl Thread {
         for _ in 0..batch {
             match listener.accept() {
                 Ok(Some((fd, peer))) => {
-                    self.counters().accepted.up();
+                    self.arrivals().accepted.up();
                     self.place(fd, peer, &listener, &live);
                 }
                 Ok(None) => return,
@@ -104,7 +135,9 @@ impl Thread {
             if let Some(io) = &*listener.io.borrow() {
                 io.mute();
             }
-            while let Ok(Some((fd, peer))) = listener.accept() {
+            while !matches!(listener.address, Address::Udp(_))
+                && let Ok(Some((fd, peer))) = listener.accept()
+            {
                 self.place(fd, peer, &listener, &live);
             }
             listener.close();
@@ -114,7 +147,7 @@ impl Thread {
     /// Out of descriptors (or memory): stop accepting for a moment; the connections wait in the kernel.
     fn accept_failed(self: &Rc<Self>, live: &Live, error: &std::io::Error) {
         let why = brisk_conf::os_text(error);
-        crate::worker::log_error(live, LogLevel::Crit, format_args!("accept4() failed ({why})"));
+        log_error(live, LogLevel::Crit, format_args!("accept4() failed ({why})"));
         self.accept_paused.set(true);
         let this = self.clone();
         brisk_net::spawn(async move {
@@ -124,7 +157,7 @@ impl Thread {
     }
 
     /// Goes on accepting after a pause, with the connections that have come meanwhile.
-    pub(crate) fn resume_accepting(self: &Rc<Self>) {
+    pub fn resume_accepting(self: &Rc<Self>) {
         self.accept_paused.set(false);
         let count = self.listeners.borrow().len();
         (0..count).for_each(|index| self.accept(index));
@@ -132,33 +165,33 @@ impl Thread {
 
     /// Gives a new connection to a thread. Most connections of some clients bring one request and end; handing those over costs
     /// more than serving them, so a thread keeps them unless it has clearly more than another. Those that stay are placed when
-    /// they have been answered (see [`Thread::rest`]); what cannot be moved then goes to the fewest now.
+    /// they have been answered; what cannot be moved then goes to the fewest now.
     fn place(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>, live: &Rc<Live>) {
+        let Some(protocol) = listener.protocol() else { return };
         let loads = &self.shared.loads;
         let limit = live.snap.main.connections as usize;
         let load = |index: usize| loads[index].load(Ordering::Relaxed);
-        let is_moved_later = listener.id.get().is_some_and(|id| live.snap.listen(id).is_plain());
+        let is_moved_later = protocol.moves_later(listener);
         let (least, fewest) = self.least();
         let spare = if is_moved_later && load(self.index) < limit { KEPT_MORE + fewest / 8 } else { 0 };
         let target = if fewest + spare < load(self.index) { least } else { self.index };
         if load(target) >= limit {
-            crate::worker::log_error(
-                live,
-                LogLevel::Alert,
-                format_args!("{limit} worker_connections are not enough"),
-            );
+            log_error(live, LogLevel::Alert, format_args!("{limit} worker_connections are not enough"));
             return;
         }
         // Counted here, so that a thread that drains knows of it before it comes.
         loads[target].fetch_add(1, Ordering::Relaxed);
         if target == self.index {
-            return self.adopt(fd, peer, listener.clone());
+            return protocol.adopt(fd, peer, listener.clone());
         }
-        self.send_to(target, listener, move |thread, listener| thread.adopt(fd, peer, listener));
+        self.send_to(target, listener, move |thread, listener| match listener.protocol() {
+            Some(protocol) => protocol.adopt(fd, peer, listener),
+            None => thread.uncount(),
+        });
     }
 
     /// The thread with the fewest connections, and their number; this one, if no other has fewer.
-    fn least(&self) -> (usize, usize) {
+    pub fn least(&self) -> (usize, usize) {
         let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).enumerate();
         // A thread that has not come up yet takes no mail.
         loads
@@ -168,7 +201,7 @@ impl Thread {
     }
 
     /// Hands a connection that is counted already to another thread, which is given its own view of the listening socket.
-    fn send_to(
+    pub fn send_to(
         &self,
         target: usize,
         listener: &Rc<Listener>,
@@ -187,76 +220,17 @@ impl Thread {
         });
     }
 
-    /// Makes a socket a connection of this thread; it is already counted.
-    fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
-        let Some(io) = self.register(fd, peer) else { return };
-        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
-        self.counters().handled.up();
-        let now = clock::now();
-        let live = self.live();
-        let timeout = live.header_timeout(&listener);
-        let conn = Connection::new(io, id, peer, listener, now);
-        conn.generation.set(live.generation);
-        crate::log::accepted(&live, &conn);
-        proxy_protocol::adopted(&live, &conn);
-        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
-        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
-    }
-
-    fn register(&self, fd: OwnedFd, peer: Peer) -> Option<Stream> {
-        let io = match peer {
-            Peer::Unix => Io::local(fd),
-            Peer::Ip(_) => match Io::new(fd) {
-                Ok(io) => io,
-                Err(_) => {
-                    self.uncount();
-                    return None;
-                }
-            },
-        };
-        Some(Stream::from(io))
-    }
-
-    /// Gives a connection its place in the table, where it waits for a request.
-    fn enter(&self, conn: Connection, deadline_ms: u64) {
-        let conn = Rc::new(conn);
-        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
-        let key = self.insert(slot);
-        conn.io.set_hot(key);
-        Loop::current().hot_timer(deadline_ms, key);
-    }
-
-    /// A connection has been answered and waits for its next request until `deadline_ms`. After the first answer it is clear that
-    /// it stays: then it goes to the thread with the fewest.
-    pub(crate) fn rest(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) {
-        if conn.requests.get() != 1 || !self.give_away(index, conn, deadline_ms) {
-            self.set_idle(index, deadline_ms);
-        }
-    }
-
-    /// True if the connection has left this thread.
-    fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
-        let (target, fewest) = self.least();
-        let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
-        if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
-            return false;
-        }
-        let Ok(fd) = conn.io.hand_over() else { return false };
-        let (id, peer, started) = (conn.id, conn.peer, conn.started);
-        self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
-        self.send_to(target, &conn.listener, move |thread, listener| {
-            // Whoever rests is closed when its thread begins to drain.
-            if thread.is_draining() {
-                return thread.uncount();
+    /// Accepts nothing until there is memory again; connections wait in the kernel.
+    fn wait_for_memory(self: &Rc<Self>) {
+        ACCEPT_PAUSES.add(1);
+        self.accept_paused.set(true);
+        let this = self.clone();
+        brisk_net::spawn(async move {
+            while this.shared.budget.is_full() && !this.is_draining() {
+                sleep(Duration::from_millis(MEMORY_LOOK_MS)).await;
+                this.each_protocol(|protocol| protocol.look_at_memory());
             }
-            let Some(io) = thread.register(fd, peer) else { return };
-            let conn = Connection::new(io, id, peer, listener, started);
-            conn.requests.set(1);
-            conn.generation.set(thread.live().generation);
-            crate::log::accepted(&thread.live(), &conn);
-            thread.enter(conn, deadline_ms);
+            this.resume_accepting();
         });
-        self.release(index);
-        true
     }
 }

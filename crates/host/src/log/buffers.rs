@@ -1,8 +1,7 @@
 //! One thread's unwritten lines.
 
-use super::LogFile;
 use super::named::NamedLogs;
-use crate::conf::LogTarget;
+use super::{LogFile, LogTarget};
 use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX};
 use crate::thread::Thread;
 use brisk_net::blocking::Serial;

@@ -1,8 +1,8 @@
 //! The configuration of the process.
 
-use crate::connection::Peer;
 use crate::memory::limit::MemoryLimit;
 use crate::module::ModuleConf;
+use crate::peer::Peer;
 use brisk_conf::Span;
 use brisk_conf::cidr::Cidr;
 use std::sync::Arc;

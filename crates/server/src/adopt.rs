@@ -1,0 +1,85 @@
+//! Taking new connections over from their listening sockets, and giving them to other threads.
+
+use crate::connection::{Connection, Peer};
+use crate::proxy_protocol;
+use crate::thread::{Listener, Slot, State, Thread};
+use brisk_net::{Io, Loop, Stream, clock};
+use rustix::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+impl Thread {
+    /// Makes a socket a connection of this thread; it is already counted.
+    pub(crate) fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        let Some(io) = self.register(fd, peer) else { return };
+        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.arrivals().handled.up();
+        let now = clock::now();
+        let live = self.live();
+        let timeout = live.header_timeout(&listener);
+        let conn = Connection::new(io, id, peer, listener, now);
+        conn.generation.set(live.generation);
+        crate::log::accepted(&live, &conn);
+        proxy_protocol::adopted(&live, &conn);
+        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
+        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
+    }
+
+    fn register(&self, fd: OwnedFd, peer: Peer) -> Option<Stream> {
+        let io = match peer {
+            Peer::Unix => Io::local(fd),
+            Peer::Ip(_) => match Io::new(fd) {
+                Ok(io) => io,
+                Err(_) => {
+                    self.uncount();
+                    return None;
+                }
+            },
+        };
+        Some(Stream::from(io))
+    }
+
+    /// Gives a connection its place in the table, where it waits for a request.
+    fn enter(&self, conn: Connection, deadline_ms: u64) {
+        let conn = Rc::new(conn);
+        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
+        let key = self.insert(slot);
+        conn.io.set_hot(key);
+        Loop::current().hot_timer(deadline_ms, key);
+    }
+
+    /// A connection has been answered and waits for its next request until `deadline_ms`. After the first answer it is clear that
+    /// it stays: then it goes to the thread with the fewest.
+    pub(crate) fn rest(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) {
+        if conn.requests.get() != 1 || !self.give_away(index, conn, deadline_ms) {
+            self.set_idle(index, deadline_ms);
+        }
+    }
+
+    /// True if the connection has left this thread.
+    fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
+        let (target, fewest) = self.least();
+        let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
+        if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
+            return false;
+        }
+        let Ok(fd) = conn.io.hand_over() else { return false };
+        let (id, peer, started) = (conn.id, conn.peer, conn.started);
+        self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
+        self.send_to(target, &conn.listener, move |host, listener| {
+            let Some(thread) = Thread::current() else { return host.uncount() };
+            // Whoever rests is closed when its thread begins to drain.
+            if thread.is_draining() {
+                return thread.uncount();
+            }
+            let Some(io) = thread.register(fd, peer) else { return };
+            let conn = Connection::new(io, id, peer, listener, started);
+            conn.requests.set(1);
+            conn.generation.set(thread.live().generation);
+            crate::log::accepted(&thread.live(), &conn);
+            thread.enter(conn, deadline_ms);
+        });
+        self.release(index);
+        true
+    }
+}

@@ -1,0 +1,32 @@
+//! Zones while the configuration is built.
+
+use super::Global;
+use crate::zone::Zone;
+use brisk_conf::{Diag, Token};
+use std::any::Any;
+use std::sync::Arc;
+
+impl Global<'_> {
+    /// Declares a zone.
+    pub fn add_zone(
+        &mut self,
+        module: &'static str,
+        (name, bytes): (String, u64),
+        token: &Token,
+        meaning: &Token,
+        make: fn(u64) -> Arc<dyn Any + Send + Sync>,
+    ) -> Result<Arc<Zone>, Diag> {
+        if let Some(have) = self.zones.iter().find(|zone| *zone.name == name) {
+            let text = if have.module == module {
+                let key = String::from_utf8_lossy(&have.meaning);
+                format!("{module}_zone \"{name}\" is already bound to key \"{key}\"")
+            } else {
+                format!("the shared memory zone \"{name}\" is already declared for a different use")
+            };
+            return Err(Diag::emerg(token.span, text));
+        }
+        let zone = Arc::new(Zone::new(module, (name, bytes), meaning.bytes(), make));
+        self.zones.push(zone.clone());
+        Ok(zone)
+    }
+}
