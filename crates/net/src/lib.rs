@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod clock;
 pub mod connect;
 mod event_loop;
+mod failure;
 pub mod fault;
 pub mod file;
 mod io;
@@ -23,6 +24,7 @@ mod tls;
 pub mod watch;
 
 pub use event_loop::{Driver, Loop};
+pub use failure::{Activity, Cause, Failure, Origin, Retry, Scope};
 pub use io::{Io, Ready};
 pub use mailbox::Mailbox;
 pub use stream::Stream;

@@ -6,15 +6,15 @@
 //! handler stopped.
 
 use crate::core::{BodyFile, CoreConf};
+use crate::failure;
 use crate::flow::Flow;
 use crate::limits::BODY_PIECE_BYTES;
 use crate::reader::BodyReader;
 use crate::request::Request;
 use crate::temp_file::{Fate, TempError, TempFile};
-use brisk_http::chunked::ChunkError;
 use brisk_http::framing::BodyFraming;
+use brisk_net::Failure;
 use std::cell::Cell;
-use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -93,69 +93,6 @@ impl RequestBody {
     }
 }
 
-/// Why a body could not be had.
-#[derive(Debug)]
-pub enum BodyError {
-    /// The client has gone.
-    Gone(io::Error),
-    /// `client_body_timeout`.
-    TimedOut,
-    /// Bad chunked framing.
-    Malformed(ChunkError),
-    /// Chunks came to more than `client_max_body_size`: what had come before, and the chunk that is too much.
-    TooLarge { received: u64, chunk: u64 },
-    /// Not as much as `Content-Length` has announced (HTTP/2: the end of the body is told apart from it).
-    OtherLength,
-    /// The temporary file.
-    File(TempError),
-}
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BodyError::Gone(_) => f.write_str("client prematurely closed connection"),
-            BodyError::TimedOut => {
-                f.write_str("client timed out (110: Connection timed out) while reading client request body")
-            }
-            BodyError::Malformed(error) => write!(f, "client sent invalid chunked body: {error}"),
-            BodyError::TooLarge { received, chunk } => {
-                write!(f, "client intended to send too large chunked body: {received}+{chunk} bytes")
-            }
-            BodyError::OtherLength => f.write_str("client sent a body of another length than declared"),
-            BodyError::File(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for BodyError {}
-
-impl BodyError {
-    /// What a handler returns: logs the error; there is an answer if there is somebody to get it.
-    pub fn end(&self, r: &mut Request) -> Flow {
-        match self {
-            BodyError::Gone(_) | BodyError::TimedOut | BodyError::OtherLength => {
-                crate::rlog!(r, Info, "{self}");
-            }
-            BodyError::Malformed(_) | BodyError::TooLarge { .. } => {
-                crate::rlog!(r, Error, "{self}");
-            }
-            BodyError::File(_) => {
-                crate::rlog!(r, Crit, "{self}");
-            }
-        }
-        match self {
-            BodyError::Gone(_) => {
-                (r.resp.status, r.err_status) = (400, 400);
-                Flow::Close
-            }
-            BodyError::TimedOut => Flow::Status(408),
-            BodyError::Malformed(_) | BodyError::OtherLength => Flow::Status(400),
-            BodyError::TooLarge { .. } => Flow::Status(413),
-            BodyError::File(_) => Flow::Status(500),
-        }
-    }
-}
-
 /// Reads the whole body and goes on with `then`; at once if the body is there already, or if there is none.
 pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'static) -> Flow {
     // A body that the head announces may have to be in a file even if it is empty.
@@ -172,7 +109,7 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
             Box::pin(async move {
                 match r.read_body().await {
                     Ok(()) => then(r),
-                    Err(error) => error.end(r),
+                    Err(error) => failure::end(&error, r),
                 }
             })
         })),
@@ -204,8 +141,8 @@ impl Request {
     }
 
     /// Reads what is left of the body; then [`RequestBody::content`] has it. After an error the request can only be
-    /// answered with [`BodyError::end`].
-    pub async fn read_body(&mut self) -> Result<(), BodyError> {
+    /// answered with [`failure::end`].
+    pub async fn read_body(&mut self) -> Result<(), Failure> {
         let mut reader = match std::mem::take(&mut self.body) {
             RequestBody::Unread => BodyReader::new(self),
             RequestBody::Partial(reader) => reader,
@@ -230,7 +167,7 @@ impl Request {
     }
 
     /// Appends the next piece of the body to `out`; false at the end. Waits for the client if need be.
-    pub async fn body_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+    pub async fn body_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         if matches!(self.body, RequestBody::Unread) {
             self.body = RequestBody::Partial(BodyReader::new(self));
         }
@@ -252,7 +189,7 @@ impl Request {
                     Content::File(file) => {
                         let piece =
                             file.read(*given, BODY_PIECE_BYTES).await.map_err(TempError::reading(file));
-                        out.extend_from_slice(&piece.map_err(BodyError::File)?);
+                        out.extend_from_slice(&piece.map_err(failure::body::file)?);
                     }
                 }
                 *given += (out.len() - before) as u64;
@@ -264,7 +201,7 @@ impl Request {
 
     /// Reads what the client has sent already, at most `client_body_buffer_size`. True if that was all: then
     /// [`RequestBody::content`] has it; else it is in `out`, and the rest can be lent out.
-    pub fn read_body_now(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+    pub fn read_body_now(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let mut reader = match std::mem::take(&mut self.body) {
             RequestBody::Unread => BodyReader::new(self),
             RequestBody::Partial(reader) => reader,
@@ -372,7 +309,7 @@ pub struct BodySource {
 
 impl BodySource {
     /// Appends the next piece to `out`; false at the end.
-    pub fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, Failure>> {
         match &mut self.reader {
             Some(reader) => reader.poll_read(cx, out, self.pause),
             None => Poll::Ready(Ok(false)),
@@ -410,7 +347,7 @@ impl Drop for BodySource {
 }
 
 /// Reads everything, into memory as long as it is little.
-async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyError> {
+async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, Failure> {
     if r.framing == BodyFraming::None {
         return Ok(Content::None);
     }
@@ -427,14 +364,14 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, BodyEr
             break;
         }
         if memory.len() as u64 >= room {
-            memory = spool(r, core, &mut file, memory).await.map_err(BodyError::File)?;
+            memory = spool(r, core, &mut file, memory).await.map_err(failure::body::file)?;
             r.holds_body(memory.capacity());
         }
     }
     if file.is_none() && core.client_body_in_file_only == BodyFile::Off {
         return Ok(Content::Memory(memory));
     }
-    spool(r, core, &mut file, memory).await.map_err(BodyError::File)?;
+    spool(r, core, &mut file, memory).await.map_err(failure::body::file)?;
     Ok(file.map_or(Content::None, Content::File))
 }
 

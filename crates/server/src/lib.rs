@@ -10,6 +10,7 @@ pub mod core;
 pub mod counters;
 pub mod directive;
 pub mod extended;
+pub mod failure;
 pub mod files;
 mod filters;
 pub mod flow;

@@ -1,8 +1,8 @@
 //! Where a request's body comes from, whatever protocol carries it.
 
-use crate::body::BodyError;
 use crate::request::Request;
 use crate::{h1, stream};
+use brisk_net::Failure;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl BodyReader {
     }
 
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
-    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, Failure> {
         each!(self, reader => reader.read(out, pause).await)
     }
 
@@ -71,7 +71,7 @@ impl BodyReader {
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         pause: Duration,
-    ) -> Poll<Result<bool, BodyError>> {
+    ) -> Poll<Result<bool, Failure>> {
         each!(self, reader => reader.poll_read(cx, out, pause))
     }
 
@@ -92,7 +92,7 @@ impl BodyReader {
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
-    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+    pub fn discard_received(&mut self) -> Result<(), Failure> {
         each!(self, reader => reader.discard_received())
     }
 

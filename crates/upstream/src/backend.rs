@@ -5,10 +5,9 @@ use crate::tls::Tls;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Selection};
 use brisk_net::clock;
 use brisk_server::request::Request;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// How connections that have done their work are kept (`keepalive…` in `upstream`).
@@ -53,9 +52,6 @@ pub struct Passes {
     pub is_http2: bool,
 }
 
-/// A future that works on a request.
-pub type Wait<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-
 /// A group of servers.
 pub trait Backend: Send + Sync {
     /// Unique in the process: connections of one group serve no other.
@@ -82,11 +78,11 @@ pub trait Backend: Send + Sync {
         let _ = (r, lease, head);
     }
 
-    /// All servers have as many connections as they may: waits until that may have changed. `None`: the request is
-    /// refused.
-    fn wait_for_place<'a>(&'a self, r: &'a mut Request) -> Option<Wait<'a>> {
-        let _ = r;
-        None
+    /// All servers have as many connections as they may. Ready with true when that may have changed, and with false if the
+    /// request is to be refused.
+    fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
+        let _ = (r, cx);
+        Poll::Ready(false)
     }
 }
 

@@ -1,11 +1,11 @@
 //! An answer's body on its way from a back end to whoever pulls it.
 
-use crate::exchange::{Exchange, Fault, Got};
+use crate::exchange::{Exchange, Got};
 use crate::spool::{Next, Spool, SpoolLimits};
-use crate::turn::Turn;
 use brisk_balance::Outcome;
-use brisk_net::{Sleep, clock, sleep_until};
+use brisk_net::{Activity, Cause, Failure, Origin, Sleep, clock, sleep_until};
 use brisk_server::core::LogLevel;
+use brisk_server::failure;
 use brisk_server::log::Witness;
 use brisk_server::memory::Charge;
 use brisk_server::request::ClientWatch;
@@ -50,7 +50,7 @@ impl Rate {
 /// What is told of an answer that is being pulled.
 pub struct Incoming {
     /// `None`: the back end has said everything.
-    from: Option<(Box<Exchange>, Box<Turn>)>,
+    from: Option<Box<Exchange>>,
     spool: Spool,
     /// Read ahead of the client.
     ahead: bool,
@@ -71,7 +71,6 @@ pub struct Incoming {
 /// What [`Incoming`] starts with.
 pub struct Begin {
     pub exchange: Box<Exchange>,
-    pub turn: Box<Turn>,
     /// What has come with the head.
     pub first: Vec<u8>,
     pub limits: SpoolLimits,
@@ -93,7 +92,7 @@ impl Incoming {
             spool.push(begin.first);
         }
         Incoming {
-            from: Some((begin.exchange, begin.turn)),
+            from: Some(begin.exchange),
             spool,
             ahead: begin.ahead,
             error: false,
@@ -116,13 +115,12 @@ impl Incoming {
 
     /// Takes what the back end has sent; ready when something has changed.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some((exchange, _)) = &mut self.from else { return Poll::Ready(()) };
+        let Some(exchange) = &mut self.from else { return Poll::Ready(()) };
         // The rest of the request goes on its way meanwhile.
-        if let Poll::Ready(Err(fault)) = exchange.poll_send(cx)
-            && let Fault::Body(error) = fault
+        if let Poll::Ready(Err(failure)) = exchange.poll_send(cx)
+            && failure.activity() == Activity::ReadingRequestBody
         {
-            self.witness.log(LogLevel::Info, format_args!("{error}"));
-            self.give_up();
+            self.fail(&failure);
             return Poll::Ready(());
         }
         exchange.read_max = match &mut self.rate {
@@ -143,43 +141,37 @@ impl Incoming {
                 self.witness.log(level, format_args!("{text} while reading upstream"));
             }
             Ok(Got::Trailers(fields)) => {
-                if let Some((_, turn)) = &self.from {
-                    turn.state.trailers.replace(fields);
-                }
+                exchange.peer.state.trailers.replace(fields);
             }
             Ok(Got::Interim(_) | Got::Head(_)) => {}
             Ok(Got::End) => {
-                if let Some((exchange, turn)) = self.from.take() {
+                if let Some(exchange) = self.from.take() {
                     if exchange.has_excess() {
                         let text = format_args!(
                             "upstream sent more data than specified in its response while reading upstream"
                         );
                         self.witness.log(LogLevel::Warn, text);
                     }
-                    turn.complete(exchange);
+                    exchange.complete();
                 }
             }
-            Err(fault) => self.fault(&fault),
+            Err(failure) => self.fail(&failure),
         }
         Poll::Ready(())
     }
 
-    fn fault(&mut self, fault: &Fault) {
-        fault.log("reading upstream", |level, text| self.witness.log(level, text));
-        self.give_up();
-    }
-
     /// The body ends here, too early.
-    fn give_up(&mut self) {
+    fn fail(&mut self, failure: &Failure) {
+        failure::log(failure, |level, text| self.witness.log(level, text));
         self.error = true;
-        if let Some((_, mut turn)) = self.from.take() {
-            turn.finish(Outcome::Ok);
+        if let Some(mut exchange) = self.from.take() {
+            exchange.peer.finish(Outcome::Ok);
         }
     }
 
     fn disk_failed(&mut self, error: &brisk_server::temp_file::TempError) {
-        self.witness.log(LogLevel::Crit, format_args!("{error} while reading upstream"));
-        self.give_up();
+        let cause = Cause::Broken(error.to_string().into());
+        self.fail(&Failure::new(Origin::Local, Activity::ReadingResponse, cause));
     }
 
     fn tell_of_file(&mut self) {
@@ -227,11 +219,7 @@ impl BodyStream for Incoming {
                 continue;
             }
             if self.client_has_gone(cx) {
-                let text = format_args!(
-                    "client prematurely closed connection, so upstream connection is closed too while sending to client"
-                );
-                self.witness.log(LogLevel::Info, text);
-                self.give_up();
+                self.fail(&Failure::client(Activity::SendingResponse, Cause::Closed));
                 return Poll::Ready(Some(Err(Reported::error())));
             }
             if !self.ahead && std::mem::take(&mut self.unflushed) {

@@ -2,9 +2,9 @@
 
 use crate::head::BackendHead;
 use crate::http2::Session;
+use brisk_net::Failure;
 use brisk_server::core::LogLevel;
 use std::cell::Cell;
-use std::fmt;
 use std::ops::Range;
 
 /// The largest buffer that is kept for the next request.
@@ -63,22 +63,19 @@ pub trait Codec {
     /// Before the head is complete a codec may leave bytes unused: they are shown again with what comes behind them. If
     /// nothing of a full buffer (`*_buffer_size`) is used, the head is too big. Codecs that take bytes before the head is
     /// complete bound it themselves.
-    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, CodecError>;
+    ///
+    /// An error breaks the protocol ([`Failure::protocol`]); it says whether the back end has looked at the request.
+    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, Failure>;
 
     /// The back end has closed its side: [`Event::End`] if that is an end as good as any, [`Event::NeedMore`] if
     /// something is missing.
-    fn eof(&mut self) -> Result<Event, CodecError>;
+    fn eof(&mut self) -> Result<Event, Failure>;
 
     /// After [`Event::End`]: whether the connection may serve another request.
     fn persists(&self) -> bool;
 
     /// The length of the answer's body, if it is known once the head is there.
     fn length(&self) -> Option<u64>;
-
-    /// After an error: the back end has said that it did not look at the request (RFC 9113 §8.7).
-    fn is_unprocessed(&self) -> bool {
-        false
-    }
 
     /// After a head with status 101: the connection is a tunnel from here on, and this codec is asked no more.
     fn is_tunnel(&self) -> bool {
@@ -112,21 +109,3 @@ pub enum Event {
     /// The answer is complete.
     End,
 }
-
-/// What a back end must not send. The text is nginx's, where nginx has one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct CodecError(pub Box<str>);
-
-impl CodecError {
-    pub fn new(text: impl Into<Box<str>>) -> CodecError {
-        CodecError(text.into())
-    }
-}
-
-impl fmt::Display for CodecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CodecError {}

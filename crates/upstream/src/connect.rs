@@ -6,26 +6,13 @@ use crate::pool::Key;
 use crate::tls::Tls;
 use brisk_balance::Endpoint;
 use brisk_net::connect::{ConnectError, Destination, Options, Started, begin, finish};
-use brisk_net::{Deadline, Io, TlsError, timeout};
+use brisk_net::{Activity, Cause, Deadline, Failure, Io, Origin, Retry, timeout};
 use brisk_server::request::Request;
-use std::future::poll_fn;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::task::{Context, Poll};
-
-/// Why there is no connection.
-pub enum NoLink {
-    Failed {
-        error: ConnectError,
-        /// The call itself failed; otherwise the connection was refused later.
-        at_once: bool,
-    },
-    TimedOut,
-    /// There is a connection, but no session.
-    Tls(TlsError),
-    HandshakeTimedOut,
-    /// What we would present cannot be read.
-    Certificate(String),
-}
+use std::time::Duration;
 
 /// The address that `*_bind` names: with or without a port.
 pub fn local_address(text: &[u8]) -> Option<SocketAddr> {
@@ -51,19 +38,40 @@ pub fn bind_of(settings: &Settings, r: &Request) -> Option<SocketAddr> {
     address
 }
 
-/// A plain connection, or the beginning of one.
+/// A connection, or the beginning of one.
 pub enum Dialed {
+    /// As unix sockets are at once.
     Made(Box<Link>),
+    /// [`Dialing::poll`] tells when it is there.
     Begun(Dialing),
 }
 
-/// A plain connection that is being made.
-pub struct Dialing {
-    io: Option<(Io, Key)>,
-    limit: Deadline,
+/// A connection that is being made.
+pub enum Dialing {
+    /// Without TLS; `None` once it was given.
+    Plain(Option<(Io, Key)>, Deadline),
+    /// With a handshake to follow.
+    Secured(Pin<Box<dyn Future<Output = Result<Box<Link>, Failure>>>>),
 }
 
-fn start(settings: &Settings, key: &Key) -> Result<Started, NoLink> {
+/// Begins to connect to `peer`, which is named so in messages.
+pub fn dial(settings: &Settings, key: Key, tls: Option<&Tls>, peer: &str) -> Result<Dialed, Failure> {
+    let started = start(settings, &key).map_err(|error| not_begun(error, peer))?;
+    Ok(match (started, tls) {
+        (Started::Made(io), None) => Dialed::Made(Box::new(Link::new(Stream::from(io), key))),
+        (Started::Begun(io), None) => {
+            let mut limit = Deadline::default();
+            limit.set(settings.connect_timeout);
+            Dialed::Begun(Dialing::Plain(Some((io, key)), limit))
+        }
+        (Started::Made(io) | Started::Begun(io), Some(tls)) => {
+            let secured = secure(io, key, tls.clone(), settings.connect_timeout);
+            Dialed::Begun(Dialing::Secured(Box::pin(secured)))
+        }
+    })
+}
+
+fn start(settings: &Settings, key: &Key) -> Result<Started, ConnectError> {
     let to = match &key.endpoint {
         Endpoint::Ip(address) => Destination::Ip(*address),
         Endpoint::Unix(path) => Destination::Unix(path),
@@ -75,55 +83,59 @@ fn start(settings: &Settings, key: &Key) -> Result<Started, NoLink> {
         rcvbuf: settings.socket_rcvbuf as usize,
         sndbuf: settings.socket_sndbuf as usize,
     };
-    begin(to, &options).map_err(|error| NoLink::Failed { error, at_once: true })
+    begin(to, &options)
 }
 
-/// Connects, without a future and without TLS.
-pub fn dial(settings: &Settings, key: Key) -> Result<Dialed, NoLink> {
-    Ok(match start(settings, &key)? {
-        Started::Made(io) => Dialed::Made(Box::new(Link::new(Stream::from(io), key))),
-        Started::Begun(io) => {
-            let mut limit = Deadline::default();
-            limit.set(settings.connect_timeout);
-            Dialed::Begun(Dialing { io: Some((io, key)), limit })
-        }
+/// A call that failed at once. Either the peer has refused (a unix socket says so without waiting, also that its queue is
+/// full), or the kernel has not asked it.
+fn not_begun(failed: ConnectError, peer: &str) -> Failure {
+    let ConnectError { call, error } = failed;
+    let refusals = [io::ErrorKind::ConnectionRefused, io::ErrorKind::WouldBlock];
+    let is_refused = call == "connect" && refusals.contains(&error.kind());
+    let origin = if is_refused { Origin::Upstream } else { Origin::Local };
+    let call = if call == "connect" { format!("connect() to {peer}") } else { format!("{call}()") };
+    let cause = Cause::Call { call: call.into(), error };
+    Failure::new(origin, Activity::Connecting, cause).retry_is(Retry::Safe)
+}
+
+/// The peer was not asked anything yet.
+fn unasked(activity: Activity, cause: Cause) -> Failure {
+    Failure::upstream(activity, cause).retry_is(Retry::Safe)
+}
+
+fn finished(io: &Io) -> Result<(), Failure> {
+    finish(io).map_err(|ConnectError { error, .. }| {
+        unasked(Activity::Connecting, Cause::Call { call: "connect()".into(), error })
     })
 }
 
 impl Dialing {
     /// The connection; after it was given there is none.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Box<Link>, NoLink>> {
-        let Some((io, _)) = &self.io else { return Poll::Pending };
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Box<Link>, Failure>> {
+        let (begun, limit) = match self {
+            Dialing::Secured(work) => return work.as_mut().poll(cx),
+            Dialing::Plain(begun, limit) => (begun, limit),
+        };
+        let Some((io, _)) = begun else { return Poll::Pending };
         if io.poll_writable(cx).is_pending() {
-            return if self.limit.poll_over(cx) { Poll::Ready(Err(NoLink::TimedOut)) } else { Poll::Pending };
+            let late = limit.poll_over(cx).then(|| unasked(Activity::Connecting, Cause::TimedOut));
+            return late.map_or(Poll::Pending, |late| Poll::Ready(Err(late)));
         }
-        let Some((io, key)) = self.io.take() else { return Poll::Pending };
-        Poll::Ready(match finish(&io) {
-            Ok(()) => Ok(Box::new(Link::new(Stream::from(io), key))),
-            Err(error) => Err(NoLink::Failed { error, at_once: false }),
-        })
+        let Some((io, key)) = begun.take() else { return Poll::Pending };
+        Poll::Ready(finished(&io).map(|()| Box::new(Link::new(Stream::from(io), key))))
     }
 }
 
-/// Connects.
-pub async fn connect(settings: &Settings, key: Key, tls: Option<&Tls>) -> Result<Box<Link>, NoLink> {
-    let Some(tls) = tls else {
-        return match dial(settings, key)? {
-            Dialed::Made(link) => Ok(link),
-            Dialed::Begun(mut dialing) => poll_fn(|cx| dialing.poll(cx)).await,
-        };
-    };
-    let io = match start(settings, &key)? {
-        Started::Made(io) => io,
-        Started::Begun(io) => {
-            timeout(settings.connect_timeout, io.writable()).await.map_err(|_| NoLink::TimedOut)?;
-            finish(&io).map_err(|error| NoLink::Failed { error, at_once: false })?;
-            io
-        }
-    };
-    let context = tls.ready().await.map_err(NoLink::Certificate)?;
+/// A connection with a TLS session: connecting and the handshake may each take `limit`.
+async fn secure(io: Io, key: Key, tls: Tls, limit: Duration) -> Result<Box<Link>, Failure> {
+    let late = |activity| unasked(activity, Cause::TimedOut);
+    timeout(limit, io.writable()).await.map_err(|_| late(Activity::Connecting))?;
+    finished(&io)?;
+    let context = tls.ready().await.map_err(|why| {
+        Failure::new(Origin::Configuration, Activity::Handshaking, Cause::Unavailable(why.into()))
+    })?;
     let session = Stream::connect_tls(io, &context, &tls.name, tls.send_name);
-    let made = timeout(settings.connect_timeout, session).await;
-    let stream = made.map_err(|_| NoLink::HandshakeTimedOut)?.map_err(NoLink::Tls)?;
+    let made = timeout(limit, session).await.map_err(|_| late(Activity::Handshaking))?;
+    let stream = made.map_err(|error| unasked(Activity::Handshaking, Cause::Tls(error)))?;
     Ok(Box::new(Link::new(stream, key)))
 }

@@ -1,18 +1,19 @@
 //! One request on one connection: bytes out, events in. Both directions move by themselves, so that a back end may answer
 //! before it has the whole request.
 
-use crate::codec::{Codec, CodecError, Event, give_back};
+use crate::codec::{Codec, Event, give_back};
 use crate::head::BackendHead;
 use crate::link::Link;
+use crate::peer::ChosenPeer;
+use crate::pool;
 use crate::source::Source;
-use crate::state::State;
+use brisk_balance::Outcome;
 use brisk_http::response::INTERIM_RESPONSES_MAX;
-use brisk_server::body::BodyError;
+use brisk_net::{Activity, Cause, Failure};
 use brisk_server::core::LogLevel;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -71,91 +72,91 @@ impl Drop for Queue {
     }
 }
 
-/// Why an exchange ended early.
-#[derive(Debug)]
-pub enum Fault {
-    /// The back end closed its side too early.
-    Closed,
-    /// A read failed.
-    Read(io::Error),
-    /// A write failed, and there is no answer to be read.
-    Write(io::Error),
-    ReadTimeout,
-    WriteTimeout,
-    Invalid(CodecError),
-    HeadTooBig,
-    /// The client's body could not be had.
-    Body(BodyError),
-}
-
 /// Time-outs and limits of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// The size of a response head.
     pub head_bytes_max: usize,
-    /// How much may be read at once before anybody knows more.
+    /// How much may be read at once until the head has come.
     pub read_bytes_max: usize,
+    /// Between two reads.
     pub read_timeout: Duration,
+    /// Between two writes.
     pub send_timeout: Duration,
+}
+
+/// How far the request is on its way out.
+enum RequestSide {
+    /// The head is out or about to leave, and more of the body is to come.
+    Flowing,
+    /// The same, but the back end takes no more of the body for now.
+    HeldUp,
+    /// The codec knows that the body is complete; the last bytes have not left.
+    Ending,
+    /// All has left. What the protocol makes us answer may still follow.
+    Sent,
+    /// A write failed: nothing more leaves. The back end may have answered before it closed, so the error is told only if
+    /// there is nothing to be read.
+    Abandoned(io::Error),
+}
+
+/// How far the response has come.
+enum ResponseSide {
+    /// The final head is awaited; so many interim responses came before.
+    Head(usize),
+    Body,
+    /// The codec has seen the end, and the connection is still open.
+    Complete,
+    /// The end of the connection was the end of the response, or the failure was told: nothing more comes.
+    Closed,
+    /// It ended early, which is told when what came before has been taken.
+    Failed(Failure),
 }
 
 /// See the module's head.
 pub struct Exchange {
+    /// The peer that it is with.
+    pub peer: Box<ChosenPeer>,
+    /// The connection.
     pub link: Box<Link>,
+    /// What speaks the peer's protocol.
     pub codec: Box<dyn Codec>,
     limits: Limits,
+    /// Bytes that are to leave, from `out_at` on.
     out: Vec<u8>,
     out_at: usize,
-    pub source: Source,
-    /// The codec was told that the body is complete.
-    ended: bool,
-    /// The whole request has left.
-    sent: bool,
-    /// The back end takes no more of the body for now.
-    is_held_up: bool,
-    write_error: Option<io::Error>,
+    source: Source,
+    request: RequestSide,
+    response: ResponseSide,
     /// What the codec has left unused.
     rest: Vec<u8>,
     queue: Queue,
-    fault: Option<Fault>,
-    has_head: bool,
-    /// Interim responses that have come.
-    interim_responses: usize,
-    is_over: bool,
-    is_eof: bool,
-    /// The most that is to be read at once.
+    /// The most that is to be read at once, in bytes.
     pub read_max: usize,
-    state: Rc<State>,
 }
 
 impl Exchange {
     /// Begins: the head, and as much of the body as is at hand, are ready to leave.
     pub fn new(
+        peer: Box<ChosenPeer>,
         link: Box<Link>,
         codec: Box<dyn Codec>,
         source: Source,
         limits: Limits,
-        state: Rc<State>,
     ) -> Exchange {
         let mut this = Exchange {
+            peer,
             link,
             codec,
             limits,
             out: Vec::new(),
             out_at: 0,
             source,
-            ended: false,
-            sent: false,
-            is_held_up: false,
-            write_error: None,
+            request: RequestSide::Flowing,
+            response: ResponseSide::Head(0),
             rest: Vec::new(),
             queue: Queue::default(),
-            fault: None,
-            has_head: false,
-            interim_responses: 0,
-            is_over: false,
-            is_eof: false,
             read_max: limits.read_bytes_max,
-            state,
         };
         this.link.requests += 1;
         this.codec.adopt(this.link.session.take());
@@ -168,53 +169,71 @@ impl Exchange {
         self.out.len() - self.out_at
     }
 
-    /// Sends what can be sent; ready when the whole request has left.
-    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        self.is_held_up = false;
+    /// Sends what can be sent; ready when nothing more is to be sent, because all of the request has left or a write has
+    /// failed.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if matches!(self.request, RequestSide::Sent) && self.unsent() == 0 {
+            return Poll::Ready(Ok(()));
+        }
         loop {
             // What is at hand leaves together.
             let is_waiting = ready!(self.poll_gather(cx))?;
             ready!(self.poll_flush(cx))?;
-            if self.ended || self.write_error.is_some() {
-                self.link.write_limit.clear();
-                if !std::mem::replace(&mut self.sent, true) {
-                    self.link.read_limit.set(self.limits.read_timeout);
-                    give_back(std::mem::take(&mut self.out));
+            match self.request {
+                RequestSide::Ending => {
+                    self.request = RequestSide::Sent;
+                    self.all_sent();
                 }
-                return Poll::Ready(Ok(()));
+                RequestSide::Flowing | RequestSide::HeldUp if is_waiting => return self.poll_held_up(cx),
+                RequestSide::Flowing | RequestSide::HeldUp => continue,
+                RequestSide::Sent | RequestSide::Abandoned(_) => self.link.write_limit.clear(),
             }
-            if is_waiting {
-                return self.poll_held_up(cx);
-            }
+            return Poll::Ready(Ok(()));
         }
     }
 
+    /// From now on the back end is waited for.
+    fn all_sent(&mut self) {
+        self.link.write_limit.clear();
+        self.link.read_limit.set(self.limits.read_timeout);
+        give_back(std::mem::take(&mut self.out));
+        self.out_at = 0;
+    }
+
     /// The rest of the body cannot be sent now: the client has not sent it, or the back end gives no leave to.
-    fn poll_held_up(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        self.is_held_up = self.codec.room() == 0;
-        if !self.is_held_up {
+    fn poll_held_up(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if self.codec.room() > 0 {
+            self.request = RequestSide::Flowing;
             self.link.write_limit.clear();
             return Poll::Pending;
         }
+        self.request = RequestSide::HeldUp;
+        self.poll_write_limit(cx)
+    }
+
+    /// Ready with a failure when the back end has taken nothing for too long.
+    fn poll_write_limit(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if !self.link.write_limit.is_set() {
             self.link.write_limit.set(self.limits.send_timeout);
         }
         if self.link.write_limit.poll_over(cx) {
-            return Poll::Ready(Err(Fault::WriteTimeout));
+            return Poll::Ready(Err(Failure::upstream(Activity::SendingRequest, Cause::TimedOut)));
         }
         Poll::Pending
     }
 
     /// Takes what there is of the body; true if more is to come, but not now.
-    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
-        while !self.ended && self.out.len() - self.out_at < GATHERED_BYTES_MAX {
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
+        while matches!(self.request, RequestSide::Flowing | RequestSide::HeldUp)
+            && self.unsent() < GATHERED_BYTES_MAX
+        {
             let room = self.codec.room();
             let next = if room > 0 { self.source.poll(cx, room) } else { self.source.poll_end(cx) };
             match next {
                 Poll::Ready(Ok(Some([]))) if room == 0 => return Poll::Ready(Ok(true)),
                 Poll::Ready(Ok(Some(piece))) => self.codec.body(piece, &mut self.out),
                 Poll::Ready(Ok(None)) => self.end(),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Body(error))),
+                Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending => return Poll::Ready(Ok(true)),
             }
         }
@@ -223,7 +242,7 @@ impl Exchange {
 
     /// The body is complete.
     fn end(&mut self) {
-        self.ended = true;
+        self.request = RequestSide::Ending;
         if self.out_at == 0 {
             return self.codec.end(&mut self.out);
         }
@@ -233,25 +252,24 @@ impl Exchange {
         self.out.append(&mut tail);
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        while self.out_at < self.out.len() && self.write_error.is_none() {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        while self.unsent() > 0 && !matches!(self.request, RequestSide::Abandoned(_)) {
             match self.link.stream.try_write(&self.out[self.out_at..]) {
                 Ok(count) => {
                     self.out_at += count;
-                    self.state.note(|attempt| attempt.sent += count as u64);
+                    self.peer.state.note(|attempt| attempt.sent += count as u64);
                     self.link.write_limit.clear();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.link.write_limit.is_set() {
-                        self.link.write_limit.set(self.limits.send_timeout);
-                    }
-                    if self.link.write_limit.poll_over(cx) {
-                        return Poll::Ready(Err(Fault::WriteTimeout));
+                    if let Poll::Ready(over) = self.poll_write_limit(cx) {
+                        return Poll::Ready(over);
                     }
                     ready!(self.link.stream.poll_writable(cx));
                 }
-                // The back end may have answered before it closed: what it said is worth more than this.
-                Err(error) => self.write_error = Some(error),
+                Err(error) => {
+                    self.request = RequestSide::Abandoned(error);
+                    self.all_sent();
+                }
             }
         }
         self.out.clear();
@@ -260,26 +278,39 @@ impl Exchange {
     }
 
     /// The next thing that the back end says. After an error, or [`Got::End`], it is not to be asked again.
-    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Got, Fault>> {
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Got, Failure>> {
         loop {
             if let Some(got) = self.queue.0.pop_front() {
                 return Poll::Ready(Ok(got));
             }
-            if let Some(fault) = self.fault.take() {
-                return Poll::Ready(Err(fault));
-            }
-            if self.is_eof || self.is_over {
-                return Poll::Ready(Err(Fault::Closed));
+            match std::mem::replace(&mut self.response, ResponseSide::Closed) {
+                ResponseSide::Failed(failure) => return Poll::Ready(Err(failure)),
+                ResponseSide::Complete | ResponseSide::Closed => {
+                    return Poll::Ready(Err(self.failure(Cause::Closed)));
+                }
+                open @ (ResponseSide::Head(_) | ResponseSide::Body) => self.response = open,
             }
             if self.poll_read(cx).is_pending() {
                 // What was read may have to be answered, or give leave to send more.
-                if (self.out_at < self.out.len() || self.is_held_up)
-                    && let Poll::Ready(Err(fault)) = self.poll_send(cx)
+                if (self.unsent() > 0 || matches!(self.request, RequestSide::HeldUp))
+                    && let Poll::Ready(Err(failure)) = self.poll_send(cx)
                 {
-                    return Poll::Ready(Err(fault));
+                    return Poll::Ready(Err(failure));
                 }
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// A failure of the back end while its response is read.
+    fn failure(&self, cause: Cause) -> Failure {
+        Failure::upstream(self.activity(), cause)
+    }
+
+    fn activity(&self) -> Activity {
+        match self.response {
+            ResponseSide::Head(_) => Activity::ReadingHead,
+            _ => Activity::ReadingResponse,
         }
     }
 
@@ -288,10 +319,10 @@ impl Exchange {
         self.queue.0.pop_front()
     }
 
-    /// Reads once and puts what it means into the queue, or the fault.
+    /// Reads once and puts what it means into the queue, or the failure.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.head_room() == 0 {
-            self.fault = Some(Fault::HeadTooBig);
+            self.head_too_big();
             return Poll::Ready(());
         }
         // Head and body mostly come together: one read takes both.
@@ -300,67 +331,82 @@ impl Exchange {
             self.poll_stream(cx, &mut buf[..room]).map(|result| match result {
                 Ok(0) => self.eof(),
                 Ok(count) => {
-                    self.state.note(|attempt| attempt.received += count as u64);
+                    self.peer.state.note(|attempt| attempt.received += count as u64);
                     self.link.wait = None;
                     self.link.read_limit.set(self.limits.read_timeout);
                     self.take(&buf[..count]);
                 }
-                Err(fault) => self.fault = Some(fault),
+                Err(failure) => self.response = ResponseSide::Failed(failure),
             })
         })
     }
 
-    fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Fault>> {
+    fn poll_stream(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize, Failure>> {
         loop {
-            // Who has just been asked has not answered yet: the read would only say so.
+            // A peer that has just been asked has not answered yet: the read would only say so.
             if self.link.stream.poll_readable(cx).is_pending() {
                 if self.link.read_limit.poll_over(cx) {
-                    return Poll::Ready(Err(Fault::ReadTimeout));
+                    return Poll::Ready(Err(self.failure(Cause::TimedOut)));
                 }
                 return Poll::Pending;
             }
             match self.link.stream.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if let Some(error) = self.write_error.take_if(|_| self.link.stream.is_closed()) {
-                        return Poll::Ready(Err(Fault::Write(error)));
+                    if self.link.stream.is_closed()
+                        && let Some(failure) = self.write_failure()
+                    {
+                        return Poll::Ready(Err(failure));
                     }
                 }
                 Err(error) => {
-                    let fault = match self.write_error.take() {
-                        Some(error) => Fault::Write(error),
-                        None => Fault::Read(error),
-                    };
-                    return Poll::Ready(Err(fault));
+                    let failure = self.write_failure();
+                    let read = || self.failure(Cause::Call { call: "recv()".into(), error });
+                    return Poll::Ready(Err(failure.unwrap_or_else(read)));
                 }
                 Ok(count) => return Poll::Ready(Ok(count)),
             }
         }
     }
 
+    /// The error of the write that failed, if one has: it came before whatever reading finds now.
+    fn write_failure(&mut self) -> Option<Failure> {
+        match std::mem::replace(&mut self.request, RequestSide::Sent) {
+            RequestSide::Abandoned(error) => {
+                let cause = Cause::Call { call: "send()".into(), error };
+                Some(Failure::upstream(Activity::SendingRequest, cause))
+            }
+            other => {
+                self.request = other;
+                None
+            }
+        }
+    }
+
     fn eof(&mut self) {
-        self.is_eof = true;
-        match self.codec.eof() {
+        self.response = match self.codec.eof() {
             Ok(Event::End) => {
-                self.is_over = true;
                 self.queue.push(Got::End);
+                ResponseSide::Closed
             }
             Ok(_) => {
-                self.fault = Some(match self.write_error.take() {
-                    Some(error) => Fault::Write(error),
-                    None => Fault::Closed,
-                });
+                let failure = self.write_failure();
+                ResponseSide::Failed(failure.unwrap_or_else(|| self.failure(Cause::Closed)))
             }
-            Err(error) => self.fault = Some(Fault::Invalid(error)),
-        }
+            Err(failure) => ResponseSide::Failed(failure.during(self.activity())),
+        };
+    }
+
+    fn head_too_big(&mut self) {
+        let cause = Cause::Protocol("upstream sent too big header".into());
+        self.response = ResponseSide::Failed(self.failure(cause));
     }
 
     /// Gives what was read to the codec; before there is a head, no more at a time than one may be long.
     fn take(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.fault.is_none() {
+        while !bytes.is_empty() && !matches!(self.response, ResponseSide::Failed(_)) {
             let (part, behind) = bytes.split_at(bytes.len().min(self.head_room()));
             if part.is_empty() {
-                self.fault = Some(Fault::HeadTooBig);
-                return;
+                return self.head_too_big();
             }
             self.digest(part);
             bytes = behind;
@@ -369,7 +415,10 @@ impl Exchange {
 
     /// Bytes that may still come before there is a head.
     fn head_room(&self) -> usize {
-        if self.has_head { usize::MAX } else { self.limits.head_bytes_max.saturating_sub(self.rest.len()) }
+        match self.response {
+            ResponseSide::Head(_) => self.limits.head_bytes_max.saturating_sub(self.rest.len()),
+            _ => usize::MAX,
+        }
     }
 
     /// Gives `bytes`, behind what was left, to the codec.
@@ -386,14 +435,14 @@ impl Exchange {
         self.rest = rest;
     }
 
-    /// Gives how much was used.
+    /// Has the codec read; gives how much it has used.
     fn feed(&mut self, input: &[u8]) -> usize {
         let mut at = 0;
-        while !self.is_over {
+        while matches!(self.response, ResponseSide::Head(_) | ResponseSide::Body) {
             let step = match self.codec.read(&input[at..], &mut self.out) {
                 Ok(step) => step,
-                Err(error) => {
-                    self.fault = Some(Fault::Invalid(error));
+                Err(failure) => {
+                    self.response = ResponseSide::Failed(failure.during(self.activity()));
                     break;
                 }
             };
@@ -401,17 +450,9 @@ impl Exchange {
             at += step.used;
             match step.event {
                 Event::NeedMore => break,
-                Event::Interim(head) => {
-                    self.interim_responses += 1;
-                    if self.interim_responses > INTERIM_RESPONSES_MAX {
-                        let error = CodecError::new("upstream sent too many interim responses");
-                        self.fault = Some(Fault::Invalid(error));
-                        break;
-                    }
-                    self.queue.push(Got::Interim(head));
-                }
+                Event::Interim(head) => self.interim(head),
                 Event::Head(head) => {
-                    self.has_head = true;
+                    self.response = ResponseSide::Body;
                     self.queue.push(Got::Head(head));
                     if self.codec.is_tunnel() {
                         break;
@@ -421,7 +462,7 @@ impl Exchange {
                 Event::Log(level, text) => self.queue.push(Got::Log(level, text)),
                 Event::Trailers(fields) => self.queue.push(Got::Trailers(fields)),
                 Event::End => {
-                    self.is_over = true;
+                    self.response = ResponseSide::Complete;
                     self.queue.push(Got::End);
                 }
             }
@@ -429,11 +470,22 @@ impl Exchange {
         at
     }
 
+    fn interim(&mut self, head: BackendHead) {
+        let ResponseSide::Head(count) = &mut self.response else { return };
+        *count += 1;
+        if *count > INTERIM_RESPONSES_MAX {
+            let cause = Cause::Protocol("upstream sent too many interim responses".into());
+            self.response = ResponseSide::Failed(self.failure(cause));
+        } else {
+            self.queue.push(Got::Interim(head));
+        }
+    }
+
     fn data(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        self.state.note(|attempt| attempt.length += bytes.len() as u64);
+        self.peer.state.note(|attempt| attempt.length += bytes.len() as u64);
         match self.queue.0.back_mut() {
             Some(Got::Data(have)) => have.extend_from_slice(bytes),
             _ => self.queue.push(Got::Data(bytes.to_vec())),
@@ -450,61 +502,15 @@ impl Exchange {
         std::mem::take(&mut self.rest)
     }
 
-    /// After [`Got::End`]: the connection, if it may be used again.
-    pub fn into_link(mut self: Box<Self>) -> Option<Box<Link>> {
-        if self.out_at < self.out.len()
-            && self.link.stream.try_write(&self.out[self.out_at..]).ok() == Some(self.out.len() - self.out_at)
-        {
-            self.out_at = self.out.len();
-        }
-        if !self.persists() {
-            return None;
-        }
-        self.link.session = self.codec.release();
-        Some(self.link)
-    }
-
-    fn persists(&self) -> bool {
-        self.is_over
-            && self.sent
-            && !self.is_eof
-            && self.write_error.is_none()
-            && self.rest.is_empty()
-            && self.out_at == self.out.len()
-            && self.codec.persists()
-    }
-}
-
-impl Fault {
-    /// Reports it in nginx's words; `action` is what was being done.
-    pub fn log(&self, action: &str, log: impl FnOnce(LogLevel, std::fmt::Arguments<'_>)) {
-        let os = brisk_conf::os_text;
-        match self {
-            Fault::Closed => {
-                log(LogLevel::Error, format_args!("upstream prematurely closed connection while {action}"));
-            }
-            Fault::Read(error) => {
-                log(LogLevel::Error, format_args!("recv() failed ({}) while {action}", os(error)));
-            }
-            Fault::Write(error) => {
-                let text = format_args!("send() failed ({}) while sending request to upstream", os(error));
-                log(LogLevel::Error, text);
-            }
-            Fault::ReadTimeout => {
-                let text = format_args!("upstream timed out (110: Connection timed out) while {action}");
-                log(LogLevel::Error, text);
-            }
-            Fault::WriteTimeout => {
-                let text = "upstream timed out (110: Connection timed out) while sending request to upstream";
-                log(LogLevel::Error, format_args!("{text}"));
-            }
-            Fault::Invalid(error) if error.0.is_empty() => {}
-            Fault::Invalid(error) => log(LogLevel::Error, format_args!("{error} while {action}")),
-            Fault::HeadTooBig => {
-                log(LogLevel::Error, format_args!("upstream sent too big header while {action}"));
-            }
-            // Whoever ends the request for it says so.
-            Fault::Body(_) => {}
+    /// After [`Got::End`]: the attempt has succeeded, and the connection is kept if it may be used again.
+    pub fn complete(mut self: Box<Self>) {
+        self.peer.finish(Outcome::Ok);
+        let last = &self.out[self.out_at..];
+        let has_left = last.is_empty() || self.link.stream.try_write(last).ok() == Some(last.len());
+        let is_whole = matches!((&self.request, &self.response), (RequestSide::Sent, ResponseSide::Complete));
+        if is_whole && has_left && self.rest.is_empty() && self.codec.persists() {
+            self.link.session = self.codec.release();
+            pool::put(self.link, &self.peer.group, &self.peer.keepalive);
         }
     }
 }

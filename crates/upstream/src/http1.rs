@@ -1,12 +1,13 @@
 //! HTTP/1.0 and 1.1 to a back end (RFC 9112).
 
-use crate::codec::{Codec, CodecError, Event, Step};
+use crate::codec::{Codec, Event, Step};
 use crate::head::BackendHead;
 use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
 use brisk_http::framing::parse_length;
 use brisk_http::h1::{self, Client, ClientError, Rules};
 use brisk_http::response::{RequestKind, ResponseFraming};
 use brisk_http::{Header, HeaderId, Version};
+use brisk_net::Failure;
 use brisk_server::core::LogLevel;
 
 /// Fields that there is room for from the start.
@@ -41,17 +42,17 @@ impl Http1 {
         Http1 { head, shape, client, persists: false, length: None, excess: false }
     }
 
-    fn interim(&mut self, input: &[u8]) -> Result<Event, CodecError> {
+    fn interim(&mut self, input: &[u8]) -> Result<Event, Failure> {
         if self.client.head().version < Version::Http11 {
-            return Err(CodecError::new("upstream sent HTTP/1.0 response with early hints"));
+            return Err(Failure::protocol("upstream sent HTTP/1.0 response with early hints"));
         }
         Ok(Event::Interim(BackendHead::from_response(input, self.client.take_head())))
     }
 
-    fn final_head(&mut self, input: &[u8]) -> Result<Event, CodecError> {
+    fn final_head(&mut self, input: &[u8]) -> Result<Event, Failure> {
         let parsed = self.client.take_head();
         if parsed.status < 100 {
-            return Err(CodecError::new("upstream sent invalid status"));
+            return Err(Failure::protocol("upstream sent invalid status"));
         }
         if let Some(known) = self.client.known() {
             // RFC 9112 §9.3: HTTP/1.0 keeps a connection only if it says so; nginx never keeps it.
@@ -106,14 +107,14 @@ impl Codec for Http1 {
         }
     }
 
-    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, CodecError> {
+    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         if std::mem::take(&mut self.excess) {
             return Ok(Step { used: 0, event: Event::End });
         }
         let received = self.client.receive(input).map_err(|error| match error {
-            ClientError::Head(error) => CodecError::new(error.to_string()),
+            ClientError::Head(error) => Failure::protocol(error.to_string()),
             ClientError::Chunk(error) => {
-                CodecError::new(format!("upstream sent invalid chunked response: {error}"))
+                Failure::protocol(format!("upstream sent invalid chunked response: {error}"))
             }
         })?;
         let mut used = received.used;
@@ -133,7 +134,7 @@ impl Codec for Http1 {
         Ok(Step { used, event })
     }
 
-    fn eof(&mut self) -> Result<Event, CodecError> {
+    fn eof(&mut self) -> Result<Event, Failure> {
         Ok(if self.client.closed() { Event::End } else { Event::NeedMore })
     }
 

@@ -8,11 +8,12 @@ mod tests;
 pub use head::RequestHead;
 pub use session::Session;
 
-use crate::codec::{Codec, CodecError, Event, Step};
+use crate::codec::{Codec, Event, Step};
 use brisk_h2::ErrorCode;
 use brisk_h2::frame::{FrameHead, HEAD_BYTES, flag, kind};
 use brisk_http::framing::parse_length;
 use brisk_http::{HeaderId, status};
+use brisk_net::{Failure, Retry, Scope};
 use head::Heads;
 use session::Told;
 
@@ -59,7 +60,6 @@ pub struct Http2 {
     is_reset: bool,
     /// Nothing more is to be asked on this connection.
     is_leaving: bool,
-    is_unprocessed: bool,
 }
 
 impl Http2 {
@@ -75,36 +75,39 @@ impl Http2 {
             last_data: None,
             is_reset: false,
             is_leaving: false,
-            is_unprocessed: false,
         }
     }
 
     /// The next frame: how much of the input it took, and what it says of this exchange.
-    fn advance<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Told<'a>), CodecError> {
-        let Some(session) = &mut self.session else { return Err(CodecError::new(NO_STREAM)) };
+    fn advance<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Told<'a>), Failure> {
+        let Some(session) = &mut self.session else { return Err(Failure::protocol(NO_STREAM)) };
         let before = out.len();
         let (used, told) = session.step(input, &mut self.heads, out)?;
         if out.len() != before {
             self.last_data = None;
         }
         if let Some(wrong) = self.heads.take_wrong() {
-            return Err(CodecError(wrong));
+            return Err(Failure::protocol(wrong.into_string()));
         }
         match told {
             Told::GoAway { last, code } => {
                 self.is_leaving = true;
                 if last < self.stream && self.stage != Stage::Over {
-                    self.is_unprocessed = code == ErrorCode::NO_ERROR;
+                    // Streams above the last one were not looked at (RFC 9113 §6.8).
+                    let retry = if code == ErrorCode::NO_ERROR { Retry::Safe } else { Retry::IfIdempotent };
                     let text = format!("upstream sent goaway with error {}", code.0);
-                    return Err(CodecError::new(text));
+                    return Err(Failure::protocol(text).retry_is(retry));
                 }
                 Ok((used, Told::Nothing))
             }
             Told::Reset { code, by_peer: true } if self.stage != Stage::Over => {
-                self.is_unprocessed = code == ErrorCode::REFUSED_STREAM && self.stage == Stage::Head;
-                Err(CodecError::new(format!("upstream rejected request with error {}", code.0)))
+                // RFC 9113 §8.7: the server says that it did not look at the request.
+                let is_refused = code == ErrorCode::REFUSED_STREAM && self.stage == Stage::Head;
+                let retry = if is_refused { Retry::Safe } else { Retry::IfIdempotent };
+                let text = format!("upstream rejected request with error {}", code.0);
+                Err(Failure::protocol(text).scope_is(Scope::Stream).retry_is(retry))
             }
-            Told::Reset { by_peer: false, .. } => Err(CodecError::new(match self.stage {
+            Told::Reset { by_peer: false, .. } => Err(Failure::protocol(match self.stage {
                 Stage::Head => "upstream prematurely closed stream",
                 _ => "upstream sent unexpected http2 frame",
             })),
@@ -113,16 +116,16 @@ impl Http2 {
     }
 
     /// A head has come: what it says of the body. `end`: there is none.
-    fn begin_body(&mut self, end: bool) -> Result<(), CodecError> {
+    fn begin_body(&mut self, end: bool) -> Result<(), Failure> {
         let head = self.heads.head();
         if head.status == 0 {
-            return Err(CodecError::new("upstream sent no :status header"));
+            return Err(Failure::protocol("upstream sent no :status header"));
         }
         let announced = head.get(HeaderId::ContentLength);
         self.announced = announced.and_then(parse_length);
         if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)
         {
-            return Err(CodecError::new("upstream sent invalid \"Content-Length\" header"));
+            return Err(Failure::protocol("upstream sent invalid \"Content-Length\" header"));
         }
         let has_none = self.question.is_head || status::is_bodiless(head.status);
         self.left = if has_none { Some(0) } else { self.announced };
@@ -134,24 +137,24 @@ impl Http2 {
     }
 
     /// The end of the stream has come: the body must be complete.
-    fn check_whole(&self) -> Result<(), CodecError> {
+    fn check_whole(&self) -> Result<(), Failure> {
         match self.left {
-            Some(left) if left > 0 => Err(CodecError::new("upstream prematurely closed stream")),
+            Some(left) if left > 0 => Err(Failure::protocol("upstream prematurely closed stream")),
             _ => Ok(()),
         }
     }
 
-    fn take(&mut self, count: usize) -> Result<(), CodecError> {
+    fn take(&mut self, count: usize) -> Result<(), Failure> {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(count as u64).ok_or_else(|| {
-                CodecError::new("upstream sent response body larger than indicated content length")
+                Failure::protocol("upstream sent response body larger than indicated content length")
             })?;
         }
         Ok(())
     }
 
     /// What came together with the end is looked at before the end is believed. Gives how much of the input was used.
-    fn settle(&mut self, input: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, CodecError> {
+    fn settle(&mut self, input: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Failure> {
         self.check_whole()?;
         self.stage = Stage::Over;
         loop {
@@ -165,7 +168,7 @@ impl Http2 {
     }
 
     /// A frame behind the end of the answer: the stream may be reset once, and its window may grow.
-    fn judge_late(&mut self, input: &[u8]) -> Result<(), CodecError> {
+    fn judge_late(&mut self, input: &[u8]) -> Result<(), Failure> {
         let Some(frame) = FrameHead::parse(input).filter(|frame| frame.stream == self.stream) else {
             return Ok(());
         };
@@ -178,13 +181,13 @@ impl Http2 {
             Some([0, 0, 0, 0]) if !std::mem::replace(&mut self.is_reset, true) => Ok(()),
             Some(&[a, b, c, d]) if [a, b, c, d] != [0; 4] => {
                 let code = u32::from_be_bytes([a, b, c, d]);
-                Err(CodecError::new(format!("upstream rejected request with error {code}")))
+                Err(Failure::protocol(format!("upstream rejected request with error {code}")))
             }
             // The rest of it is still to come.
             None if frame.kind == kind::RST_STREAM => Ok(()),
             _ => {
                 let text = format!("upstream sent frame for closed stream {}", self.stream);
-                Err(CodecError::new(text))
+                Err(Failure::protocol(text))
             }
         }
     }
@@ -205,7 +208,7 @@ impl Codec for Http2 {
         self.stage = Stage::Head;
         self.heads = Heads::default();
         (self.announced, self.left, self.last_data) = (None, None, None);
-        (self.is_reset, self.is_leaving, self.is_unprocessed) = (false, false, false);
+        (self.is_reset, self.is_leaving) = (false, false);
         let session = self.session.get_or_insert_with(|| Box::new(Session::new(out)));
         let question = &self.question;
         self.stream = session.open(question.head.block(), question.is_bodiless, question.head_bytes_max, out);
@@ -234,7 +237,7 @@ impl Codec for Http2 {
         self.session.as_ref().map_or(0, |session| session.room(self.stream))
     }
 
-    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, CodecError> {
+    fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, Failure> {
         if self.stage == Stage::Over {
             self.stage = Stage::Ended;
             // The beginning of another frame.
@@ -278,7 +281,7 @@ impl Codec for Http2 {
         }
     }
 
-    fn eof(&mut self) -> Result<Event, CodecError> {
+    fn eof(&mut self) -> Result<Event, Failure> {
         self.is_leaving = true;
         Ok(if matches!(self.stage, Stage::Over | Stage::Ended) { Event::End } else { Event::NeedMore })
     }
@@ -290,10 +293,6 @@ impl Codec for Http2 {
 
     fn length(&self) -> Option<u64> {
         self.announced
-    }
-
-    fn is_unprocessed(&self) -> bool {
-        self.is_unprocessed
     }
 }
 

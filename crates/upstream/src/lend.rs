@@ -52,7 +52,7 @@ struct Passed {
 }
 
 /// One question and its answer.
-enum Asked {
+enum Reply {
     Waiting(Waker),
     Passed(Passed),
     /// There is none; or there was, and it was taken.
@@ -66,12 +66,9 @@ pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepaliv
 }
 
 /// Takes a connection of another thread, if one has any that fits.
-pub(crate) async fn take(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> Option<Box<Link>> {
-    if !may_have(key, group, keepalive) {
-        return None;
-    }
+pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
     for lender in others().take(ASKED_MAX).collect::<Vec<_>>() {
-        if let Some(passed) = ask(&lender, key).await {
+        if let Some(passed) = ask(&lender, &key).await {
             let io = match key.endpoint {
                 Endpoint::Unix(_) => Ok(Io::local(passed.fd)),
                 Endpoint::Ip(_) => Io::new(passed.fd),
@@ -99,24 +96,24 @@ fn others() -> impl Iterator<Item = Arc<Lender>> {
 }
 
 async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
-    let asked = Arc::new(Mutex::new(Asked::Waiting(Waker::noop().clone())));
+    let asked = Arc::new(Mutex::new(Reply::Waiting(Waker::noop().clone())));
     let (to, key) = (asked.clone(), key.clone());
     lender.mailbox.call(move || {
         // Who asked may be gone: then nothing is taken away here.
         let passed = if Arc::strong_count(&to) > 1 { pass(&key) } else { None };
-        let answer = passed.map_or(Asked::Nothing, Asked::Passed);
+        let answer = passed.map_or(Reply::Nothing, Reply::Passed);
         let before = std::mem::replace(&mut *to.lock().unwrap_or_else(PoisonError::into_inner), answer);
-        if let Asked::Waiting(waker) = before {
+        if let Reply::Waiting(waker) = before {
             waker.wake();
         }
     });
     let answered = poll_fn(move |cx| {
         let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *asked, Asked::Nothing) {
-            Asked::Passed(passed) => Poll::Ready(Some(passed)),
-            Asked::Nothing => Poll::Ready(None),
-            Asked::Waiting(_) => {
-                *asked = Asked::Waiting(cx.waker().clone());
+        match std::mem::replace(&mut *asked, Reply::Nothing) {
+            Reply::Passed(passed) => Poll::Ready(Some(passed)),
+            Reply::Nothing => Poll::Ready(None),
+            Reply::Waiting(_) => {
+                *asked = Reply::Waiting(cx.waker().clone());
                 Poll::Pending
             }
         }

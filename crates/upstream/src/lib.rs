@@ -6,6 +6,8 @@
 //! [`Protocol`](protocol::Protocol) and hands its requests over.
 #![forbid(unsafe_code)]
 
+mod answer;
+mod attempt;
 pub mod backend;
 pub mod body;
 pub mod codec;
@@ -16,7 +18,6 @@ mod exchange;
 mod fetch;
 pub mod fuzz;
 pub mod head;
-mod heading;
 pub mod http1;
 pub mod http2;
 mod lend;
@@ -24,14 +25,16 @@ mod link;
 mod occupancy;
 pub mod origin;
 mod payload;
+mod peer;
 mod pool;
 pub mod protocol;
+mod resolve;
 mod respond;
+mod retry;
 mod source;
 mod spool;
 pub mod state;
 mod store;
 pub mod tls;
 mod tunnel;
-mod turn;
 pub mod vars;

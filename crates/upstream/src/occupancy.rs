@@ -6,14 +6,18 @@
 //! one who has waited for [`GRACE_MS`], no connection to that address becomes idle; and those that are idle already are
 //! closed when somebody has waited for [`PATIENCE_MS`].
 
+use crate::link::Link;
 use brisk_balance::Endpoint;
+use brisk_net::{Sleep, clock, sleep_until};
 use std::collections::{BTreeSet, HashMap};
+use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 /// How long a new connection waits before idle ones are closed for it: a process that is free answers sooner.
-pub(crate) const PATIENCE_MS: u64 = 20;
+const PATIENCE_MS: u64 = 20;
 
 /// How long an answer may take until it looks as if no process was free: as long as all answer sooner, connections are kept.
 const GRACE_MS: u64 = 3;
@@ -86,6 +90,30 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         self.of.waiting().remove(&self.key);
+    }
+}
+
+/// The time until idle connections are closed for a new one.
+pub(crate) struct Patience {
+    occupancy: Arc<Occupancy>,
+    sleep: Sleep,
+}
+
+impl Patience {
+    /// `None` if there is nothing to be closed.
+    pub fn of(link: &Link) -> Option<Patience> {
+        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
+        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
+        Some(Patience { occupancy: occupancy.clone(), sleep })
+    }
+
+    /// True once the time is over, and idle connections have been told to go.
+    pub fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_over = Pin::new(&mut self.sleep).poll(cx).is_ready();
+        if is_over {
+            self.occupancy.vacate();
+        }
+        is_over
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::head::BackendHead;
 use brisk_http::Method;
+use brisk_net::Failure;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
 use brisk_server::request::Request;
@@ -10,9 +11,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use crate::retry::condition;
+
 /// What a `*_pass` location asks, and how its answers are passed on.
 pub trait Origin: Send + Sync {
-    /// Asks the back end, further attempts included. Nothing of the request's response is touched.
+    /// Asks the back end, further attempts included. Nothing of the request's response is touched. A failure has been
+    /// logged; [`condition`] says what it is for `*_cache_use_stale`.
     fn fetch(self: Arc<Self>, r: &mut Request, ask: Ask) -> FetchFuture<'_>;
 
     /// Whether the request's body is read as a whole before anything is asked (`*_request_buffering`): variables may speak of
@@ -31,7 +35,7 @@ pub trait Origin: Send + Sync {
 }
 
 /// See [`Origin::fetch`].
-pub type FetchFuture<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Failed>> + 'a>>;
+pub type FetchFuture<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Failure>> + 'a>>;
 
 /// Bits of `*_ignore_headers`.
 pub mod ignored {
@@ -78,31 +82,4 @@ impl Fetched {
             body => Box::new(InMemory::new(body)),
         }
     }
-}
-
-/// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// What the client is told.
-    pub status: u16,
-    pub kind: FailKind,
-}
-
-/// What went wrong, as `*_next_upstream` and `*_cache_use_stale` name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailKind {
-    /// Connecting, sending or reading failed, or no server is there to be asked.
-    Error,
-    Timeout,
-    InvalidHeader,
-    /// A 101 that the back end was not asked for.
-    UnaskedUpgrade,
-    /// The back end answered with a status that sends the request to the next server, and there is none.
-    Status(u16),
-    /// The client has gone.
-    Client,
-    /// Something of our own.
-    Local,
-    /// The connection is to be closed without an answer.
-    Close,
 }

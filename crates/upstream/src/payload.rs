@@ -1,12 +1,12 @@
 //! The body of a request, as a back end gets it.
 
 use crate::engine::Engine;
-use crate::origin::{FailKind, Failed};
 use crate::protocol::{BodyShape, Protocol};
 use crate::source::Source;
 use brisk_http::HeaderId;
-use brisk_server::body::{BodyError, BodySource, Content};
-use brisk_server::flow::Flow;
+use brisk_net::Failure;
+use brisk_server::body::{BodySource, Content};
+use brisk_server::failure;
 use brisk_server::request::Request;
 use std::rc::Rc;
 
@@ -47,6 +47,11 @@ impl Payload {
         matches!(self, Payload::Client(..))
     }
 
+    /// Whether it went to a peer as the client sent it: there is none for another one.
+    pub fn is_spent(&self) -> bool {
+        matches!(self, Payload::Client(None, _))
+    }
+
     /// Whether the client's body may be passed on as it comes; otherwise it is read as a whole first.
     pub fn can_stream<P: Protocol>(engine: &Engine<P>, r: &Request) -> bool {
         let settings = engine.protocol.settings();
@@ -58,18 +63,18 @@ impl Payload {
     }
 
     /// Reads the body, or leaves it with the client.
-    pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failed> {
+    pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failure> {
         let settings = engine.protocol.settings();
         if Self::can_stream(engine, r) && r.body.content().is_none() && !r.has_no_body() {
             let mut first = Vec::new();
             match r.read_body_now(&mut first) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Payload::Client(None, first)),
-                Err(error) => return Err(body_failed(r, &error)),
+                Err(error) => return Err(reported(r, error)),
             }
         }
         if let Err(error) = r.read_body().await {
-            return Err(body_failed(r, &error));
+            return Err(reported(r, error));
         }
         Ok(match (engine.protocol.own_body(r), r.body.content()) {
             (Some(bytes), _) => Payload::Own(bytes.into()),
@@ -88,10 +93,7 @@ impl Payload {
     }
 }
 
-/// What a body that cannot be had means for its request.
-pub(crate) fn body_failed(r: &mut Request, error: &BodyError) -> Failed {
-    match error.end(r) {
-        Flow::Status(status) => Failed { status, kind: FailKind::Client },
-        _ => Failed { status: 400, kind: FailKind::Close },
-    }
+fn reported(r: &Request, failure: Failure) -> Failure {
+    failure::report(&failure, r);
+    failure
 }

@@ -1,6 +1,8 @@
 //! A request's body on its way to a back end.
 
-use brisk_server::body::{BodyError, BodySource, Content};
+use brisk_net::Failure;
+use brisk_server::body::{BodySource, Content};
+use brisk_server::failure;
 use brisk_server::limits::BODY_PIECE_BYTES;
 use brisk_server::temp_file::TempError;
 use std::future::Future;
@@ -105,7 +107,7 @@ impl Source {
     }
 
     /// Whether it is at its end: an empty piece if not.
-    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, BodyError>> {
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, Failure>> {
         match self {
             Source::Client { body, piece, is_over } => {
                 ready!(fill(body, piece, is_over, 1, cx))?;
@@ -117,7 +119,7 @@ impl Source {
     }
 
     /// The next bytes, at most `room` (which is not 0); `None` at the end.
-    pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, BodyError>> {
+    pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, Failure>> {
         let room = room.min(BODY_PIECE_BYTES);
         let piece = match self {
             Source::None => return Poll::Ready(Ok(None)),
@@ -151,7 +153,7 @@ fn fill(
     is_over: &mut bool,
     wanted: usize,
     cx: &mut Context<'_>,
-) -> Poll<Result<(), BodyError>> {
+) -> Poll<Result<(), Failure>> {
     while piece.bytes.len() - piece.at < wanted && !*is_over {
         piece.bytes.drain(..piece.at);
         piece.at = 0;
@@ -169,7 +171,7 @@ fn read_file(
     at: u64,
     reading: &mut Option<Reading>,
     cx: &mut Context<'_>,
-) -> Poll<Result<Vec<u8>, BodyError>> {
+) -> Poll<Result<Vec<u8>, Failure>> {
     let Content::File(file) = &**content else { return Poll::Ready(Ok(Vec::new())) };
     let job = reading.get_or_insert_with(|| {
         let content = content.clone();
@@ -188,5 +190,5 @@ fn read_file(
                 if bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
             },
         );
-    Poll::Ready(read.map_err(|error| BodyError::File(TempError::reading(file)(error))))
+    Poll::Ready(read.map_err(|error| failure::body::file(TempError::reading(file)(error))))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// One attempt, as variables show it.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct AttemptRecord {
     pub peer: Arc<str>,
     /// 0: nothing is known yet.
     pub status: u16,
@@ -28,7 +28,7 @@ pub struct Attempt {
 /// All attempts of a request, internal redirects included. Streams that outlive the request go on filling it.
 #[derive(Default)]
 pub struct State {
-    attempts: RefCell<Vec<Attempt>>,
+    attempts: RefCell<Vec<AttemptRecord>>,
     begins: Cell<bool>,
     /// `http://`, for messages.
     scheme: Cell<&'static str>,
@@ -60,7 +60,7 @@ impl State {
             // Mostly there is no other.
             attempts.reserve_exact(1);
         }
-        attempts.push(Attempt {
+        attempts.push(AttemptRecord {
             peer,
             status: 0,
             connect_ms: None,
@@ -79,13 +79,22 @@ impl State {
         self.chosen.replace(Some(peer.clone()));
     }
 
+    /// Adds an attempt at `name` for which there was no server to ask.
+    pub fn unasked(&self, name: &str) {
+        self.attempt(name.into());
+        self.note(|attempt| {
+            attempt.status = 502;
+            attempt.response_ms = Some(0);
+        });
+    }
+
     /// The server that was chosen last.
     pub fn chosen(&self) -> Option<Arc<PeerInfo>> {
         self.chosen.borrow().clone()
     }
 
     /// Changes the present attempt.
-    pub fn note(&self, change: impl FnOnce(&mut Attempt)) {
+    pub fn note(&self, change: impl FnOnce(&mut AttemptRecord)) {
         if let Some(last) = self.attempts.borrow_mut().last_mut() {
             change(last);
         }
@@ -114,7 +123,7 @@ impl State {
     }
 
     /// Appends a value of each attempt as nginx joins them; false if there is none.
-    pub fn join(&self, out: &mut Vec<u8>, each: impl Fn(&Attempt, &mut Vec<u8>)) -> bool {
+    pub fn join(&self, out: &mut Vec<u8>, each: impl Fn(&AttemptRecord, &mut Vec<u8>)) -> bool {
         let attempts = self.attempts.borrow();
         for (at, attempt) in attempts.iter().enumerate() {
             if at > 0 {

@@ -4,9 +4,9 @@
 //! mean that it is gone (over TCP the two look alike): then the next bytes from the client are answered with a reset, and
 //! the tunnel ends; a client that is silent is waited for as long as anybody is.
 
-use crate::exchange::scratch;
+use crate::exchange::{Exchange, scratch};
 use crate::link::Link;
-use crate::turn::Turn;
+use crate::peer::ChosenPeer;
 use brisk_balance::Outcome;
 use brisk_net::Deadline;
 use brisk_server::body::BodySource;
@@ -29,7 +29,7 @@ enum Way {
 /// The back end's bytes for the client. While it is pulled, or waited for, it passes on what the client sends.
 pub struct Tunnel {
     link: Box<Link>,
-    turn: Box<Turn>,
+    peer: Box<ChosenPeer>,
     client: BodySource,
     /// From the back end, to be given.
     first: Vec<u8>,
@@ -49,18 +49,18 @@ pub struct Tunnel {
 
 impl Tunnel {
     pub fn new(
-        link: Box<Link>,
-        turn: Box<Turn>,
+        mut exchange: Box<Exchange>,
         client: BodySource,
-        first: Vec<u8>,
         (read_timeout, send_timeout): (Duration, Duration),
         witness: Witness,
     ) -> Tunnel {
+        let first = exchange.take_rest();
+        let Exchange { peer, link, .. } = *exchange;
         let mut idle = Deadline::default();
         idle.set(read_timeout);
         Tunnel {
             link,
-            turn,
+            peer,
             client,
             first,
             up: Vec::new(),
@@ -82,7 +82,7 @@ impl Tunnel {
                 match self.link.stream.try_write(&self.up[self.up_at..]) {
                     Ok(count) => {
                         self.up_at += count;
-                        self.turn.state.note(|attempt| attempt.sent += count as u64);
+                        self.peer.state.note(|attempt| attempt.sent += count as u64);
                         self.link.write_limit.clear();
                         self.idle.set(self.read_timeout);
                     }
@@ -130,7 +130,7 @@ impl Tunnel {
             }
         });
         let bytes: Vec<u8> = ready!(read)?;
-        self.turn.state.note(|attempt| {
+        self.peer.state.note(|attempt| {
             attempt.received += bytes.len() as u64;
             attempt.length += bytes.len() as u64;
         });
@@ -158,7 +158,7 @@ impl Tunnel {
     }
 
     fn end(&mut self) -> Poll<Option<io::Result<Chunk>>> {
-        self.turn.finish(Outcome::Ok);
+        self.peer.finish(Outcome::Ok);
         // Who has heard the back end's last word was not cut off.
         Poll::Ready((self.down_way == Way::Open).then(|| Err(Reported::error())))
     }

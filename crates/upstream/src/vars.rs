@@ -1,6 +1,6 @@
 //! The `$upstream_…` variables.
 
-use crate::state::{Attempt, State};
+use crate::state::{AttemptRecord, State};
 use brisk_http::range::write_number;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
@@ -67,7 +67,7 @@ pub static VARIABLES: &[Variable] = &[
     family("upstream_trailer_*", trailer, "This trailer field of the last answer."),
 ];
 
-fn each(r: &Request, out: &mut Vec<u8>, show: fn(&Attempt, &mut Vec<u8>)) -> bool {
+fn each(r: &Request, out: &mut Vec<u8>, show: fn(&AttemptRecord, &mut Vec<u8>)) -> bool {
     r.finding_ref::<State>().is_some_and(|state| state.join(out, show))
 }
 

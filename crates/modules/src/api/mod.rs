@@ -127,7 +127,7 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
                     Ok(true) if body.len() > BODY_BYTES_MAX => return Flow::Status(413),
                     Ok(true) => {}
                     Ok(false) => break,
-                    Err(error) => return error.end(r),
+                    Err(failure) => return brisk_server::failure::end(&failure, r),
                 }
             }
             let answer = match change(r, &prefix, &body) {

@@ -13,8 +13,9 @@ use brisk_cachepolicy::rfc9111::{self, Exchange, Ignored};
 use brisk_cachepolicy::tags::{self, TAG_BYTES_MAX, TAGS_MAX, Tags};
 use brisk_cachepolicy::{Refusal, Terms, Verdict, directives, head, nginx, vary};
 use brisk_http::{HeaderId, Method};
-use brisk_net::clock;
+use brisk_net::{Failure, clock};
 use brisk_server::core::LogLevel;
+use brisk_server::failure;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
 use brisk_server::log::logs_of;
@@ -22,8 +23,9 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::rlog;
 use brisk_server::text::Text;
+use brisk_upstream::conf::next;
 use brisk_upstream::head::BackendHead;
-use brisk_upstream::origin::{Ask, FailKind, Failed, Fetched, ignored};
+use brisk_upstream::origin::{Ask, Fetched, condition, ignored};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -71,7 +73,7 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
         let asked =
             Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp(), whole: ask.cacheable };
         let fetched = match (lookup.origin.clone().fetch(r, ask).await, part) {
-            (Err(failed), _) => return broken(&lookup, r, &question, failed),
+            (Err(failure), _) => return broken(&lookup, r, &question, &failure),
             (Ok(fetched), None) => fetched,
             (Ok(fetched), Some(part)) => match join::rest(&part, fetched) {
                 Ok(whole) => whole,
@@ -169,14 +171,14 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
     None
 }
 
-/// No answer came.
-fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed) -> Flow {
-    let bit = match failed.kind {
-        FailKind::Error => stale::ERROR,
-        FailKind::Timeout => stale::TIMEOUT,
-        FailKind::InvalidHeader | FailKind::UnaskedUpgrade => stale::INVALID_HEADER,
-        FailKind::Status(status) => stale::of_status(status),
-        FailKind::Client | FailKind::Local | FailKind::Close => return failed.flow(),
+/// No response came.
+fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failure: &Failure) -> Flow {
+    let condition = condition(failure);
+    let bit = match condition {
+        Some(next::TIMEOUT) => stale::TIMEOUT,
+        Some(next::INVALID_HEADER) => stale::INVALID_HEADER,
+        Some(_) => stale::ERROR,
+        None => return failure::flow(failure, r),
     };
     if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale)
         && (lookup.caching.rules.use_stale & bit != 0 || question.if_error)
@@ -185,10 +187,10 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failed: Failed)
         return lookup.give(r, object, Status::Stale);
     }
     // A shared cache that must revalidate and cannot says 504 (RFC 9111 §5.2.2.2).
-    if question.stale.is_some() && question.never_stale && failed.kind == FailKind::Error {
+    if question.stale.is_some() && question.never_stale && condition == Some(next::ERROR) {
         return Flow::Status(504);
     }
-    failed.flow()
+    failure::flow(failure, r)
 }
 
 /// An answer has come.

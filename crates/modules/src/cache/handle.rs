@@ -153,7 +153,7 @@ fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<
         Box::pin(async move {
             let fetched = match origin.clone().fetch(r, Ask::default()).await {
                 Ok(fetched) => fetched,
-                Err(failed) => return failed.flow(),
+                Err(failure) => return brisk_server::failure::flow(&failure, r),
             };
             Note::of(r).forwarded_status.set(Some(fetched.head.status));
             let rules = &caching.rules;

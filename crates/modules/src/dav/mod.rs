@@ -218,7 +218,7 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
     loop {
         let more = match r.body_piece(&mut piece).await {
             Ok(more) => more,
-            Err(error) => return Err(error.end(r)),
+            Err(failure) => return Err(brisk_server::failure::end(&failure, r)),
         };
         if piece.len() >= WRITE_BYTES || !more && !piece.is_empty() {
             piece = file.append(piece).await.map_err(|error| failed(r, &error))?;

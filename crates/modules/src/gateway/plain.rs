@@ -3,8 +3,9 @@
 use super::records::TOO_MUCH;
 use brisk_http::head::Parsed;
 use brisk_http::response::{CgiStart, RequestKind, ResponseFraming, ResponseHead, cgi_framing, parse_cgi};
+use brisk_net::Failure;
 use brisk_server::core::LogLevel;
-use brisk_upstream::codec::{Codec, CodecError, Event, Step};
+use brisk_upstream::codec::{Codec, Event, Step};
 use brisk_upstream::head::BackendHead;
 
 /// What a codec is made of.
@@ -50,17 +51,17 @@ impl Plain {
         Plain { question, stage: Stage::default(), length: None }
     }
 
-    fn head(&mut self, input: &[u8]) -> Result<Step, CodecError> {
+    fn head(&mut self, input: &[u8]) -> Result<Step, Failure> {
         let Stage::Head(parser) = &mut self.stage else {
             unreachable!("asked for the head only before it is there")
         };
         let parsed = parse_cgi(input, parser, CgiStart::StatusLine)
-            .map_err(|error| CodecError::new(error.to_string()))?;
+            .map_err(|error| Failure::protocol(error.to_string()))?;
         if parsed == Parsed::Partial {
             return Ok(Step { used: 0, event: Event::NeedMore });
         }
         let framing = cgi_framing(input, parser, RequestKind::Other)
-            .map_err(|error| CodecError::new(error.to_string()))?;
+            .map_err(|error| Failure::protocol(error.to_string()))?;
         let used = parser.len;
         let head = BackendHead::from_response(input, std::mem::take(parser));
         self.length = match framing {
@@ -94,7 +95,7 @@ impl Codec for Plain {
 
     fn end(&mut self, _: &mut Vec<u8>) {}
 
-    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, CodecError> {
+    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         match &mut self.stage {
             Stage::Head(_) => self.head(input),
             Stage::TooMuch => {
@@ -128,11 +129,11 @@ impl Codec for Plain {
         }
     }
 
-    fn eof(&mut self) -> Result<Event, CodecError> {
+    fn eof(&mut self) -> Result<Event, Failure> {
         match self.stage {
             Stage::Body { left: Some(left), any } if left > 0 => {
                 if self.may_lack_body(any) {
-                    Err(CodecError::new(""))
+                    Err(Failure::silent())
                 } else {
                     Ok(Event::NeedMore)
                 }

@@ -3,8 +3,9 @@
 use brisk_gateway::fastcgi::{Demux, Event as Record, stdin_end, stdin_head};
 use brisk_http::head::Parsed;
 use brisk_http::response::{CgiStart, RequestKind, ResponseFraming, ResponseHead, cgi_framing, parse_cgi};
+use brisk_net::Failure;
 use brisk_server::core::LogLevel;
-use brisk_upstream::codec::{Codec, CodecError, Event, Step};
+use brisk_upstream::codec::{Codec, Event, Step};
 use brisk_upstream::head::BackendHead;
 use std::ops::Range;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl Codec for FastCgi {
         out.extend_from_slice(&stdin_end());
     }
 
-    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, CodecError> {
+    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         let (question, answer) = (&self.question, &mut self.answer);
         if let Some(event) = answer.due()? {
             return Ok(Step { used: 0, event });
@@ -121,7 +122,7 @@ impl Codec for FastCgi {
         let mut used = 0;
         while used < input.len() {
             let (record, count) =
-                answer.demux.next(&input[used..]).map_err(|error| CodecError::new(error.to_string()))?;
+                answer.demux.next(&input[used..]).map_err(|error| Failure::protocol(error.to_string()))?;
             let start = used;
             used += count;
             let range = |range: Range<usize>| start + range.start..start + range.end;
@@ -144,7 +145,7 @@ impl Codec for FastCgi {
         Ok(Step { used, event: Event::NeedMore })
     }
 
-    fn eof(&mut self) -> Result<Event, CodecError> {
+    fn eof(&mut self) -> Result<Event, Failure> {
         // An application that is done says so: without that it has been killed, and who knows what is missing.
         Ok(match self.answer.stage {
             Stage::StreamEnded | Stage::Done { .. } => {
@@ -167,9 +168,9 @@ impl Codec for FastCgi {
 
 impl Answer {
     /// What must be told before more is read.
-    fn due(&mut self) -> Result<Option<Event>, CodecError> {
+    fn due(&mut self) -> Result<Option<Event>, Failure> {
         Ok(match self.stage {
-            Stage::Caught => return Err(CodecError::new("")),
+            Stage::Caught => return Err(Failure::silent()),
             Stage::TooMuch => {
                 self.stage = Stage::Done { persists: false };
                 Some(Event::Log(LogLevel::Warn, TOO_MUCH.into()))
@@ -184,18 +185,18 @@ impl Answer {
         question: &Question,
         input: &[u8],
         range: Range<usize>,
-    ) -> Result<Option<Step>, CodecError> {
+    ) -> Result<Option<Step>, Failure> {
         let Stage::Head { bytes, parser } = &mut self.stage else {
             let used = range.end;
             return Ok(Some(self.body(range, used)));
         };
         let before = bytes.len();
         bytes.extend_from_slice(&input[range.clone()]);
-        let parsed =
-            parse_cgi(bytes, parser, CgiStart::Fields).map_err(|error| CodecError::new(error.to_string()))?;
+        let parsed = parse_cgi(bytes, parser, CgiStart::Fields)
+            .map_err(|error| Failure::protocol(error.to_string()))?;
         if parsed == Parsed::Partial {
             if bytes.len() > question.head_bytes_max {
-                return Err(CodecError::new("upstream sent too big header"));
+                return Err(Failure::protocol("upstream sent too big header"));
             }
             return Ok(None);
         }
@@ -203,7 +204,7 @@ impl Answer {
         let kind = if question.is_head { RequestKind::Head } else { RequestKind::Other };
         // The length that the head gives is checked for HEAD too, if there is a body.
         let framing = cgi_framing(bytes, parser, RequestKind::Other)
-            .map_err(|error| CodecError::new(error.to_string()))?;
+            .map_err(|error| Failure::protocol(error.to_string()))?;
         let head = BackendHead::from_response(bytes, std::mem::take(parser));
         self.body_next = range.end - used;
         self.length = match framing {
@@ -256,27 +257,27 @@ impl Answer {
         Some(Event::Log(LogLevel::Error, line))
     }
 
-    fn stdout_end(&mut self) -> Result<(), CodecError> {
+    fn stdout_end(&mut self) -> Result<(), Failure> {
         let is_head = matches!(self.stage, Stage::Head { .. });
         if is_head || self.is_short() {
-            return Err(CodecError::new("upstream prematurely closed FastCGI stdout"));
+            return Err(Failure::protocol("upstream prematurely closed FastCGI stdout"));
         }
         // The end of the request follows: an application is not cut off while it says so.
         self.stage = Stage::StreamEnded;
         self.check_body()
     }
 
-    fn end(&mut self, question: &Question) -> Result<Event, CodecError> {
+    fn end(&mut self, question: &Question) -> Result<Event, Failure> {
         if matches!(self.stage, Stage::Head { .. }) {
-            return Err(CodecError::new("upstream sent unexpected FastCGI record: 3"));
+            return Err(Failure::protocol("upstream sent unexpected FastCGI record: 3"));
         }
         if self.is_short() {
-            return Err(CodecError::new("upstream prematurely closed FastCGI request"));
+            return Err(Failure::protocol("upstream prematurely closed FastCGI request"));
         }
         self.finish(question.keep_conn)
     }
 
-    fn finish(&mut self, persists: bool) -> Result<Event, CodecError> {
+    fn finish(&mut self, persists: bool) -> Result<Event, Failure> {
         self.stage = Stage::Done { persists };
         self.check_body().map(|()| Event::End)
     }
@@ -287,8 +288,8 @@ impl Answer {
     }
 
     /// An answer to HEAD without its body is fine for the client, and nothing to be stored.
-    fn check_body(&self) -> Result<(), CodecError> {
+    fn check_body(&self) -> Result<(), Failure> {
         let lacks = self.may_lack_body && self.left.is_some_and(|left| left > 0);
-        if lacks { Err(CodecError::new("")) } else { Ok(()) }
+        if lacks { Err(Failure::silent()) } else { Ok(()) }
     }
 }

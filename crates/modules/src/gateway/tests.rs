@@ -16,7 +16,7 @@ fn told(codec: &mut dyn Codec, data: &[u8], step: usize, eof: bool) -> Vec<Strin
         let read = match codec.read(&shown, &mut out) {
             Ok(read) => read,
             Err(error) => {
-                told.push(format!("error {error}"));
+                told.push(format!("error {}", error.text()));
                 return told;
             }
         };
@@ -32,7 +32,7 @@ fn told(codec: &mut dyn Codec, data: &[u8], step: usize, eof: bool) -> Vec<Strin
             Event::NeedMore if eof => match codec.eof() {
                 Ok(event) => event,
                 Err(error) => {
-                    told.push(format!("error {error}"));
+                    told.push(format!("error {}", error.text()));
                     return told;
                 }
             },

@@ -2,8 +2,9 @@
 //!
 //! `VALUE key flags length`, the value and `END`, or `END` alone where there is none. Each line ends with CR LF.
 
+use brisk_net::Failure;
 use brisk_server::core::LogLevel;
-use brisk_upstream::codec::{Codec, CodecError, Event, Step};
+use brisk_upstream::codec::{Codec, Event, Step};
 use brisk_upstream::head::BackendHead;
 use std::rc::Rc;
 
@@ -47,7 +48,7 @@ impl Memcached {
         Memcached { get, state: State::Head, length: None }
     }
 
-    fn read_head(&mut self, input: &[u8]) -> Result<Step, CodecError> {
+    fn read_head(&mut self, input: &[u8]) -> Result<Step, Failure> {
         let Some(end) = memchr::memchr(b'\n', input) else {
             return Ok(Step { used: 0, event: Event::NeedMore });
         };
@@ -83,9 +84,9 @@ impl Memcached {
         Ok(Step { used, event: Event::Head(head) })
     }
 
-    fn invalid_for_key(&self, what: &str, line: &[u8]) -> CodecError {
+    fn invalid_for_key(&self, what: &str, line: &[u8]) -> Failure {
         let text = String::from_utf8_lossy;
-        CodecError::new(format!(
+        Failure::protocol(format!(
             "memcached sent invalid {what} in response \"{}\" for key \"{}\"",
             text(line),
             text(&self.get.key)
@@ -109,8 +110,8 @@ impl Memcached {
     }
 }
 
-fn invalid(what: &str, line: &[u8]) -> CodecError {
-    CodecError::new(format!("memcached sent invalid {what}: \"{}\"", String::from_utf8_lossy(line)))
+fn invalid(what: &str, line: &[u8]) -> Failure {
+    Failure::protocol(format!("memcached sent invalid {what}: \"{}\"", String::from_utf8_lossy(line)))
 }
 
 /// Digits alone, of a number that also fits into 63 bits.
@@ -133,7 +134,7 @@ impl Codec for Memcached {
 
     fn end(&mut self, _: &mut Vec<u8>) {}
 
-    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, CodecError> {
+    fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         match &mut self.state {
             State::Head => self.read_head(input),
             State::Missing => {
@@ -158,7 +159,7 @@ impl Codec for Memcached {
         }
     }
 
-    fn eof(&mut self) -> Result<Event, CodecError> {
+    fn eof(&mut self) -> Result<Event, Failure> {
         Ok(if matches!(self.state, State::Over { .. }) { Event::End } else { Event::NeedMore })
     }
 
@@ -278,16 +279,16 @@ mod tests {
     fn other_answers_are_errors() {
         let error = |bytes: &[u8]| {
             let get = Get { key: b"/k"[..].into(), is_head: false, gzip_flag: 1 };
-            Memcached::new(get).read(bytes, &mut Vec::new()).unwrap_err().0
+            Memcached::new(get).read(bytes, &mut Vec::new()).unwrap_err().text().to_string()
         };
         let of_key = |what: &str, line: &str| {
             format!("memcached sent invalid {what} in response \"{line}\" for key \"/k\"")
         };
         for line in ["ERROR", "", "VALUE", "VALUE /k", "VALUE /k ", "VALUE /k 0", "VALUE /kk 0 1", "END "] {
             let text = format!("memcached sent invalid response: \"{line}\"");
-            assert_eq!(*error(format!("{line}\r\n").as_bytes()), text, "{line}");
+            assert_eq!(error(format!("{line}\r\n").as_bytes()), text, "{line}");
         }
-        assert_eq!(&*error(b"END\n"), "memcached sent invalid response: \"END\"");
+        assert_eq!(error(b"END\n"), "memcached sent invalid response: \"END\"");
         for (what, line) in [
             ("key", "VALUE /x 0 1"),
             ("flags", "VALUE /k x 1"),

@@ -9,7 +9,7 @@ use brisk_resolver::Resolver;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_server::zone::Zone;
-use brisk_upstream::backend::{Backend, Keepalive, Wait};
+use brisk_upstream::backend::{Backend, Keepalive};
 use brisk_upstream::head::BackendHead;
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What a configuration says of an upstream.
@@ -228,8 +228,8 @@ impl Backend for Upstream {
         }
     }
 
-    fn wait_for_place<'a>(&'a self, r: &'a mut Request) -> Option<Wait<'a>> {
-        let (max, limit) = self.parts.queue?;
-        queue::wait(self.group(), max, limit, r)
+    fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some((max, limit)) = self.parts.queue else { return Poll::Ready(false) };
+        queue::poll_place(self.group(), max, limit, r, cx)
     }
 }

@@ -2,12 +2,12 @@
 
 use super::vars;
 use brisk_balance::Group;
-use brisk_net::clock;
+use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::request::Request;
-use brisk_upstream::backend::Wait;
-use std::future::poll_fn;
+use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// A request's place in the queue; dropping it gives the place up.
@@ -15,6 +15,8 @@ struct Place {
     group: Arc<Group>,
     ticket: u64,
     deadline_ms: u64,
+    /// Until then.
+    sleep: Sleep,
 }
 
 impl Drop for Place {
@@ -30,32 +32,31 @@ pub(super) fn leave(r: &mut Request) {
     }
 }
 
-/// Waits until a server may be free for this request; `None`: the queue is full, or it has waited long enough.
-pub(super) fn wait<'a>(
+/// Ready with true when a server may be free for this request, and with false if the queue is full or the request has
+/// waited long enough.
+pub(super) fn poll_place(
     group: &Arc<Group>,
     max: usize,
     limit: Duration,
-    r: &'a mut Request,
-) -> Option<Wait<'a>> {
+    r: &mut Request,
+    cx: &mut Context<'_>,
+) -> Poll<bool> {
     if r.slot::<Option<Place>>().is_none() {
-        let ticket = group.enqueue(max, Waker::noop())?;
+        let Some(ticket) = group.enqueue(max, Waker::noop()) else { return Poll::Ready(false) };
         let deadline_ms = clock::mono_ms() + limit.as_millis() as u64;
         vars::queued(r);
-        *r.slot::<Option<Place>>() = Some(Place { group: group.clone(), ticket, deadline_ms });
+        let sleep = sleep_until(deadline_ms);
+        *r.slot::<Option<Place>>() = Some(Place { group: group.clone(), ticket, deadline_ms, sleep });
     }
-    let is_over = |place: &Place| clock::mono_ms() >= place.deadline_ms;
-    if r.slot::<Option<Place>>().as_ref().is_some_and(is_over) {
+    let Some(place) = r.slot::<Option<Place>>() else { return Poll::Ready(false) };
+    if clock::mono_ms() >= place.deadline_ms {
         leave(r);
-        return None;
+        return Poll::Ready(false);
     }
-    let place = r.slot::<Option<Place>>().as_ref()?;
-    let left = Duration::from_millis(place.deadline_ms.saturating_sub(clock::mono_ms()));
-    let turn = poll_fn(|cx| {
-        let is_ours = place.group.is_first(place.ticket, cx.waker());
-        if is_ours && place.group.has_place(clock::mono_ms()) { Poll::Ready(()) } else { Poll::Pending }
-    });
-    Some(Box::pin(async move {
-        // Whoever comes too late finds that out by asking once more.
-        let _ = brisk_net::timeout(left, turn).await;
-    }))
+    let is_first = place.group.is_first(place.ticket, cx.waker());
+    if is_first && place.group.has_place(clock::mono_ms()) {
+        return Poll::Ready(true);
+    }
+    // A request whose time is over asks once more, and is refused then.
+    Pin::new(&mut place.sleep).poll(cx).map(|()| true)
 }

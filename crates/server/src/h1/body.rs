@@ -1,22 +1,20 @@
 //! Taking a request's body from its connection.
 
-use crate::body::BodyError;
 use crate::connection::Connection;
+use crate::failure;
 use crate::limits::{BODY_PIECE_BYTES, READ_CHUNK_BYTES};
 use crate::request::Request;
 use brisk_http::h1::{Incoming, IncomingError};
-use brisk_net::{Deadline, timeout};
+use brisk_net::{Deadline, Failure, timeout};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-impl From<IncomingError> for BodyError {
-    fn from(error: IncomingError) -> BodyError {
-        match error {
-            IncomingError::Chunk(error) => BodyError::Malformed(error),
-            IncomingError::TooLarge { received, chunk } => BodyError::TooLarge { received, chunk },
-        }
+fn failed(error: IncomingError) -> Failure {
+    match error {
+        IncomingError::Chunk(error) => failure::body::malformed(&error),
+        IncomingError::TooLarge { received, chunk } => failure::body::too_large(received, chunk),
     }
 }
 
@@ -66,7 +64,7 @@ impl BodyReader {
     }
 
     /// Appends the next bytes to `out`; false at the end. Waits at most `pause` for the client.
-    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, Failure> {
         std::future::poll_fn(|cx| self.poll_read(cx, out, pause)).await
     }
 
@@ -76,7 +74,7 @@ impl BodyReader {
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         pause: Duration,
-    ) -> Poll<Result<bool, BodyError>> {
+    ) -> Poll<Result<bool, Failure>> {
         let before = out.len();
         let result = ready!(self.try_read(cx, out, pause));
         self.deadline.clear();
@@ -92,7 +90,7 @@ impl BodyReader {
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         pause: Duration,
-    ) -> Poll<Result<bool, BodyError>> {
+    ) -> Poll<Result<bool, Failure>> {
         let before = out.len();
         loop {
             self.take_input(out)?;
@@ -112,21 +110,21 @@ impl BodyReader {
             }
             ready!(self.say_continue(cx))?;
             match self.receive(out) {
-                Ok(0) => return Poll::Ready(Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(0) => return Poll::Ready(Err(failure::body::gone())),
                 Ok(_) => self.deadline.set(pause),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.deadline.poll_over(cx) {
-                        return Poll::Ready(Err(BodyError::TimedOut));
+                        return Poll::Ready(Err(failure::body::timed_out()));
                     }
                     ready!(self.conn.io.poll_readable(cx));
                 }
-                Err(error) => return Poll::Ready(Err(BodyError::Gone(error))),
+                Err(_) => return Poll::Ready(Err(failure::body::gone())),
             }
         }
     }
 
     /// RFC 9110 §10.1.1: when reading begins, unless some of the body has come already.
-    fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if self.incoming.take_expectation() {
             // Behind an interim response that has not left yet.
             self.unsent = self.conn.unsent.take();
@@ -137,11 +135,11 @@ impl BodyReader {
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.deadline.poll_over(cx) {
-                        return Poll::Ready(Err(BodyError::TimedOut));
+                        return Poll::Ready(Err(failure::body::timed_out()));
                     }
                     ready!(self.conn.io.poll_writable(cx));
                 }
-                Err(error) => return Poll::Ready(Err(BodyError::Gone(error))),
+                Err(_) => return Poll::Ready(Err(failure::body::gone())),
             }
         }
         Poll::Ready(Ok(()))
@@ -184,16 +182,16 @@ impl BodyReader {
     }
 
     /// Moves what has arrived from the connection's input to `out`.
-    fn take_input(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
+    fn take_input(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let mut input = self.conn.input.borrow_mut();
-        let used = self.incoming.take(&input, out)?;
+        let used = self.incoming.take(&input, out).map_err(failed)?;
         input.drain(..used);
         Ok(())
     }
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
-    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+    pub fn discard_received(&mut self) -> Result<(), Failure> {
         self.incoming.ignore(!self.conn.input.borrow().is_empty());
         self.take_input(&mut Vec::new())
     }

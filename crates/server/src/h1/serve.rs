@@ -394,7 +394,7 @@ fn discard_received(r: &mut Request) -> bool {
     let result = rest.discard_received();
     r.body = RequestBody::Partial(rest);
     let Err(error) = result else { return true };
-    crate::rlog!(r, Error, "{error}");
+    crate::failure::report(&error, r);
     // A refusal stands, but is the last answer on this connection.
     r.persistence = Persistence::Close;
     r.resp.status >= 400

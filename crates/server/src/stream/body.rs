@@ -1,12 +1,12 @@
 //! Taking a request's body from its stream.
 
 use super::exchange::Exchange;
-use crate::body::BodyError;
+use crate::failure;
 use crate::limits::{BODY_PIECE_BYTES, H2_BODY_WINDOW_BYTES};
 use crate::request::Request;
 use brisk_http::HeaderId;
 use brisk_http::framing::BodyFraming;
-use brisk_net::sleep;
+use brisk_net::{Failure, sleep};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -71,7 +71,7 @@ impl BodyReader {
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         pause: Duration,
-    ) -> Poll<Result<bool, BodyError>> {
+    ) -> Poll<Result<bool, Failure>> {
         if self.done || self.broken {
             return Poll::Ready(Ok(false));
         }
@@ -81,7 +81,7 @@ impl BodyReader {
             ready!(timer.as_mut().poll(cx));
             self.timer = None;
             self.broken = true;
-            return Poll::Ready(Err(BodyError::TimedOut));
+            return Poll::Ready(Err(failure::body::timed_out()));
         }
         self.timer = None;
         let taken = self.take(out);
@@ -90,7 +90,7 @@ impl BodyReader {
     }
 
     /// The same for those who wait for nothing else.
-    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, BodyError> {
+    pub async fn read(&mut self, out: &mut Vec<u8>, pause: Duration) -> Result<bool, Failure> {
         poll_fn(|cx| self.poll_read(cx, out, pause)).await
     }
 
@@ -124,21 +124,21 @@ impl BodyReader {
         }
     }
 
-    fn take(&mut self, out: &mut Vec<u8>) -> Result<bool, BodyError> {
+    fn take(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let mut input = self.exchange.input.borrow_mut();
         if self.exchange.malformed.get() {
-            return Err(BodyError::OtherLength);
+            return Err(failure::body::other_length());
         }
         if input.is_empty() {
             if self.exchange.ended.get() {
                 self.done = true;
                 return Ok(false);
             }
-            return Err(BodyError::Gone(io::ErrorKind::UnexpectedEof.into()));
+            return Err(failure::body::gone());
         }
         let count = input.len().min(BODY_PIECE_BYTES);
         if self.limit > 0 && count as u64 > self.limit.saturating_sub(self.received) {
-            return Err(BodyError::TooLarge { received: self.received, chunk: count as u64 });
+            return Err(failure::body::too_large(self.received, count as u64));
         }
         out.extend_from_slice(&input[..count]);
         if count == input.len() {
@@ -154,7 +154,7 @@ impl BodyReader {
     }
 
     /// Nothing about a frame that has come is unknown.
-    pub fn discard_received(&mut self) -> Result<(), BodyError> {
+    pub fn discard_received(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! What an HTTP/2 connection to a back end keeps from one exchange to the next.
 
 use super::head::Heads;
-use crate::codec::CodecError;
 use brisk_h2::flood::FloodLimits;
 use brisk_h2::frame::{FrameHead, HEAD_BYTES, WINDOW_MAX, kind};
 use brisk_h2::hpack::Limits;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
+use brisk_net::Failure;
 
 /// Answers to the back end's frames that may wait to leave, the request's body included: who makes us answer and does not
 /// read is given up.
@@ -105,9 +105,9 @@ impl Session {
         input: &'a [u8],
         heads: &mut Heads,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Told<'a>), CodecError> {
+    ) -> Result<(usize, Told<'a>), Failure> {
         if out.len() > OUT_BYTES_MAX {
-            return Err(CodecError::new("upstream sent too many http2 frames"));
+            return Err(Failure::protocol("upstream sent too many http2 frames"));
         }
         if !self.part.is_empty() {
             return self.go_on(input, heads, out);
@@ -136,7 +136,7 @@ impl Session {
         input: &[u8],
         heads: &mut Heads,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Told<'a>), CodecError> {
+    ) -> Result<(usize, Told<'a>), Failure> {
         let whole = FrameHead::parse(&self.part).map_or(0, |frame| HEAD_BYTES + frame.len as usize);
         let count = whole.saturating_sub(self.part.len()).min(input.len());
         self.part.extend_from_slice(&input[..count]);
@@ -184,6 +184,6 @@ fn told(event: Option<Event<'_, ()>>) -> Told<'_> {
     }
 }
 
-fn wrong(error: &brisk_h2::ConnectionError) -> CodecError {
-    CodecError::new(format!("upstream sent {error}"))
+fn wrong(error: &brisk_h2::ConnectionError) -> Failure {
+    Failure::protocol(format!("upstream sent {error}"))
 }

@@ -102,7 +102,7 @@ async fn exchange(io: &Stream, head: RequestHead, body: &[u8]) -> Result<Answer,
         let mut at = 0;
         loop {
             let input = &rest[at..];
-            let step = codec.read(input, &mut out).map_err(|error| error.to_string())?;
+            let step = codec.read(input, &mut out).map_err(|failure| failure.text().to_string())?;
             match step.event {
                 Event::NeedMore => {
                     at += step.used;

@@ -1,0 +1,313 @@
+//! One attempt: a peer is chosen, a connection to it found or made, the request sent and the response's head awaited.
+//!
+//! An attempt is polled: by the driver of a client's connection, which parks the request meanwhile, or by a task. It
+//! decides nothing about other attempts, see [`fetch`](crate::fetch).
+
+use crate::backend::Backend;
+use crate::connect::{self, Dialed, Dialing};
+use crate::exchange::{Exchange, Got};
+use crate::fetch::UpstreamRequest;
+use crate::head::BackendHead;
+use crate::lend;
+use crate::link::Link;
+use crate::occupancy::{Occupancy, Patience, Wait};
+use crate::peer::ChosenPeer;
+use crate::pool::{self, Key};
+use crate::protocol::Protocol;
+use brisk_balance::Selection;
+use brisk_http::HeaderId;
+use brisk_net::{Activity, Cause, Failure, Retry, Scope, clock};
+use brisk_server::dlog;
+use brisk_server::extended;
+use brisk_server::request::Request;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A future that needs no request.
+type Job<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// How far an attempt is.
+pub(crate) enum Attempt {
+    /// The name of the peers is being looked up.
+    Resolving(Job<Result<Arc<dyn Backend>, Failure>>),
+    /// A peer is to be chosen, once one has a place.
+    Choosing(Arc<dyn Backend>, Selection),
+    /// Another thread was asked for a connection that it keeps.
+    Borrowing(Box<ChosenPeer>, Key, Job<Option<Box<Link>>>),
+    /// A new connection is being made.
+    Dialing(Box<ChosenPeer>, Dialing, Queued),
+    /// The request is on its way, and the response's head is awaited.
+    Exchanging(Box<Exchange>, Awaited),
+    /// It has ended.
+    Over,
+}
+
+/// How an attempt has ended.
+pub(crate) enum Ended {
+    /// A response's head has come.
+    Answered(Box<Exchange>, BackendHead),
+    /// There is none. The peer is missing if none was chosen; `is_reused`: on a connection that had served others.
+    Failed { peer: Option<Box<ChosenPeer>>, is_reused: bool, failure: Failure },
+}
+
+/// What polling an attempt has come to.
+pub(crate) enum Step {
+    /// It is in another state, and can go on at once.
+    On(Attempt),
+    /// It must wait in this state.
+    Wait(Attempt),
+    Ended(Ended),
+}
+
+/// A new connection's place among those that wait for a process of their server.
+#[derive(Default)]
+pub(crate) struct Queued {
+    occupancy: Option<Arc<Occupancy>>,
+    wait: Option<Wait>,
+}
+
+impl Queued {
+    fn begin<P: Protocol>(request: &UpstreamRequest<P>, key: &Key) -> Queued {
+        let occupancy = request.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
+        let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
+        Queued { occupancy, wait }
+    }
+
+    /// From now on the place is the connection's.
+    fn join(self, mut link: Box<Link>) -> Box<Link> {
+        if let Some(occupancy) = self.occupancy {
+            link.occupancy = Some(occupancy);
+            link.wait = self.wait;
+        }
+        link
+    }
+}
+
+/// What is kept while a response's head is awaited.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    /// Bytes of the early hints so far.
+    hints_bytes: u64,
+    /// Until idle connections are closed for this one.
+    patience: Option<Patience>,
+}
+
+impl Step {
+    fn failed(peer: Option<Box<ChosenPeer>>, failure: Failure) -> Step {
+        Step::Ended(Ended::Failed { peer, is_reused: false, failure })
+    }
+
+    fn exchange_failed(exchange: Box<Exchange>, failure: Failure) -> Step {
+        let Exchange { peer, link, .. } = *exchange;
+        Step::Ended(Ended::Failed { peer: Some(peer), is_reused: link.is_reused, failure })
+    }
+}
+
+impl Attempt {
+    /// Goes on as far as it can in its state.
+    pub fn step<P: Protocol>(
+        self,
+        request: &mut UpstreamRequest<P>,
+        r: &mut Request,
+        cx: &mut Context<'_>,
+    ) -> Step {
+        match self {
+            Attempt::Resolving(mut job) => match job.as_mut().poll(cx) {
+                Poll::Ready(Ok(group)) => Step::On(request.choosing(r, group)),
+                Poll::Ready(Err(failure)) => Step::failed(None, failure),
+                Poll::Pending => Step::Wait(Attempt::Resolving(job)),
+            },
+            Attempt::Choosing(group, selection) => choose(request, r, group, selection, cx),
+            Attempt::Borrowing(peer, key, mut job) => match job.as_mut().poll(cx) {
+                Poll::Ready(Some(link)) => {
+                    dlog!(r, "get keepalive peer: using another thread's connection");
+                    send(request, r, peer, link, cx)
+                }
+                Poll::Ready(None) => dial(request, r, peer, key, cx),
+                Poll::Pending => Step::Wait(Attempt::Borrowing(peer, key, job)),
+            },
+            Attempt::Dialing(peer, mut dialing, queued) => match dialing.poll(cx) {
+                Poll::Ready(Ok(link)) => send(request, r, peer, queued.join(link), cx),
+                Poll::Ready(Err(failure)) => Step::failed(Some(peer), failure),
+                Poll::Pending if request.watches_client() && r.poll_gone(cx).is_ready() => {
+                    Step::failed(Some(peer), client_gone(Activity::Connecting))
+                }
+                Poll::Pending => Step::Wait(Attempt::Dialing(peer, dialing, queued)),
+            },
+            Attempt::Exchanging(mut exchange, mut awaited) => {
+                match poll_head(request, r, &mut exchange, &mut awaited, cx) {
+                    Poll::Ready(Ok(head)) => head_received(r, exchange, head),
+                    Poll::Ready(Err(failure)) => Step::exchange_failed(exchange, failure),
+                    Poll::Pending => Step::Wait(Attempt::Exchanging(exchange, awaited)),
+                }
+            }
+            Attempt::Over => Step::Wait(Attempt::Over),
+        }
+    }
+}
+
+/// The client has closed its side while nothing was sent to it. It may still read.
+fn client_gone(activity: Activity) -> Failure {
+    Failure::client(activity, Cause::Closed).scope_is(Scope::Stream)
+}
+
+/// Chooses a peer, or waits until one has a place, if that is configured.
+fn choose<P: Protocol>(
+    request: &mut UpstreamRequest<P>,
+    r: &mut Request,
+    group: Arc<dyn Backend>,
+    mut selection: Selection,
+    cx: &mut Context<'_>,
+) -> Step {
+    let state = &request.state;
+    if let Some(lease) = selection.next(clock::mono_ms()) {
+        state.choose(&lease.peer);
+        dlog!(r, "get peer {}, try: {}", state.peer(), selection.tries());
+        group.chosen(r, &lease);
+        let peer = ChosenPeer::new(selection, lease, group, state.clone());
+        return connect(request, r, Box::new(peer), cx);
+    }
+    match group.poll_place(r, cx) {
+        Poll::Pending => Step::Wait(Attempt::Choosing(group, selection)),
+        Poll::Ready(true) => {
+            selection.restart();
+            Step::On(Attempt::Choosing(group, selection))
+        }
+        Poll::Ready(false) => {
+            state.unasked(group.name());
+            let cause = Cause::Unavailable("no live upstreams".into());
+            let failure = Failure::upstream(Activity::Connecting, cause);
+            Step::failed(None, failure.retry_is(Retry::Never))
+        }
+    }
+}
+
+/// Takes a connection that is kept for the chosen peer, or begins to make one.
+fn connect<P: Protocol>(
+    request: &mut UpstreamRequest<P>,
+    r: &mut Request,
+    peer: Box<ChosenPeer>,
+    cx: &mut Context<'_>,
+) -> Step {
+    let key = request.key(r, &peer);
+    if let Some(link) = pool::take_if_kept(&key, &peer.keepalive) {
+        dlog!(r, "get keepalive peer: using connection");
+        return send(request, r, peer, link, cx);
+    }
+    if lend::may_have(&key, &peer.group, &peer.keepalive) {
+        let job = lend::take(key.clone());
+        return Step::On(Attempt::Borrowing(peer, key, Box::pin(job)));
+    }
+    dial(request, r, peer, key, cx)
+}
+
+/// Begins to make a connection.
+fn dial<P: Protocol>(
+    request: &mut UpstreamRequest<P>,
+    r: &mut Request,
+    peer: Box<ChosenPeer>,
+    key: Key,
+    cx: &mut Context<'_>,
+) -> Step {
+    let name = peer.state.peer();
+    dlog!(r, "connect to {name}");
+    let queued = Queued::begin(request, &key);
+    match connect::dial(request.settings(), key, request.tls.as_ref(), &name) {
+        Ok(Dialed::Made(link)) => send(request, r, peer, queued.join(link), cx),
+        Ok(Dialed::Begun(dialing)) => Step::On(Attempt::Dialing(peer, dialing, queued)),
+        Err(failure) => Step::failed(Some(peer), failure),
+    }
+}
+
+/// Sends the request, or as much of it as can be sent now.
+fn send<P: Protocol>(
+    request: &mut UpstreamRequest<P>,
+    r: &mut Request,
+    peer: Box<ChosenPeer>,
+    link: Box<Link>,
+    cx: &mut Context<'_>,
+) -> Step {
+    let patience = Patience::of(&link);
+    let mut exchange = match request.exchange(r, peer, link) {
+        Ok(exchange) => exchange,
+        Err((peer, failure)) => return Step::failed(Some(peer), failure),
+    };
+    if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
+        return Step::exchange_failed(exchange, failure);
+    }
+    Step::On(Attempt::Exchanging(exchange, Awaited { hints_bytes: 0, patience }))
+}
+
+/// Waits for the final head. What the back end says comes before the rest of the request, since it may bear on that.
+fn poll_head<P: Protocol>(
+    request: &UpstreamRequest<P>,
+    r: &mut Request,
+    exchange: &mut Exchange,
+    awaited: &mut Awaited,
+    cx: &mut Context<'_>,
+) -> Poll<Result<BackendHead, Failure>> {
+    while let Poll::Ready(got) = exchange.poll_event(cx) {
+        match got? {
+            Got::Head(head) => return Poll::Ready(Ok(head)),
+            Got::Interim(head) => request.pass_hints(r, &head, &mut awaited.hints_bytes),
+            Got::Log(level, text) => {
+                if r.logs(level) {
+                    let text = String::from_utf8_lossy(&text);
+                    r.log(level, format_args!("{text} while reading response header from upstream"));
+                }
+            }
+            Got::Data(_) | Got::Trailers(_) => {}
+            Got::End => {
+                return Poll::Ready(Err(Failure::upstream(Activity::ReadingHead, Cause::Closed)));
+            }
+        }
+    }
+    if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
+        return Poll::Ready(Err(failure));
+    }
+    if request.watches_client() && !request.is_body_streamed() && r.poll_gone(cx).is_ready() {
+        return Poll::Ready(Err(client_gone(Activity::ReadingHead)));
+    }
+    if awaited.patience.as_mut().is_some_and(|patience| patience.poll_over(cx)) {
+        awaited.patience = None;
+    }
+    Poll::Pending
+}
+
+/// A final head has come.
+fn head_received(r: &mut Request, mut exchange: Box<Exchange>, head: BackendHead) -> Step {
+    if head.status == 101
+        && let Err(failure) = check_switch(r, &exchange, &head)
+    {
+        exchange.peer.state.note(|attempt| attempt.status = head.status);
+        return Step::exchange_failed(exchange, failure);
+    }
+    dlog!(r, "http upstream status {}", head.status);
+    for field in head.fields().filter(|_| brisk_server::log::may_debug()) {
+        let text = String::from_utf8_lossy;
+        dlog!(r, "http upstream header: \"{}: {}\"", text(field.name), text(field.value));
+    }
+    exchange.peer.head_received(head.status);
+    Step::Ended(Ended::Answered(exchange, head))
+}
+
+/// Whether a 101 is a switch that a tunnel may be made of.
+fn check_switch(r: &Request, exchange: &Exchange, head: &BackendHead) -> Result<(), Failure> {
+    let wrong = |text: String| Failure::protocol(text).retry_is(Retry::Never);
+    // A connection of HTTP/2 that the client would speak past this server's rules.
+    if head.all(HeaderId::Upgrade).any(extended::names_h2c) {
+        return Err(wrong("upstream switched to HTTP/2".into()));
+    }
+    if let Some(asked) = &r.extended {
+        asked
+            .check(head.all(HeaderId::Upgrade), head.named(b"Sec-WebSocket-Accept"))
+            .map_err(|field| wrong(format!("upstream sent invalid \"{field}\" with 101")))?;
+    }
+    // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
+    if !exchange.codec.is_tunnel() || r.depth > 0 {
+        return Err(Failure::upstream(Activity::ReadingHead, Cause::UnaskedUpgrade));
+    }
+    Ok(())
+}

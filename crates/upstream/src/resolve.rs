@@ -1,0 +1,54 @@
+//! Peers that are known only by name, or by an address in the request.
+
+use crate::attempt::Attempt;
+use crate::backend::{Backend, Transient};
+use crate::fetch::UpstreamRequest;
+use crate::protocol::Protocol;
+use brisk_balance::Endpoint;
+use brisk_net::{Activity, Cause, Failure, Origin, Retry};
+use brisk_server::core::LogLevel;
+use brisk_server::log::Witness;
+use brisk_server::request::Request;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The first attempt at `host`: an address, the path of a socket, or a name that is looked up.
+pub(crate) fn begin<P: Protocol>(
+    request: &UpstreamRequest<P>,
+    r: &Request,
+    host: &str,
+    port: u16,
+) -> Attempt {
+    let known = |endpoint| request.choosing(r, Arc::new(Transient::new(host, vec![endpoint])));
+    if let Some(path) = host.strip_prefix("unix:") {
+        return known(Endpoint::Unix(path.into()));
+    }
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return known(Endpoint::Ip(SocketAddr::new(ip, port)));
+    }
+    let (resolver, limit) = (r.core().resolver.clone(), r.core().resolver_timeout);
+    let (host, state) = (host.to_string(), request.state.clone());
+    let witness = Witness::of(r);
+    let log: brisk_resolver::Log = Rc::new(move |text| witness.log(LogLevel::Error, text));
+    Attempt::Resolving(Box::pin(async move {
+        let unknown = |origin, text: String| {
+            state.unasked(&host);
+            let cause = Cause::Unavailable(text.into());
+            Failure::new(origin, Activity::Resolving, cause).retry_is(Retry::Never)
+        };
+        let Some(resolver) = resolver else {
+            let text = format!("no resolver defined to resolve {host}");
+            return Err(unknown(Origin::Configuration, text));
+        };
+        match resolver.lookup(&host, limit, &log).await {
+            Ok(found) => {
+                let endpoint = |ip: &IpAddr| Endpoint::Ip(SocketAddr::new(*ip, port));
+                let endpoints = found.addresses.iter().map(endpoint).collect();
+                Ok(Arc::new(Transient::new(&host, endpoints)) as Arc<dyn Backend>)
+            }
+            Err(error) => Err(unknown(Origin::Upstream, format!("{host} {error}"))),
+        }
+    }))
+}
