@@ -83,8 +83,9 @@ man: build ## manual pages and completions of all commands, in target/man and ta
 	$(BRISK) man --all $(TARGET)/man
 	for shell in bash zsh fish; do $(BRISK) completions $$shell >$(TARGET)/completions/brisk.$$shell || exit 1; done
 
-fuzz: ## random inputs for the parsers, MINUTES=1 for each
+fuzz: ## random inputs for the parsers, and configurations served with and without prepared answers, MINUTES=1 for each
 	cargo run --profile fuzz --locked -q -p brisk-fuzz -- all $$(( $(MINUTES) * 60 ))
+	BRISK_DIFFERENCE_SECONDS=$$(( $(MINUTES) * 60 )) cargo test --locked -q -p brisk --test difference -- --nocapture nobody
 
 fuzz-guided: ## the same led by coverage (libFuzzer; needs a C++ compiler)
 	scripts/fuzz-guided.sh $(MINUTES)

@@ -12,7 +12,7 @@ pub mod fuzz;
 pub use program::{Jit, MatchError};
 
 use crate::limits::{REGEX_SET_BYTES_MAX, REGEX_SET_MIN};
-use crate::vars::{Context, Names, VarId};
+use crate::vars::{Context, Names, VarId, emptied};
 use brisk_conf::{Diag, Token};
 use program::{Program, Span};
 use std::rc::Rc;
@@ -100,6 +100,12 @@ impl Captures {
     pub fn clear(&mut self) {
         self.subject.clear();
         self.spans.clear();
+    }
+
+    /// None, in the memory of these.
+    #[must_use]
+    pub fn renewed(self) -> Captures {
+        Captures { subject: emptied(self.subject), spans: emptied(self.spans) }
     }
 
     pub fn group(&self, index: u8) -> &[u8] {

@@ -126,20 +126,17 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// Makes it ready for the next request and keeps the memory.
-    pub fn clear(&mut self) {
+    /// A new one in the memory of this one.
+    #[must_use]
+    pub fn renewed(mut self) -> RequestHead {
         self.headers.clear();
         self.ignored.clear();
-        self.method = Method::default();
-        self.method_name = Span::default();
-        self.target = Span::default();
-        self.request_line = Span::default();
-        self.protocol = Span::default();
-        self.version = Version::default();
-        self.present = 0;
-        self.repeated = 0;
-        self.len = 0;
-        self.progress = Progress::default();
+        RequestHead { headers: self.headers, ignored: self.ignored, ..RequestHead::default() }
+    }
+
+    /// Makes it ready for the next request and keeps the memory.
+    pub fn clear(&mut self) {
+        *self = std::mem::take(self).renewed();
     }
 
     /// Whether a field with this id was sent.

@@ -7,7 +7,7 @@ use brisk_server::core::Satisfy;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Declared, Dependencies, Handler, Plan};
 use brisk_server::request::Request;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -110,7 +110,6 @@ fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag>
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if !conf.rules.is_empty() {
-        plan.note(Purity::Impure);
         plan.access.push(Arc::new(Access { rules: conf.rules.as_slice().into() }));
     }
 }
@@ -120,6 +119,10 @@ struct Access {
 }
 
 impl Handler for Access {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED.depends_on(Dependencies::CLIENT)
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let verdict = verdict(&self.rules, r.client_addr().ip());
         brisk_server::dlog!(r, "access: {:?}", verdict);
@@ -153,6 +156,7 @@ fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::check::{http, messages_in_location};
+    use brisk_server::plan::Purity;
 
     #[test]
     fn parameters_are_checked() {
@@ -203,6 +207,6 @@ mod tests {
         let snapshot = http(text).unwrap();
         let counts: Vec<_> = snapshot.locations.iter().map(|l| l.plan.access.len()).collect();
         assert_eq!(counts, [1, 1, 1, 1, 1]);
-        assert!(snapshot.locations.iter().all(|l| l.plan.purity == Purity::Impure));
+        assert!(snapshot.locations.iter().all(|l| l.plan.purity() == Purity::Impure));
     }
 }

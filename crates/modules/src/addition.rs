@@ -8,7 +8,7 @@ use brisk_server::directive::directive;
 use brisk_server::gather;
 use brisk_server::limits::GATHERED_BYTES_MAX;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::subrequest::{Parent, Part};
@@ -70,18 +70,22 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if !conf.before.is_empty() || !conf.after.is_empty() {
-        plan.add_filter(Stage::Surroundings, Purity::Pure, Arc::new(conf.clone()));
+        plan.add_filter(Stage::Surroundings, Arc::new(conf.clone()));
     }
 }
 
 impl Filter for Conf {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let media = r.resp.content_type.as_deref().unwrap_or_default();
         // What is added gets no additions itself.
         if r.resp.status != 200 || r.depth > 0 || !self.types.has(media) {
             return;
         }
-        r.depends_on(Purity::Impure);
+        r.note(Declared::ANYTHING);
         r.resp.content_length = None;
         r.resp.clear_ranges();
         weaken_etag(&mut r.resp);

@@ -7,7 +7,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Chunk};
 use brisk_server::subrequest::Parent;
@@ -79,7 +79,6 @@ fn auth_request_set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(uri) = &conf.uri {
-        plan.note(Purity::Impure);
         plan.access.push(Arc::new(AuthRequest { uri: uri.clone(), sets: conf.sets.clone().into() }));
     }
 }

@@ -65,14 +65,14 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "modern_browser",
         get: VariableGet::Once(|r, out| value(r, Age::Modern, out)),
-        set: None,
         doc: "modern_browser_value if the browser is modern, else empty.",
+        ..Variable::SILENT
     },
     Variable {
         name: "ancient_browser",
         get: VariableGet::Once(|r, out| value(r, Age::Ancient, out)),
-        set: None,
         doc: "ancient_browser_value if the browser is ancient, else empty.",
+        ..Variable::SILENT
     },
     Variable {
         name: "msie",
@@ -82,8 +82,8 @@ static VARIABLES: &[Variable] = &[
             }
             true
         }),
-        set: None,
         doc: "1 if the browser is Internet Explorer, of any version up to 10.",
+        ..Variable::SILENT
     },
 ];
 

@@ -6,7 +6,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::Plan;
+use brisk_server::plan::{Declared, Declaring, Plan};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl ModuleConf for Conf {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
-        plan.content = Some(Arc::new(handle));
+        plan.content = Some(Arc::new(Declaring(Declared::RECORDED, handle)));
     }
 }
 

@@ -8,7 +8,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use std::ffi::OsStr;
@@ -71,6 +71,10 @@ struct Index {
 }
 
 impl Handler for Index {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         use brisk_http::Method;
         if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
@@ -79,12 +83,9 @@ impl Handler for Index {
         let mut checked_directory = false;
         for template in &*self.files {
             let name = template.eval(r);
-            if !template.is_literal() {
-                r.purity = brisk_server::plan::Purity::Impure;
-                // nginx takes the folder for the file and redirects in circles: 500.
-                if name.is_empty() {
-                    continue;
-                }
+            // nginx takes the folder for the file and redirects in circles: 500.
+            if name.is_empty() && !template.is_literal() {
+                continue;
             }
             if name.starts_with(b"/") {
                 return Flow::Redirect { uri: name, args: None };

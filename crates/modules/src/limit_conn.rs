@@ -8,7 +8,7 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
 use brisk_server::zone::{self as zones, Zone};
@@ -90,8 +90,8 @@ static VARIABLES: &[Variable] = &[Variable {
             true
         })
     }),
-    set: None,
     doc: "What limit_conn did: PASSED, REJECTED or REJECTED_DRY_RUN.",
+    ..Variable::SILENT
 }];
 
 #[derive(Clone)]
@@ -183,7 +183,6 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if !conf.limits.is_empty() {
-        plan.note(Purity::Impure);
         plan.preaccess.push(Arc::new(LimitConn { conf: cx.shared() }));
     }
 }

@@ -8,7 +8,7 @@ use brisk_server::module::{Module, Row};
 use brisk_server::names::{HostPattern, Names};
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Template};
+use brisk_server::vars::{Eval, Reads, Template};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,8 +172,8 @@ impl Eval<Request> for Map {
         Some(self.values.iter().cloned().chain([Template::default()]).collect())
     }
 
-    fn is_pure(&self) -> bool {
-        true
+    fn reads(&self) -> Reads {
+        Reads::Recorded
     }
 }
 

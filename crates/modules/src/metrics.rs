@@ -7,7 +7,6 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use std::sync::Arc;
@@ -19,7 +18,6 @@ pub static MODULE: Module = Module {
     install: Some(|cx, plan| {
         let form = cx.conf_of::<Conf>().form;
         if let Some(form) = form {
-            plan.note(Purity::Impure);
             plan.content = Some(Arc::new(move |r: &mut Request| handle(r, form)));
         }
     }),

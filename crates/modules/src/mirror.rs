@@ -6,7 +6,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::subrequest::Parent;
 
@@ -74,7 +74,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if conf.uris.is_empty() {
         return;
     }
-    plan.note(Purity::Impure);
     plan.precontent.push(Arc::new(conf.clone()));
 }
 

@@ -15,7 +15,7 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Effects, Handler, Plan};
 use brisk_server::request::Request;
 
 use std::cell::Cell;
@@ -113,6 +113,10 @@ struct Overload {
 struct Admitted(Cell<bool>);
 
 impl Handler for Overload {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED.does(Effects::SHEDS)
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let admitted = r.common::<Admitted>();
         if admitted.0.replace(true) {

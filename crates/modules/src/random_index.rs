@@ -9,7 +9,7 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
-use brisk_server::plan::Plan;
+use brisk_server::plan::{Declared, Declaring, Plan};
 use brisk_server::request::Request;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -47,7 +47,9 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
         let hidden = hide_files::filter(cx);
-        plan.add_content(10, Arc::new(move |r: &mut Request| handle(r, hidden)));
+        // What it draws is awaited, and noted by that.
+        let handler = Declaring(Declared::RECORDED, move |r: &mut Request| handle(r, hidden));
+        plan.add_content(10, Arc::new(handler));
     }
 }
 

@@ -10,7 +10,7 @@ use brisk_server::connection::Peer;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
 
@@ -58,22 +58,22 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "realip_remote_addr",
         get: VariableGet::Fixed(|r, out| {
-            out.extend_from_slice(&r.conn().peer_text);
+            out.extend_from_slice(r.peer_text());
             true
         }),
-        set: None,
         doc: "The address that the connection comes from, whatever set_real_ip_from makes of it.",
+        ..Variable::SILENT
     },
     Variable {
         name: "realip_remote_port",
         get: VariableGet::Fixed(|r, out| {
-            if let Peer::Ip(addr) = r.conn().peer {
+            if let Peer::Ip(addr) = r.peer() {
                 write_number(u64::from(addr.port()), out);
             }
             true
         }),
-        set: None,
         doc: "The port that the connection comes from.",
+        ..Variable::SILENT
     },
 ];
 
@@ -152,7 +152,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         return;
     }
     // A prepared answer would be logged with the proxy's address.
-    plan.note(Purity::Impure);
     let handler = Arc::new(RealIp { conf: cx.shared() });
     plan.post_read.push(handler.clone());
     plan.preaccess.push(handler);
@@ -181,7 +180,7 @@ impl Handler for RealIp {
 
 impl RealIp {
     fn client(&self, r: &Request) -> Option<SocketAddr> {
-        let is_trusted = self.trusts(r.conn().peer);
+        let is_trusted = self.trusts(r.peer());
         let last = |field: Option<&[u8]>| {
             forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive)
         };
@@ -190,8 +189,7 @@ impl RealIp {
             Told::Field(name) => last(r.header_named(name)),
             Told::ProxyProtocol => told_by_proxy_protocol(r).filter(|_| is_trusted),
             Told::XForwardedFor => {
-                let fields: Vec<&[u8]> =
-                    r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
+                let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
                 forwarded(is_trusted, fields.into_iter(), &self.conf.proxies, self.conf.recursive)
             }
         }
@@ -210,7 +208,7 @@ impl RealIp {
 
 /// The source that the connection's PROXY header names, if it has one.
 fn told_by_proxy_protocol(r: &Request) -> Option<SocketAddr> {
-    r.conn().proxy.get().map(|header| header.source)
+    r.proxy_header().map(|header| header.source)
 }
 
 #[cfg(test)]

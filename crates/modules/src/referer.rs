@@ -53,8 +53,8 @@ static ROWS: &[Row] = &[
 static VARIABLES: &[Variable] = &[Variable {
     name: "invalid_referer",
     get: VariableGet::Once(invalid_referer),
-    set: None,
     doc: "1 if the Referer header is none of valid_referers, else empty.",
+    ..Variable::SILENT
 }];
 
 /// A longer host name is valid nowhere.

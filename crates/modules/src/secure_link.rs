@@ -2,7 +2,6 @@
 
 use crate::secret::is_same;
 use brisk_conf::{Context, Diag, Directive, Risk};
-use brisk_net::clock;
 use brisk_server::base64;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
@@ -62,14 +61,14 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "secure_link",
         get: VariableGet::Once(secure_link),
-        set: None,
         doc: "1 if the link is right, 0 if its time is over, empty if it is wrong. With secure_link_secret: the path.",
+        ..Variable::SILENT
     },
     Variable {
         name: "secure_link_expires",
         get: VariableGet::Once(secure_link_expires),
-        set: None,
         doc: "The time of the link, as it was sent.",
+        ..Variable::SILENT
     },
 ];
 
@@ -140,7 +139,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 fn secure_link(r: &Request, out: &mut Vec<u8>) -> bool {
     match r.snap().location(r.loc).plan.data::<Check>() {
         Some(Check::New { link, text }) => {
-            let verdict = verify(&link.eval(r), || text.eval(r), clock::now().unix_secs);
+            let verdict = verify(&link.eval(r), || text.eval(r), r.now().unix_secs);
             out.extend(verdict);
             verdict.is_some()
         }

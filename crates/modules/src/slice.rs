@@ -51,8 +51,8 @@ static ROWS: &[Row] = &[directive("slice")
 static VARIABLES: &[Variable] = &[Variable {
     name: "slice_range",
     get: VariableGet::Fixed(slice_range),
-    set: None,
     doc: "The present slice as a range: bytes=0-1048575.",
+    ..Variable::SILENT
 }];
 
 #[derive(Clone, Default)]
@@ -92,7 +92,9 @@ fn slice_range(r: &Request, out: &mut Vec<u8>) -> bool {
 
 /// Where the client's one range begins, if that is sure to be obeyed.
 fn first_byte(r: &Request) -> u64 {
-    let Some(range) = r.header(HeaderId::Range).filter(|_| !r.head.has(HeaderId::IfRange)) else { return 0 };
+    let Some(range) = r.header(HeaderId::Range).filter(|_| !r.has_header(HeaderId::IfRange)) else {
+        return 0;
+    };
     let is_bytes = range.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes="));
     if !is_bytes || memchr::memchr(b',', range).is_some() {
         return 0;

@@ -6,7 +6,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Template};
+use brisk_server::vars::{Eval, Reads, Template};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "split_clients", rows: ROWS, ..Module::EMPTY };
@@ -96,8 +96,8 @@ impl Eval<Request> for Split {
         Some(values.chain([Template::default()]).collect())
     }
 
-    fn is_pure(&self) -> bool {
-        true
+    fn reads(&self) -> Reads {
+        Reads::Recorded
     }
 }
 

@@ -6,7 +6,7 @@ use brisk_server::files::{Found, OpenFile, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::Module;
 use brisk_server::path;
-use brisk_server::plan::Purity;
+use brisk_server::plan::{Declared, Declaring};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use brisk_server::text::Text;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub static MODULE: Module = Module {
     name: "static",
-    install: Some(|_, plan| plan.add_content(60, Arc::new(handle))),
+    install: Some(|_, plan| plan.add_content(60, Arc::new(Declaring(Declared::RECORDED, handle)))),
     ..Module::EMPTY
 };
 
@@ -96,9 +96,6 @@ pub fn respond_with(r: &mut Request, file: Rc<OpenFile>) {
     }
     r.resp.allow_ranges = true;
     r.resp.body = if size == 0 { Body::Empty } else { Body::One(Piece::File { file, range: 0..size }) };
-    if r.core().symlinks.is_guarded() {
-        r.purity = Purity::Impure;
-    }
 }
 
 /// nginx's entity tag: time and length in hexadecimal.

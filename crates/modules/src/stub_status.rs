@@ -5,7 +5,6 @@ use brisk_http::Method;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use std::sync::Arc;
@@ -16,7 +15,6 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     install: Some(|cx, plan| {
         if cx.conf_of::<Conf>().on {
-            plan.note(Purity::Impure);
             plan.content = Some(Arc::new(handle));
         }
     }),

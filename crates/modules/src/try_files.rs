@@ -9,7 +9,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path::{self, Mapped};
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Target as _, Template};
 use std::sync::Arc;
@@ -111,6 +111,10 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 impl Handler for TryFiles {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         for entry in &self.tries {
             let name = name(r, &entry.name);

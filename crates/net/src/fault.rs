@@ -7,6 +7,9 @@
 //!
 //! `kill=STEP` and `stop=STEP` send the process SIGKILL or SIGSTOP when it comes to that step ([`step`]), `limit:MS=NAME` gives a
 //! time limit another length ([`limit`]).
+//!
+//! What has no path is ordered by its name alone ([`is_ordered`]): what tests compare with (a server without prepared
+//! answers), and modules that lie about what they depend on.
 
 use rustix::fd::{AsFd, AsRawFd as _};
 use rustix::process::{Signal, getpid, kill_process};
@@ -24,6 +27,20 @@ enum Kind {
     Full,
     Signal(Signal),
     Limit(Duration),
+}
+
+/// Orders without a path.
+static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Whether this was ordered; never in builds without debug assertions.
+#[inline]
+pub fn is_ordered(name: &str) -> bool {
+    cfg!(debug_assertions) && NAMES.get_or_init(names).iter().any(|have| have == name)
+}
+
+fn names() -> Vec<String> {
+    let text = std::env::var("BRISK_FAULTS").unwrap_or_default();
+    text.split(';').filter(|part| !part.is_empty() && !part.contains('=')).map(str::to_string).collect()
 }
 
 static FAULTS: OnceLock<Vec<(Kind, PathBuf)>> = OnceLock::new();

@@ -1,7 +1,9 @@
 //! What a client's request and its subrequests have in common. It also survives internal redirects.
 
 use crate::connection::Peer;
+use crate::purity::Dependencies;
 use crate::request::Request;
+use brisk_host::vars::emptied;
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -30,21 +32,22 @@ pub struct Common {
 }
 
 impl Common {
-    pub(crate) fn clear(&mut self) {
-        self.client.take();
-        self.id.take();
-        self.values.get_mut().clear();
+    /// A new one in the memory of this one.
+    pub(crate) fn renewed(self) -> Common {
+        Common { values: emptied(self.values.into_inner()).into(), ..Common::default() }
     }
 }
 
 impl Request {
     /// The address of the client: of the connection's other side, or what `real_ip_header` found.
     pub fn client_addr(&self) -> Peer {
+        self.depends_on(Dependencies::CLIENT);
         self.common.client.get().map_or_else(|| self.conn().peer, |client| client.peer)
     }
 
     /// [`Request::client_addr`] as `$remote_addr` shows it.
     pub fn client_text(&self) -> &[u8] {
+        self.depends_on(Dependencies::CLIENT);
         self.common.client.get().map_or_else(|| &*self.conn().peer_text, |client| &client.text)
     }
 

@@ -2,7 +2,7 @@
 //! allows ranges, whoever made it.
 
 use crate::core::IfModifiedSince;
-use crate::plan::{Filter, Plan, Purity, Stage};
+use crate::plan::{Declared, Filter, Plan, Stage};
 use crate::request::Request;
 use crate::response::{Body, Piece};
 use brisk_http::HeaderId;
@@ -11,24 +11,27 @@ use brisk_http::range::{self, Multipart, RangeOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Puts the core's filters into a plan. They look at headers with which no prepared answer is used, so a plan with
-/// them is still pure.
+/// Puts the core's filters into a plan.
 pub fn install(_: &crate::conf::Cx<'_, '_>, plan: &mut Plan) {
-    plan.add_filter(Stage::NotModified, Purity::Pure, Arc::new(NotModified));
-    plan.add_filter(Stage::Range, Purity::Pure, Arc::new(Ranges));
+    plan.add_filter(Stage::NotModified, Arc::new(NotModified));
+    plan.add_filter(Stage::Range, Arc::new(Ranges));
+    #[cfg(debug_assertions)]
+    crate::lies::install(plan);
 }
 
-const CONDITIONS: u64 = HeaderId::IfMatch.bit()
-    | HeaderId::IfNoneMatch.bit()
-    | HeaderId::IfModifiedSince.bit()
-    | HeaderId::IfUnmodifiedSince.bit();
+const CONDITIONS: [HeaderId; 4] =
+    [HeaderId::IfMatch, HeaderId::IfNoneMatch, HeaderId::IfModifiedSince, HeaderId::IfUnmodifiedSince];
 
 /// RFC 9110 §13, as nginx's not_modified filter reads it.
 struct NotModified;
 
 impl Filter for NotModified {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
-        if r.head.present & CONDITIONS == 0 || r.resp.status != 200 || r.resp.is_judged {
+        if r.resp.status != 200 || r.resp.is_judged || !CONDITIONS.iter().any(|id| r.has_header(*id)) {
             return;
         }
         let mode = match r.core().if_modified_since {
@@ -67,8 +70,12 @@ impl Filter for NotModified {
 struct Ranges;
 
 impl Filter for Ranges {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
-        if !r.resp.allow_ranges || r.resp.status != 200 || r.head.version < brisk_http::Version::Http10 {
+        if !r.resp.allow_ranges || r.resp.status != 200 || r.version() < brisk_http::Version::Http10 {
             return;
         }
         let Some(length) = r.resp.content_length else { return };

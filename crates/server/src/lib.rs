@@ -19,6 +19,8 @@ pub mod h1;
 pub mod h2;
 pub mod in_memory;
 pub mod interim;
+#[cfg(debug_assertions)]
+mod lies;
 pub mod limits;
 pub mod location;
 pub mod log;
@@ -31,7 +33,9 @@ pub mod phases;
 pub mod plan;
 mod prepared;
 mod proxy_protocol;
+pub mod purity;
 mod reader;
+mod reads;
 pub mod request;
 pub mod response;
 pub mod server_name;

@@ -2,14 +2,14 @@
 
 use crate::body;
 use crate::conf::{LocationId, Snapshot};
-use crate::core::{LogLevel, Satisfy};
+use crate::core::Satisfy;
 use crate::dlog;
 use crate::extended;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
 use crate::h1::intake;
 use crate::location::{self, Found};
-use crate::plan::{Handler, Purity};
+use crate::plan::{Declared, Dependencies, Handler};
 use crate::request::Request;
 use crate::special;
 use crate::text::Text;
@@ -113,6 +113,8 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
 
 /// Ends a request that failed before the phases, with an error page.
 pub fn fail(r: &mut Request, status: u16) -> Run {
+    // What was wrong with it is not what answers are kept by, and an error page may have any status.
+    r.note(Declared::ANYTHING);
     match act(r, Flow::Status(status)) {
         Some(run) => run,
         None => run(r),
@@ -186,11 +188,11 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         }
         Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
-            r.purity = Purity::Impure;
+            r.depends_on(Dependencies::AWAITED);
             return Some(Run::Wait(waiter));
         }
         Flow::Pending(pending) => {
-            r.purity = Purity::Impure;
+            r.depends_on(Dependencies::AWAITED);
             return Some(Run::Pending(pending));
         }
         Flow::Close => return Some(Run::Close),
@@ -262,6 +264,7 @@ fn rewrite(r: &mut Request) -> Flow {
         && !has_run
         && let Some(handler) = r.live.snap.clone().location(r.loc).plan.rewrite.as_deref()
     {
+        r.note(r.snap().location(r.loc).plan.of_rewrite());
         let flow = handler.handle(r);
         if !matches!(flow, Flow::Next) {
             return flow;
@@ -352,15 +355,9 @@ fn escaped_uri(uri: &[u8]) -> Vec<u8> {
 pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
     r.loc = id;
     let location = snap.location(id);
-    r.purity = r.purity.max(location.plan.purity);
-    if crate::log::may_debug() && r.logs(LogLevel::Debug) {
-        // An answer that is given again goes no way that could be shown.
-        r.purity = Purity::Impure;
-    }
     if let Some(limit) = &location.core.limit_except {
-        let name = r.head.method_name.of(&r.buf);
+        let name = r.sent_method_name();
         let name: &[u8] = if r.method == Method::Get && r.error_page { b"GET" } else { name };
-        r.purity = Purity::Impure;
         if !limit.methods.iter().any(|m| **m == *name) {
             r.loc = limit.block;
         }
@@ -369,7 +366,9 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
 
 fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>>) -> Flow {
     let live = r.live.clone();
-    let handlers = list(&live.snap.location(r.loc).plan);
+    let plan = &live.snap.location(r.loc).plan;
+    r.note(if r.cursor.phase == Phase::PostRead { plan.of_post_read() } else { plan.of_rest() });
+    let handlers = list(plan);
     dlog!(r, "generic phase: {}", r.cursor.handler);
     if let Some(handler) = handlers.get(r.cursor.handler) {
         return handler.handle(r);
@@ -398,7 +397,9 @@ fn access(r: &mut Request) -> Flow {
     }
     let live = r.live.clone();
     dlog!(r, "access phase: {}", r.cursor.handler);
-    if let Some(handler) = live.snap.location(r.loc).plan.access.get(r.cursor.handler) {
+    let plan = &live.snap.location(r.loc).plan;
+    r.note(plan.of_rest());
+    if let Some(handler) = plan.access.get(r.cursor.handler) {
         return handler.handle(r);
     }
     // post_access
@@ -436,6 +437,7 @@ fn content(r: &mut Request) -> Flow {
     dlog!(r, "content phase: {}", r.cursor.handler);
     let live = r.live.clone();
     let plan = &live.snap.location(r.loc).plan;
+    r.note(plan.of_rest());
     if let Some(handler) = &plan.content {
         return if r.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
     }
@@ -544,13 +546,14 @@ pub fn refilter(r: &mut Request) -> Run {
 /// The filters that are left.
 fn filters(r: &mut Request) -> Run {
     let live = r.live.clone();
+    r.note(live.snap.location(r.loc).plan.of_rest());
     while let Some((stage, filter)) = live.snap.location(r.loc).plan.filters.get(r.cursor.handler) {
         advance(r);
         if r.depth > 0 && !stage.is_for_parts() {
             continue;
         }
         if let Some(waiter) = filter.wait(r) {
-            r.purity = Purity::Impure;
+            r.depends_on(Dependencies::AWAITED);
             return Run::Wait(waiter);
         }
         filter.filter(r);
@@ -582,7 +585,7 @@ fn absolute_location(r: &mut Request) {
     } else if !r.host.is_empty() {
         out.extend_from_slice(&r.host);
     } else {
-        match r.conn().local() {
+        match r.local_addr() {
             Some(std::net::SocketAddr::V6(addr)) => {
                 out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes());
             }
@@ -591,13 +594,12 @@ fn absolute_location(r: &mut Request) {
         }
     }
     if core.port_in_redirect {
-        let port = r.conn().local().map_or(0, |addr| addr.port());
+        let port = r.local_port().unwrap_or(0);
         let usual = if r.scheme() == "https" { 443 } else { 80 };
         if port != usual && port != 0 {
             out.extend_from_slice(format!(":{port}").as_bytes());
         }
     }
     out.extend_from_slice(location);
-    // The host depends on the request; so does the answer, beyond the target.
     r.resp.location = Some(Text::Owned(out));
 }

@@ -1,6 +1,7 @@
 //! What a request does in one location: only what is configured there.
 
 use crate::flow::{Flow, Waiter};
+pub use crate::purity::{Declared, Dependencies, Effects, Purity};
 use crate::request::Request;
 use std::any::Any;
 use std::sync::Arc;
@@ -8,11 +9,29 @@ use std::sync::Arc;
 /// One step of a phase. Plain functions: a handler that must wait says so with [`Flow::Disk`] or [`Flow::Wait`].
 pub trait Handler: Send + Sync {
     fn handle(&self, r: &mut Request) -> Flow;
+
+    /// What its decision depends on, and what it does besides.
+    fn declares(&self) -> Declared {
+        Declared::default()
+    }
 }
 
 impl<F: Fn(&mut Request) -> Flow + Send + Sync> Handler for F {
     fn handle(&self, r: &mut Request) -> Flow {
         self(r)
+    }
+}
+
+/// A handler with what it declares: for functions, which cannot say it themselves.
+pub struct Declaring<H>(pub Declared, pub H);
+
+impl<H: Handler> Handler for Declaring<H> {
+    fn handle(&self, r: &mut Request) -> Flow {
+        self.1.handle(r)
+    }
+
+    fn declares(&self) -> Declared {
+        self.0
     }
 }
 
@@ -26,11 +45,22 @@ pub trait Filter: Send + Sync {
         let _ = r;
         None
     }
+
+    /// What its work depends on, and what it does besides.
+    fn declares(&self) -> Declared {
+        Declared::default()
+    }
 }
 
 /// Writes a line, counts a request: runs when the response is sent or given up.
 pub trait LogHandler: Send + Sync {
     fn log(&self, r: &Request);
+
+    /// What it writes depends on beyond what a request with a prepared answer has: its own fields and facts, the
+    /// response's status and length, and [`Request::finding`].
+    fn declares(&self) -> Declared {
+        Declared::default()
+    }
 }
 
 /// The order of filters, outermost last. Registration order never matters.
@@ -67,18 +97,8 @@ impl Stage {
     }
 }
 
-/// Whether an answer may be kept and given again to the same request target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purity {
-    /// Depends only on the request target, the host and the files looked at.
-    Pure,
-    /// Also on which content codings the client accepts: on [`Request::encoding_class`] and nothing else.
-    ByEncoding,
-    /// Looks at anything else: other headers, the client, the clock.
-    Impure,
-}
-
 /// Handlers and filters of one location, by phase.
+#[derive(Default)]
 pub struct Plan {
     /// Of the server block: once, before anything else is done with the request.
     pub post_read: Vec<Arc<dyn Handler>>,
@@ -94,35 +114,23 @@ pub struct Plan {
     pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,
     pub log: Vec<Arc<dyn LogHandler>>,
-    pub purity: Purity,
+    declared: Steps,
     /// What modules' variables look up here, by type.
     data: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
-            post_read: Vec::new(),
-            rewrite: None,
-            preaccess: Vec::new(),
-            access: Vec::new(),
-            precontent: Vec::new(),
-            content: None,
-            auto_redirect: false,
-            content_chain: Vec::new(),
-            filters: Vec::new(),
-            log: Vec::new(),
-            purity: Purity::Pure,
-            data: Vec::new(),
-        }
-    }
+/// What the steps of a plan declare, each with all its handlers. Anything until the plan is sealed.
+#[derive(Clone, Copy, Default)]
+struct Steps {
+    post_read: Declared,
+    rewrite: Declared,
+    rest: Declared,
 }
 
 impl Plan {
-    /// Adds a filter; `purity` says whether its result depends on more than the target.
-    pub fn add_filter(&mut self, stage: Stage, purity: Purity, filter: Arc<dyn Filter>) {
+    /// Adds a filter.
+    pub fn add_filter(&mut self, stage: Stage, filter: Arc<dyn Filter>) {
         self.filters.push((stage, filter));
-        self.note(purity);
     }
 
     /// Adds a content handler to the chain; a lower `order` is asked first (nginx: random_index 10, index 20,
@@ -146,12 +154,42 @@ impl Plan {
         self.data.iter().find_map(|value| value.clone().downcast().ok())
     }
 
-    pub fn note(&mut self, purity: Purity) {
-        self.purity = self.purity.max(purity);
+    /// What the handlers before anything else declare.
+    pub fn of_post_read(&self) -> Declared {
+        self.declared.post_read
     }
 
-    /// Puts everything into its final order; called once, when the location is complete.
-    pub(crate) fn seal(&mut self) {
+    /// What the rewrite handler declares.
+    pub fn of_rewrite(&self) -> Declared {
+        self.declared.rewrite
+    }
+
+    /// What all others declare, and the core's own steps.
+    pub fn of_rest(&self) -> Declared {
+        self.declared.rest
+    }
+
+    /// Who may get an answer that went through the whole plan, as far as that is known before there is a request.
+    pub fn purity(&self) -> Purity {
+        let steps = &self.declared;
+        steps.post_read.and(steps.rewrite).and(steps.rest).purity()
+    }
+
+    /// Puts everything into its final order and adds up what is declared; called once, when the location is complete.
+    /// `core`: what the core's own steps declare.
+    pub(crate) fn seal(&mut self, core: Declared) {
+        let of = |handlers: &[Arc<dyn Handler>]| {
+            handlers.iter().fold(Declared::RECORDED, |sum, handler| sum.and(handler.declares()))
+        };
+        let content = self.content_chain.iter().map(|(_, handler)| handler).chain(&self.content);
+        let content = content.fold(core, |sum, handler| sum.and(handler.declares()));
+        let filters = self.filters.iter().fold(content, |sum, (_, filter)| sum.and(filter.declares()));
+        let logs = self.log.iter().fold(filters, |sum, handler| sum.and(handler.declares()));
+        self.declared = Steps {
+            post_read: of(&self.post_read),
+            rewrite: self.rewrite.as_ref().map_or(Declared::RECORDED, |handler| handler.declares()),
+            rest: logs.and(of(&self.preaccess)).and(of(&self.access)).and(of(&self.precontent)),
+        };
         self.filters.sort_by_key(|(stage, _)| *stage);
         self.content_chain.sort_by_key(|(order, _)| *order);
         self.post_read.shrink_to_fit();

@@ -13,17 +13,18 @@ use crate::interim::Interim;
 use crate::limits::{WAITING_REQUEST_BYTES, WAITING_SLACK_BYTES_MAX};
 use crate::memory::Charge;
 use crate::phases::Cursor;
-use crate::plan::Purity;
+use crate::purity::{Declared, Dependencies};
 use crate::regex::Captures;
 use crate::response::Response;
 use crate::stream::Exchange;
+use crate::text::Text;
 use crate::thread::{Live, Thread};
 use crate::vars::Store;
+use brisk_host::vars::emptied;
 use brisk_http::framing::BodyFraming;
 use brisk_http::head::{Header, Span};
-use brisk_http::negotiate::Preference;
 use brisk_http::uri::Target;
-use brisk_http::{HeaderId, Method, RequestHead, Version};
+use brisk_http::{Method, RequestHead};
 use brisk_net::Loop;
 use brisk_net::clock::{self, Now};
 use brisk_net::file::Symlinks;
@@ -32,6 +33,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::mem::take;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
@@ -79,9 +81,9 @@ fn poll_gone(link: Option<&Exchange>, conn: Option<&Connection>, cx: &mut Contex
 /// One request. Boxed once and used again for later requests of the thread.
 pub struct Request {
     /// The bytes of the head; spans of `head` point into it.
-    pub buf: Vec<u8>,
-    /// Immutable once parsed.
-    pub head: RequestHead,
+    pub(crate) buf: Vec<u8>,
+    /// Immutable once parsed. What answers are made of reads it through the accessors in `reads.rs`.
+    pub(crate) head: RequestHead,
     pub framing: BodyFraming,
     /// Scheme, arguments and flags of the target as sent. Its path is in `uri`.
     pub target: Target,
@@ -96,7 +98,7 @@ pub struct Request {
     pub port: Option<u16>,
     pub thread: Rc<Thread>,
     pub live: Rc<Live>,
-    pub conn: Option<Rc<Connection>>,
+    pub(crate) conn: Option<Rc<Connection>>,
     /// The stream that it came on, if its connection carries several. `None`: the connection is its own.
     pub(crate) link: Option<Rc<Exchange>>,
     pub server: ServerId,
@@ -147,11 +149,11 @@ pub struct Request {
     /// Likewise.
     pub(crate) common: Rc<Common>,
     pub captures: RefCell<Captures>,
-    /// The answer depends on nothing but target, host and `deps`.
-    pub purity: Purity,
+    /// What the answer has been found to depend on so far, and what was done on its way.
+    pub(crate) declared: Cell<Declared>,
     /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
     /// impure, only short-lived.
-    pub same_until: i64,
+    pub(crate) same_until: Cell<i64>,
     /// The back end that is being asked, as messages name it.
     pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Files and directories that were looked at.
@@ -172,17 +174,85 @@ pub struct Request {
     pub(crate) findings: RefCell<Vec<Rc<dyn Any>>>,
 }
 
+/// Memory that a request leaves to the next one on its thread. Everything else of a request is made anew for each
+/// ([`Request::new`]), so nothing that is not here can outlive its request; and what is here is empty, because
+/// [`Buffers::of`] is the only way to get it.
+#[derive(Default)]
+struct Buffers {
+    buf: Vec<u8>,
+    head: RequestHead,
+    target: Target,
+    uri: Vec<u8>,
+    args: Vec<u8>,
+    host: Vec<u8>,
+    headers: Vec<(Text, Text)>,
+    deps: Vec<Dep>,
+    fetched: Vec<(Wanted, Found)>,
+    slots: Vec<Box<dyn Any>>,
+    findings: Vec<Rc<dyn Any>>,
+    captures: Captures,
+    vars: Rc<Store>,
+    common: Rc<Common>,
+}
+
+impl Buffers {
+    /// Takes the memory out of a request that is over.
+    fn of(r: &mut Request) -> Buffers {
+        Buffers {
+            buf: emptied(take(&mut r.buf)),
+            head: take(&mut r.head).renewed(),
+            target: take(&mut r.target).renewed(),
+            uri: emptied(take(&mut r.uri)),
+            args: emptied(take(&mut r.args)),
+            host: emptied(take(&mut r.host)),
+            headers: emptied(take(&mut r.resp.headers)),
+            deps: emptied(take(&mut r.deps)),
+            fetched: emptied(take(&mut r.fetched)),
+            slots: emptied(take(&mut r.slots)),
+            findings: emptied(r.findings.take()),
+            captures: r.captures.take().renewed(),
+            vars: renewed(&mut r.vars, Store::renewed),
+            common: renewed(&mut r.common, Common::renewed),
+        }
+    }
+}
+
+/// What was shared with subrequests is made anew in its place, if they are over as well.
+fn renewed<T: Default>(used: &mut Rc<T>, renew: fn(T) -> T) -> Rc<T> {
+    match Rc::get_mut(used) {
+        Some(own) => *own = renew(take(own)),
+        None => return Rc::default(),
+    }
+    used.clone()
+}
+
 impl Request {
     pub(crate) fn new(thread: Rc<Thread>, live: Rc<Live>) -> Request {
-        Request {
+        let buffers = Buffers {
             buf: Vec::with_capacity(1024),
-            head: RequestHead::default(),
-            framing: BodyFraming::None,
-            target: Target::default(),
             uri: Vec::with_capacity(128),
-            args: Vec::new(),
-            method: Method::Get,
             host: Vec::with_capacity(64),
+            ..Buffers::default()
+        };
+        Request::with(thread, live, buffers)
+    }
+
+    /// Makes it another request, which has nothing of this one but memory.
+    pub(crate) fn renew(&mut self) {
+        let buffers = Buffers::of(self);
+        *self = Request::with(self.thread.clone(), self.live.clone(), buffers);
+    }
+
+    fn with(thread: Rc<Thread>, live: Rc<Live>, memory: Buffers) -> Request {
+        Request {
+            buf: memory.buf,
+            head: memory.head,
+            framing: BodyFraming::None,
+            target: memory.target,
+            uri: memory.uri,
+            args: memory.args,
+            method: Method::Get,
+            host: memory.host,
             port: None,
             thread,
             live,
@@ -203,7 +273,7 @@ impl Request {
             err_status: 0,
             persistence: Persistence::Close,
             limit_rate: None,
-            resp: Response::default(),
+            resp: Response { headers: memory.headers, ..Response::default() },
             interim: None,
             hinted: false,
             awaits_end: false,
@@ -212,78 +282,22 @@ impl Request {
             head_charge: None,
             body_charge: OnceCell::new(),
             charge: OnceCell::new(),
-            vars: Rc::default(),
-            common: Rc::default(),
-            captures: RefCell::default(),
-            purity: Purity::Pure,
-            same_until: i64::MAX,
+            vars: memory.vars,
+            common: memory.common,
+            captures: memory.captures.into(),
+            declared: Cell::new(Declared::RECORDED),
+            same_until: Cell::new(i64::MAX),
             upstream: None,
-            deps: Vec::new(),
-            fetched: Vec::new(),
+            deps: memory.deps,
+            fetched: memory.fetched,
             started: Now::default(),
             sent: Sent::default(),
             completed: false,
             body: RequestBody::Unread,
             body_received: Cell::new(0),
-            slots: Vec::new(),
-            findings: RefCell::default(),
+            slots: memory.slots,
+            findings: memory.findings.into(),
         }
-    }
-
-    /// Makes it ready for another request, keeping memory.
-    pub(crate) fn clear(&mut self) {
-        self.buf.clear();
-        self.head.clear();
-        self.framing = BodyFraming::None;
-        self.target.clear();
-        self.uri.clear();
-        self.args.clear();
-        self.host.clear();
-        self.port = None;
-        self.conn = None;
-        self.link = None;
-        self.ongoing = None;
-        self.head_charge = None;
-        self.body_charge.take();
-        self.charge.take();
-        self.cursor = Cursor::default();
-        self.internal = false;
-        self.add_uri_to_alias = false;
-        self.uri_changes_left = crate::limits::URI_CHANGES_MAX;
-        self.uri_changed = false;
-        self.location_valid = true;
-        self.unparsed_uri_valid = true;
-        self.has_decoded_delimiter = false;
-        self.error_page = false;
-        self.err_status = 0;
-        self.persistence = Persistence::Close;
-        self.limit_rate = None;
-        self.resp.clear();
-        self.interim = None;
-        self.hinted = false;
-        self.awaits_end = false;
-        self.extended = None;
-        match Rc::get_mut(&mut self.vars) {
-            Some(store) => store.clear(),
-            None => self.vars = Rc::default(),
-        }
-        match Rc::get_mut(&mut self.common) {
-            Some(common) => common.clear(),
-            None => self.common = Rc::default(),
-        }
-        self.depth = 0;
-        self.captures.get_mut().clear();
-        self.purity = Purity::Pure;
-        self.same_until = i64::MAX;
-        self.upstream = None;
-        self.deps.clear();
-        self.fetched.clear();
-        self.sent = Sent::default();
-        self.completed = false;
-        self.body = RequestBody::Unread;
-        self.body_received.set(0);
-        self.slots.clear();
-        self.findings.get_mut().clear();
     }
 
     /// Bytes that the head occupies, with all copies of its parts.
@@ -332,38 +346,6 @@ impl Request {
         &self.live.snap.location(self.loc).core
     }
 
-    /// The connection.
-    ///
-    /// # Panics
-    /// If the request has none: only templates of tests do without.
-    pub fn conn(&self) -> &Connection {
-        self.conn.as_deref().expect("a request has a connection")
-    }
-
-    /// The value of a request header.
-    pub fn header(&self, id: HeaderId) -> Option<&[u8]> {
-        self.head.find(id).map(|h| h.value.of(&self.buf))
-    }
-
-    /// The value of the first request header with this name.
-    pub fn header_named(&self, name: &[u8]) -> Option<&[u8]> {
-        self.head.named(&self.buf, name).next().map(|h| h.value.of(&self.buf))
-    }
-
-    /// What [`Purity::ByEncoding`] answers depend on: the codings that the client accepts, whether it is a proxy, and
-    /// whether that sends credentials.
-    pub fn encoding_class(&self) -> u8 {
-        let accepted = self.header(HeaderId::AcceptEncoding).map(Preference::parse).unwrap_or_default();
-        let via = self.head.has(HeaderId::Via);
-        let credentials = via && self.head.has(HeaderId::Authorization);
-        accepted.number() | u8::from(via) << 6 | u8::from(credentials) << 7
-    }
-
-    /// Notes what the answer depends on.
-    pub fn depends_on(&mut self, purity: Purity) {
-        self.purity = self.purity.max(purity);
-    }
-
     /// The target as sent, without scheme, host and fragment: `$request_uri`. It begins with `/`, or is `*`.
     pub fn unparsed_uri(&self) -> Cow<'_, [u8]> {
         self.target.unparsed(self.head.target.of(&self.buf))
@@ -375,7 +357,7 @@ impl Request {
 
     /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.
     pub fn method_name(&self) -> &[u8] {
-        let sent = self.head.method_name.of(&self.buf);
+        let sent = self.sent_method_name();
         let is_same = self.depth > 0 || self.method == self.head.method || self.method == Method::Other;
         if is_same { sent } else { self.method.as_str().as_bytes() }
     }
@@ -391,15 +373,6 @@ impl Request {
         let core = self.core();
         let media = core.types.get(self.extension()).unwrap_or(&core.default_type).clone();
         self.resp.content_type = (!media.is_empty()).then(|| media.into());
-    }
-
-    /// The scheme as clients see it.
-    pub fn scheme(&self) -> &'static str {
-        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
-    }
-
-    pub fn version(&self) -> Version {
-        self.head.version
     }
 
     /// This request's value of a module's type, made on first use.
@@ -470,8 +443,9 @@ impl Request {
     fn look(&mut self, path: &Path, symlinks: Symlinks, look: Look) -> Result<Found, Flow> {
         let mut deps = Deps { list: &mut self.deps, fetched: &self.fetched, pure: true };
         let found = look(&self.thread.files, path, symlinks, &mut deps);
-        if !deps.pure {
-            self.purity = Purity::Impure;
+        // A path on which links are judged is watched at its end only.
+        if !deps.pure || symlinks != Symlinks::Follow {
+            self.depends_on(Dependencies::STATE);
         }
         found.map_err(|Cold(wanted)| Flow::Disk(wanted))
     }

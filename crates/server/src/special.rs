@@ -127,7 +127,6 @@ fn builtin(r: &mut Request, status: u16) {
     let wire = http_status::wire_status(status);
     r.resp.status = wire;
     r.err_status = wire;
-    r.purity = if status < 400 { r.purity } else { crate::plan::Purity::Impure };
     if http_status::is_bodiless(wire) {
         return;
     }
@@ -151,7 +150,6 @@ fn builtin(r: &mut Request, status: u16) {
 
 /// `msie_refresh`: a page that leads on instead of a redirect; false for whoever is not MSIE.
 fn refresh(r: &mut Request) -> bool {
-    r.purity = crate::plan::Purity::Impure;
     let is_msie =
         r.header(HeaderId::UserAgent).is_some_and(|agent| memchr::memmem::find(agent, b"MSIE ").is_some());
     if !is_msie {

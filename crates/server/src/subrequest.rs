@@ -12,6 +12,7 @@ use crate::h1::{self, intake};
 use crate::limits::{ASIDE_HEADS_LEFT_MIN, ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
 use crate::memory::Charge;
 use crate::phases::{self, Cursor, Phase, Run};
+use crate::purity::Declared;
 use crate::regex::Captures;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
@@ -66,6 +67,8 @@ impl Parent {
     }
 
     fn with_body(r: &Request, body: Rc<Content>) -> Parent {
+        // What subrequests read, and do, is not known of the request that they are for.
+        r.note(Declared::ANYTHING);
         Parent {
             buf: r.buf.as_slice().into(),
             head: r.head.clone(),

@@ -269,7 +269,7 @@ impl Thread {
     }
 
     pub(crate) fn put_request(&self, mut r: Box<Request>) {
-        r.clear();
+        r.renew();
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive.
         let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());

@@ -18,6 +18,18 @@ enum Stream {
     Unix(UnixStream),
 }
 
+/// A connected socket whose own address is `source`.
+pub fn socket_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Without a port of its own a socket may share one with others that lead elsewhere.
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    rustix::net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
+    rustix::net::connect(&fd, &to)?;
+    let stream = TcpStream::from(fd);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// One connection.
 pub struct Client {
     stream: Stream,
@@ -76,6 +88,11 @@ impl Client {
         let stream = TcpStream::connect_timeout(&address, DEADLINE)?;
         stream.set_nodelay(true)?;
         Client::over(Stream::Tcp(stream))
+    }
+
+    /// Connects from one of our own addresses (127.0.0.2 is one as much as 127.0.0.1).
+    pub fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<Client> {
+        Client::over(Stream::Tcp(socket_from(source, to)?))
     }
 
     pub fn connect_unix(path: &Path) -> io::Result<Client> {

@@ -15,6 +15,39 @@ const FUNCTION_LINES_MAX: usize = 70;
 const LONG_FUNCTIONS: &[(&str, &str, &str)] =
     &[("crates/server/src/core/http_conf.rs", "default", "a table: a line per directive's field")];
 
+/// Where the head and the connection of a request are read directly. Elsewhere the accessors of `reads.rs` record what an
+/// answer depends on.
+const RAW_READERS: &[(&str, &str)] = &[
+    ("h1/", "framing, target, host, the end of the connection; the answer is written there, not made"),
+    ("h2/", "the same"),
+    ("reads.rs", "the accessors"),
+    ("request.rs", "owns them"),
+    ("subrequest.rs", "copies them; what a subrequest reads makes its parent's answer one for nobody else"),
+    ("prepared.rs", "the key, and the fields with which nothing is prepared"),
+    ("tls/", "the handshake, before there is an answer; what is asked of a request is recorded"),
+    ("vars/", "rows that say nothing are taken to depend on anything"),
+    ("log/", "messages: a request that has one is never prepared"),
+    ("phases.rs", "the debug log, which is one"),
+    ("common.rs", "accessors of the client's address"),
+    ("interim/learned.rs", "what is learned is no part of the answer"),
+    ("thread.rs", "the memory of a request"),
+    ("service.rs", "requests of our own"),
+    ("lies.rs", "lies, for the test that finds them"),
+];
+
+/// Where modules read the clock directly; elsewhere `Request::now` and `Request::this_second` record it.
+const CLOCK_READERS: &[(&str, &str)] = &[
+    ("api/", "says nothing, so its answers are for nobody else"),
+    ("auth_jwt/", "likewise"),
+    ("autoindex/", "what is listed is awaited"),
+    ("cache/", "what is given out from memory is good for the present second"),
+    ("compress_static/", "when the store works again"),
+    ("limit_req/", "says nothing"),
+    ("overload.rs", "how often it complains"),
+    ("upstream/", "back ends are awaited"),
+    ("userid/", "says nothing"),
+];
+
 /// Marks of what is not finished. In two halves, so that this file has none.
 const MARKS: &[(&str, &str)] =
     &[("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("tod", "o!("), ("unimpl", "emented!("), ("#[ig", "nore")];
@@ -112,4 +145,26 @@ fn nothing_is_left_unfinished() {
             assert!(mark.is_none(), "{}:{}: {line}", file.path, index + 1);
         }
     }
+}
+
+/// Files below a folder whose code (without tests) has one of these texts and that are not on the list.
+fn strays(folder: &str, marks: &[&str], list: &[(&str, &str)]) -> Vec<String> {
+    let files = rust().into_iter().filter(|file| file.path.starts_with(folder));
+    let is_listed = |path: &str| list.iter().any(|(start, _)| path[folder.len()..].starts_with(start));
+    let files = files.filter(|file| !file.path.ends_with("tests.rs") && !is_listed(&file.path));
+    let has_any = |file: &File| {
+        let code = source::code(&file.text);
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        marks.iter().any(|mark| code.contains(mark))
+    };
+    files.filter(has_any).map(|file| file.path).collect()
+}
+
+#[test]
+fn what_answers_depend_on_is_read_where_it_is_recorded() {
+    let raw = ["r.head.", "r.buf", ".conn()", "r.conn."];
+    let strays_of = strays("crates/server/src/", &raw, RAW_READERS);
+    assert!(strays_of.is_empty(), "use the accessors of crates/server/src/reads.rs: {strays_of:#?}");
+    let strays_of = strays("crates/modules/src/", &["clock::now", "getrandom"], CLOCK_READERS);
+    assert!(strays_of.is_empty(), "use Request::now or Request::this_second: {strays_of:#?}");
 }

@@ -63,7 +63,7 @@ pub(crate) fn of<P: Protocol>(
         rate: Rate::new(settings.rate(r)),
         client: request.watches_client().then(|| r.watch_client()),
         witness: Witness::of(r),
-        charge: r.conn.as_ref().map(|conn| conn.account.hold(0)),
+        charge: r.account().map(|account| account.hold(0)),
     });
     Fetched { head, length, body: Body::Stream(Box::new(body)), unbuffered, tunnel: false }
 }

@@ -234,7 +234,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         let case = Case {
             condition,
             retry,
-            is_idempotent: retry::is_idempotent(r.head.method, r.head.method_name.of(&r.buf)),
+            is_idempotent: retry::is_idempotent(r.sent_method(), r.sent_method_name()),
             is_body_spent: self.payload.is_spent(),
             tries,
             elapsed_ms: now_ms.saturating_sub(self.started_ms),

@@ -86,7 +86,7 @@ impl Payload {
     /// The body, if nothing of it is to be read. Who expects `100 Continue` gets it from the reading, body or not, as with
     /// nginx.
     pub fn at_hand<P: Protocol>(engine: &Engine<P>, r: &Request) -> Option<Payload> {
-        if !r.has_no_body() || r.body.content().is_some() || r.head.has(HeaderId::Expect) {
+        if !r.has_no_body() || r.body.content().is_some() || r.has_header(HeaderId::Expect) {
             return None;
         }
         Some(engine.protocol.own_body(r).map_or(Payload::None, |bytes| Payload::Own(bytes.into())))

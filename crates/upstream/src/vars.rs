@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io::Write as _;
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
-    Variable { name, get: VariableGet::Fixed(get), set: None, doc }
+    Variable { name, get: VariableGet::Fixed(get), doc, ..Variable::SILENT }
 }
 
 const fn family(
@@ -16,7 +16,7 @@ const fn family(
     get: fn(&Request, &str, &mut Vec<u8>) -> bool,
     doc: &'static str,
 ) -> Variable {
-    Variable { name, get: VariableGet::Family(get), set: None, doc }
+    Variable { name, get: VariableGet::Family(get), doc, ..Variable::SILENT }
 }
 
 /// Rows of the variables that any `*_pass` module fills.

@@ -9,7 +9,7 @@ mod template;
 
 pub use spelled::Spelled;
 use table::Found;
-pub use table::{Assign, Depends, Get, Kind, Names, Source, Table, Var, VarId, Variable, VariableGet};
+pub use table::{Assign, Get, Kind, Names, Reads, Source, Table, Var, VarId, Variable, VariableGet};
 pub use template::{Part, Template, is_set};
 
 use crate::log::LogLevel;
@@ -32,11 +32,8 @@ pub trait Context: Sized + 'static {
     /// Writes to the error log.
     fn log(&self, level: LogLevel, message: fmt::Arguments<'_>);
 
-    /// What the built-in variable `name` follows from.
-    fn depends(name: &str) -> Depends;
-
-    /// Whether a value that follows from `depends` follows from the target alone.
-    fn follows_from_target(&self, depends: Depends) -> bool;
+    /// Notes that a value was read of which nobody has said what it depends on.
+    fn note_anything(&self);
 
     /// `uninitialized_variable_warn`.
     fn warns_of_uninitialized(&self) -> bool;
@@ -49,8 +46,8 @@ pub trait Context: Sized + 'static {
         let var = self.table().get(id);
         match &var.kind {
             Kind::Source(source) => {
-                if !self.follows_from_target(var.depends) {
-                    self.store().impure.set(true);
+                if var.reads == Reads::Anything {
+                    self.note_anything();
                 }
                 let start = out.len();
                 let found = source.append(self, out);
@@ -73,8 +70,8 @@ pub trait Context: Sized + 'static {
                     self.log(LogLevel::Error, text);
                     return false;
                 }
-                if !eval.is_pure() {
-                    self.store().impure.set(true);
+                if eval.reads() == Reads::Anything {
+                    self.note_anything();
                 }
                 self.store().busy.borrow_mut().push(id);
                 let start = out.len();
@@ -95,7 +92,7 @@ pub trait Context: Sized + 'static {
         match self.table().find(name) {
             Found::Id(id) => self.var(id, out),
             Found::Source(source) => {
-                self.store().impure.set(true);
+                self.note_anything();
                 source.append(self, out)
             }
             Found::Nothing => false,
@@ -129,14 +126,20 @@ pub trait Eval<C>: Send + Sync {
         None
     }
 
-    /// True if the value follows from nothing but other variables, read through [`Context::var`].
-    fn is_pure(&self) -> bool {
-        false
+    /// What the value depends on.
+    fn reads(&self) -> Reads {
+        Reads::default()
     }
 }
 
 /// A variable's value in one request or session; `None` is "not found".
 pub type Value = Option<Rc<[u8]>>;
+
+/// Memory for a next use: nothing of what was in it can be reached.
+pub fn emptied<T>(mut used: Vec<T>) -> Vec<T> {
+    used.clear();
+    used
+}
 
 /// Values that a request or session has set or computed.
 #[derive(Default)]
@@ -144,18 +147,16 @@ pub struct Store {
     values: RefCell<Vec<(VarId, Value)>>,
     /// Being computed right now: a variable that refers to itself ends here.
     busy: RefCell<Vec<VarId>>,
-    /// A variable was read that follows from more than the target: the answer is for this request alone.
-    impure: Cell<bool>,
     /// A regular expression came to no decision, so that values may be wrong.
     failed: Cell<bool>,
 }
 
 impl Store {
-    pub fn clear(&mut self) {
-        self.values.get_mut().clear();
-        self.busy.get_mut().clear();
-        self.impure.set(false);
-        self.failed.set(false);
+    /// A new one in the memory of this one.
+    #[must_use]
+    pub fn renewed(self) -> Store {
+        let (values, busy) = (emptied(self.values.into_inner()), emptied(self.busy.into_inner()));
+        Store { values: values.into(), busy: busy.into(), ..Store::default() }
     }
 
     /// Notes that what a value or a decision hangs on could not be found out. The request is not to go on with it: it
@@ -177,11 +178,6 @@ impl Store {
     /// True if nothing was set or computed.
     pub fn is_empty(&self) -> bool {
         self.values.borrow().is_empty()
-    }
-
-    /// True if nothing was read that follows from more than the target.
-    pub fn are_pure(&self) -> bool {
-        !self.impure.get()
     }
 
     pub fn get(&self, id: VarId) -> Option<Value> {

@@ -40,7 +40,19 @@ pub struct Variable<C: 'static> {
     pub get: VariableGet<C>,
     /// Called when `set` assigns to it; `None`: the variable cannot be assigned.
     pub set: Option<Assign<C>>,
+    pub reads: Reads,
     pub doc: &'static str,
+}
+
+impl<C> Variable<C> {
+    /// What a row says that says nothing: for struct update syntax.
+    pub const SILENT: Variable<C> = Variable {
+        name: "",
+        get: VariableGet::Fixed(|_, _| false),
+        set: None,
+        reads: Reads::Anything,
+        doc: "",
+    };
 }
 
 impl<C> Clone for Variable<C> {
@@ -81,13 +93,14 @@ pub enum Kind<C: 'static> {
     Undefined,
 }
 
-/// What a built-in variable's value follows from; answers that follow from the target alone may be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depends {
-    /// The socket, the host and the target.
-    Target,
-    /// These and whatever `root` names.
-    Root,
+/// What a value depends on: what is made of it is for others only if that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// On nothing but other variables, read through [`Context::var`], and on what accessors record that are read by its
+    /// function.
+    Recorded,
+    /// Nobody has said what.
+    #[default]
     Anything,
 }
 
@@ -97,8 +110,8 @@ pub struct Var<C: 'static> {
     pub kind: Kind<C>,
     /// See [`Variable::set`].
     pub assign: Option<Assign<C>>,
-    /// What a built-in variable's value follows from.
-    pub(super) depends: Depends,
+    /// See [`Variable::reads`].
+    pub(super) reads: Reads,
     /// First use, for the error if nobody defines it.
     used_at: Option<Span>,
 }
@@ -182,10 +195,10 @@ impl<C: Context> Table<C> {
         if let Some(&id) = self.names.get(name.as_str()) {
             return id;
         }
-        let (kind, assign) = self.builtin_kind(&name);
+        let (kind, row) = self.builtin_kind(&name);
         let id = VarId(self.vars.len() as u32);
-        let depends = C::depends(&name);
-        self.vars.push(Var { name: name.as_str().into(), kind, assign, depends, used_at: span });
+        let (assign, reads) = (row.set, row.reads);
+        self.vars.push(Var { name: name.as_str().into(), kind, assign, reads, used_at: span });
         self.names.insert(name.into(), id);
         id
     }
@@ -202,21 +215,22 @@ impl<C: Context> Table<C> {
         }
     }
 
-    fn builtin_kind(&self, name: &str) -> (Kind<C>, Option<Assign<C>>) {
+    /// What a built-in variable is, and its row.
+    fn builtin_kind(&self, name: &str) -> (Kind<C>, Variable<C>) {
         if let Some(row) = self.builtin.get(name) {
             match row.get {
-                VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), row.set),
-                VariableGet::Once(get) => return (Kind::Source(Source::Once(get)), row.set),
+                VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), *row),
+                VariableGet::Once(get) => return (Kind::Source(Source::Once(get)), *row),
                 VariableGet::Family(_) => {}
             }
         }
         for (prefix, row) in &self.families {
             // A family's bare prefix is a name too; it just never has a value.
             if let (Some(rest), VariableGet::Family(get)) = (name.strip_prefix(prefix), row.get) {
-                return (Kind::Source(Source::Family(get, rest.into())), row.set);
+                return (Kind::Source(Source::Family(get, rest.into())), *row);
             }
         }
-        (Kind::Undefined, None)
+        (Kind::Undefined, Variable::SILENT)
     }
 
     /// Defines a variable that `set` assigns to; `None` if it is built in and cannot be assigned. What others define

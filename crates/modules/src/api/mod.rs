@@ -11,7 +11,6 @@ use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::Purity;
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use serde_json::{Value, json};
@@ -23,7 +22,6 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     install: Some(|cx, plan| {
         if let Some(write) = cx.conf_of::<Conf>().write {
-            plan.note(Purity::Impure);
             let prefix: Arc<[u8]> = location_prefix(cx);
             plan.content = Some(Arc::new(move |r: &mut Request| handle(r, write, &prefix)));
         }
@@ -225,7 +223,7 @@ fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstre
 }
 
 fn program(r: &Request) -> Value {
-    let address = r.conn().local().map(|local| local.ip().to_string()).unwrap_or_default();
+    let address = r.local_addr().map(|local| local.ip().to_string()).unwrap_or_default();
     json!({
         "version": "1.31.5",
         "build": format!("brisk {}", env!("CARGO_PKG_VERSION")),

@@ -12,7 +12,7 @@ use brisk_server::directive::directive;
 use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_server::vars::builtin::basic_credentials;
@@ -107,7 +107,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if let (Some(realm), Some(file)) = (&conf.realm, &conf.file)
         && realm.as_literal() != Some(b"off")
     {
-        plan.note(Purity::Impure);
         plan.access.push(Arc::new(AuthBasic { realm: realm.clone(), file: file.clone() }));
     }
 }

@@ -9,7 +9,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::Plan;
 use brisk_server::vars::Template;
 use std::sync::Arc;
 
@@ -209,7 +209,6 @@ fn member_set(cx: &mut Cx<'_, '_>, d: &Directive, of_header: bool) -> Result<(),
 pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(realm) = conf.realm.as_ref().filter(|realm| realm.as_literal() != Some(b"off")) {
-        plan.note(Purity::Impure);
         plan.access.push(Arc::new(Check(Arc::new(AuthJwt { realm: realm.clone(), conf: conf.clone() }))));
     }
 }

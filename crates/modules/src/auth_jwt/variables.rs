@@ -36,14 +36,14 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "jwt_claim_*",
         get: VariableGet::Family(|r, name, out| read(r, |token| append(named(&token.claims, name), out))),
-        set: None,
         doc: "A claim of the token that auth_jwt has accepted; lists have commas between their elements.",
+        ..Variable::SILENT
     },
     Variable {
         name: "jwt_header_*",
         get: VariableGet::Family(|r, name, out| read(r, |token| append(named(&token.header, name), out))),
-        set: None,
         doc: "A member of the header of the token that auth_jwt has accepted, such as alg or kid.",
+        ..Variable::SILENT
     },
     Variable {
         name: "jwt_payload",
@@ -53,8 +53,8 @@ pub static VARIABLES: &[Variable] = &[
                 true
             })
         }),
-        set: None,
         doc: "All claims of the token that auth_jwt has accepted, as JSON.",
+        ..Variable::SILENT
     },
 ];
 

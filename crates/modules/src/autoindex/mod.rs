@@ -15,7 +15,7 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::{Template, builtin};
@@ -130,6 +130,10 @@ enum Output {
 }
 
 impl Handler for Autoindex {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head) {
             return Flow::Next;

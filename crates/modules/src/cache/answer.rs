@@ -17,7 +17,7 @@ use brisk_server::connection::Peer;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
-use brisk_server::plan::Purity;
+use brisk_server::plan::Dependencies;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use brisk_server::rlog;
@@ -30,8 +30,7 @@ use std::sync::Arc;
 
 /// Does something with the fields of a request.
 pub fn with_fields<T>(r: &Request, work: impl FnOnce(Fields<'_>) -> T) -> T {
-    let fields: Vec<Field<'_>> =
-        r.head.headers.iter().map(|h| (h.name.of(&r.buf), h.value.of(&r.buf))).collect();
+    let fields: Vec<Field<'_>> = r.fields().collect();
     work(Fields(&fields))
 }
 
@@ -202,7 +201,7 @@ fn add_age(r: &mut Request, head: &BackendHead, object: &Object, now: i64) {
 /// RFC 9111 §4.3.2, where it differs from what nginx makes of conditions: `If-None-Match` alone counts if it is there, an
 /// older time matches, and without `Last-Modified` the answer's date counts.
 fn answer_condition(r: &mut Request, head: &BackendHead) {
-    if r.resp.status != 200 || r.head.has(HeaderId::IfMatch) || r.head.has(HeaderId::IfUnmodifiedSince) {
+    if r.resp.status != 200 || r.has_header(HeaderId::IfMatch) || r.has_header(HeaderId::IfUnmodifiedSince) {
         return;
     }
     let if_none_match = r.header(HeaderId::IfNoneMatch);
@@ -228,10 +227,9 @@ const WHY: &[u8] = b"brisk-cache-status";
 /// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for those on this machine who ask.
 pub fn tell(rules: &Rules, r: &mut Request) {
     let asks = r.header(HeaderId::Pragma) == Some(WHY);
-    let is_near = || match r.conn.as_ref().map(|conn| conn.peer) {
-        Some(Peer::Ip(address)) => address.ip().to_canonical().is_loopback(),
-        Some(_) => true,
-        None => false,
+    let is_near = || match r.peer() {
+        Peer::Ip(address) => address.ip().to_canonical().is_loopback(),
+        Peer::Unix => true,
     };
     let may_know = asks && is_near();
     if rules.mode != Mode::Rfc9111 && !may_know {
@@ -246,10 +244,10 @@ pub fn tell(rules: &Rules, r: &mut Request) {
 /// A fresh answer is the same for whoever asks for the same target within this second, unless it varies.
 fn note_purity(r: &mut Request, object: &Object, now: i64) {
     if !object.meta.vary.is_empty() || object.meta.part.is_some() {
-        r.depends_on(Purity::Impure);
+        r.depends_on(Dependencies::FIELD);
         return;
     }
-    r.same_until = r.same_until.min(now);
+    r.good_until(now);
     let flag = object.flag.clone();
     r.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
 }

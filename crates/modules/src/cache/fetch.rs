@@ -120,7 +120,7 @@ fn passes_range(rules: &Rules, r: &Request) -> bool {
 /// The one range that is asked for as the client has asked for it: the whole may be large.
 pub fn range<'r>(rules: &Rules, r: &'r Request) -> Option<&'r [u8]> {
     let range = r.header(HeaderId::Range).filter(|range| memchr::memchr(b',', range).is_none())?;
-    (rules.mode == Mode::Rfc9111 && !r.head.has(HeaderId::IfRange)).then_some(range)
+    (rules.mode == Mode::Rfc9111 && !r.has_header(HeaderId::IfRange)).then_some(range)
 }
 
 /// Whether the body is asked for.
@@ -157,7 +157,7 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
     }
     // A body that the client has sent cannot be sent twice.
     if let Some(part) = question.part.as_ref().filter(|_| r.has_no_body() && has_body(lookup, r))
-        && !r.head.has(HeaderId::Range)
+        && !r.has_header(HeaderId::Range)
         && let Some(fields) = join::question(part)
     {
         ask.fields = fields;

@@ -28,7 +28,7 @@ pub use purge::by_order;
 use brisk_conf::Diag;
 use brisk_server::conf::Cx;
 use brisk_server::module::Module;
-use brisk_server::plan::Plan;
+use brisk_server::plan::{Declared, Plan};
 use std::sync::Arc;
 
 /// Whose directives, as [`Conf`]'s parameter.
@@ -89,6 +89,11 @@ fn install<const P: usize>(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 /// The cache of a location, if it has one: for the `install` of the `*_pass` module with this prefix.
+/// What a handler with a cache declares: what is stored and fresh follows from its key, whose parts record what they read, and
+/// from what [`answer`] notes of it. Whatever is asked for is awaited, and noted by that.
+pub const DECLARES: Declared = Declared::RECORDED;
+
+/// The cache of a `*_pass` in the block that is being installed.
 pub fn caching(cx: &Cx<'_, '_>, prefix: &str) -> Option<Arc<Caching>> {
     match prefix {
         "proxy" => caching_of::<PROXY>(cx),

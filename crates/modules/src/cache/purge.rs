@@ -94,7 +94,7 @@ pub fn by_order(zones: &[Arc<Zone>], name: &str, order: &Purge) -> usize {
 
 /// After an answer to a request that is not safe (RFC 9111 §4.4).
 pub fn invalidate(rules: &Rules, cache: &Arc<Cache>, r: &Request, origin: &dyn Origin, head: &BackendHead) {
-    if invalidate::is_safe(r.head.method_name.of(&r.buf)) {
+    if invalidate::is_safe(r.sent_method_name()) {
         return;
     }
     let host = r.header(HeaderId::Host).unwrap_or(&r.host);

@@ -6,7 +6,7 @@ use crate::cidr::Cidr;
 use brisk_cache::format::OF_HEAD;
 use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::Plan;
 use brisk_server::request::Request;
 use brisk_server::vars::{Target as _, Template, is_set};
 use std::sync::Arc;
@@ -112,7 +112,6 @@ impl Key {
     /// Makes all requests of a location purges.
     pub fn install(&self, zone: Arc<Declared>, plan: &mut Plan) {
         let key = self.key.clone();
-        plan.note(Purity::Impure);
         plan.content = Some(Arc::new(move |r: &mut Request| {
             let key = key.eval_target(r);
             let of_head = [OF_HEAD, &key].concat();

@@ -152,7 +152,7 @@ fn only_locations_with_a_cache_can_be_pure() {
     let purity = |rules: &str| {
         let text = format!("{ZONE} server {{ location / {{ proxy_pass http://127.0.0.1:1; {rules} }} }}");
         let snap = http(&text).unwrap();
-        snap.locations.iter().map(|location| location.plan.purity).collect::<Vec<_>>()
+        snap.locations.iter().map(|location| location.plan.purity()).collect::<Vec<_>>()
     };
     assert_ne!(purity(""), purity("proxy_cache a;"));
 }

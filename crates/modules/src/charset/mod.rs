@@ -8,7 +8,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
@@ -155,10 +155,14 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         return;
     }
     // What a variable looks at is noted when it is read.
-    plan.add_filter(Stage::Charset, Purity::Pure, Arc::new(conf.clone()));
+    plan.add_filter(Stage::Charset, Arc::new(conf.clone()));
 }
 
 impl Filter for Conf {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let Some(to) = self.destination(r) else { return };
         let Some(from) = self.source_of(r) else { return set_charset(r, to) };

@@ -7,7 +7,7 @@ use super::{brotli, gzip, zstd};
 use crate::media_types::MediaTypes;
 use brisk_http::negotiate::Coding;
 use brisk_server::conf::Cx;
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use std::io;
@@ -59,7 +59,7 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if !offers.is_empty() {
         // What an answer depends on is noted when it is known that it could be compressed.
         let filter = Compress { offers: offers.into(), rules };
-        plan.add_filter(Stage::Coding, Purity::Pure, Arc::new(filter));
+        plan.add_filter(Stage::Coding, Arc::new(filter));
     }
 }
 
@@ -69,6 +69,10 @@ struct Compress {
 }
 
 impl Filter for Compress {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
         let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());

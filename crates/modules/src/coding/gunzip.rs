@@ -8,7 +8,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 
@@ -56,7 +56,7 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
         let rules = cx.conf_of::<gzip::Conf>().rules.clone();
-        plan.add_filter(Stage::Decoding, Purity::Pure, Arc::new(Gunzip { rules }));
+        plan.add_filter(Stage::Decoding, Arc::new(Gunzip { rules }));
     }
 }
 
@@ -68,6 +68,10 @@ struct Gunzip {
 const INLINE_PLAIN_BYTES_MAX: usize = 128 * 1024;
 
 impl Filter for Gunzip {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let is_gzip =
             r.resp.content_encoding.as_ref().is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));

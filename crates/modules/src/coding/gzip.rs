@@ -97,8 +97,8 @@ static ROWS: &[Row] = &[
 static VARIABLES: &[Variable] = &[Variable {
     name: "gzip_ratio",
     get: VariableGet::Fixed(ratio),
-    set: None,
     doc: "How many times smaller compression (by any coding) has made the response so far.",
+    ..Variable::SILENT
 }];
 
 #[derive(Clone)]

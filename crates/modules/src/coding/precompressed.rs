@@ -13,7 +13,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -105,6 +105,10 @@ struct Precompressed {
 }
 
 impl Handler for Precompressed {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         if !matches!(r.method, Method::Get | Method::Head) || r.uri.ends_with(b"/") {
             return Flow::Next;

@@ -4,11 +4,10 @@
 use brisk_conf::{Arity, Context, Diag, Directive, value};
 use brisk_http::negotiate::Preference;
 use brisk_http::{HeaderId, Version, date};
-use brisk_net::clock;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
-use brisk_server::plan::Purity;
+use brisk_server::plan::Dependencies;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::response::Response;
@@ -149,9 +148,8 @@ impl Rules {
 
     /// Which codings the response may have.
     pub fn preference(&self, r: &mut Request) -> Preference {
-        r.depends_on(Purity::ByEncoding);
         let none = Preference::default();
-        let accepted = r.header(HeaderId::AcceptEncoding).map(Preference::parse).unwrap_or_default();
+        let accepted = r.accepted_codings();
         if accepted == none || !self.permits(r) { none } else { accepted }
     }
 
@@ -159,8 +157,8 @@ impl Rules {
     pub fn permits(&self, r: &mut Request) -> bool {
         // What a subrequest gives becomes part of another response.
         r.depth == 0
-            && r.head.version >= self.version
-            && (!r.head.has(HeaderId::Via) || self.allows_proxy(r))
+            && r.version() >= self.version
+            && (!r.is_proxied() || self.allows_proxy(r))
             && !self.is_disabled(r)
     }
 
@@ -170,16 +168,16 @@ impl Rules {
         if allowed.has(Proxied::OFF) || allowed == Proxied::default() {
             return false;
         }
-        if allowed.has(Proxied::ANY) || (allowed.has(Proxied::AUTH) && r.head.has(HeaderId::Authorization)) {
+        if allowed.has(Proxied::ANY) || (allowed.has(Proxied::AUTH) && r.is_proxied_with_credentials()) {
             return true;
         }
         if let Some(expires) = r.resp.header(b"Expires") {
             let expires = date::parse_http_date(expires);
             let date = match &r.resp.date {
                 Some(date) => date::parse_http_date(date),
-                None => Some(clock::now().unix_secs),
+                None => Some(r.now().unix_secs),
             };
-            r.depends_on(Purity::Impure);
+            r.depends_on(Dependencies::TIME);
             return allowed.has(Proxied::EXPIRED)
                 && matches!((expires, date), (Some(expires), Some(date)) if expires < date);
         }
@@ -204,7 +202,6 @@ impl Rules {
         if self.disabled.is_empty() && !self.disabled_msie6 {
             return false;
         }
-        r.depends_on(Purity::Impure);
         let Some(agent) = r.header(HeaderId::UserAgent) else { return false };
         // An agent that may be one of those gets no coding, as in nginx.
         let matches = |regex: &Arc<Regex>| {

@@ -21,7 +21,7 @@ use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path;
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use std::path::Path;
 use std::rc::Rc;
@@ -145,6 +145,10 @@ struct CompressStatic {
 const CODINGS: [Coding; 3] = [Coding::Br, Coding::Zstd, Coding::Gzip];
 
 impl Handler for CompressStatic {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         if !matches!(r.method, Method::Get | Method::Head) || r.uri.ends_with(b"/") {
             return Flow::Next;

@@ -20,7 +20,7 @@ use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
 use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Dependencies, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::text::Text;
@@ -162,7 +162,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let offers = if conf.on { offers } else { Vec::new() };
     let filter = Dictionary { use_as: conf.use_as.clone(), offers, rules, zone };
     // What an answer depends on is noted when a client names a dictionary.
-    plan.add_filter(Stage::Coding, Purity::Pure, Arc::new(filter));
+    plan.add_filter(Stage::Coding, Arc::new(filter));
 }
 
 fn metrics(to: &mut Scrape) {
@@ -184,6 +184,10 @@ struct Dictionary {
 }
 
 impl Filter for Dictionary {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
         if r.resp.status != 200 || is_coded || r.depth > 0 {
@@ -243,7 +247,8 @@ impl Dictionary {
         }
         r.resp.vary = Some(Text::from(VARY));
         let Some(hash) = r.header_named(b"Available-Dictionary").and_then(parse_hash) else { return };
-        r.depends_on(Purity::Impure);
+        // What dictionaries there are, others decide.
+        r.depends_on(Dependencies::STATE);
         if !self.rules.permits(r) {
             return;
         }

@@ -106,14 +106,14 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "fastcgi_path_info",
         get: VariableGet::Fixed(path_info),
-        set: None,
         doc: "The second group of fastcgi_split_path_info.",
+        ..Variable::SILENT
     },
     Variable {
         name: "fastcgi_script_name",
         get: VariableGet::Fixed(script_name),
-        set: None,
         doc: "The URI, or the first group of fastcgi_split_path_info; with fastcgi_index behind it if it ends with a slash.",
+        ..Variable::SILENT
     },
 ];
 

@@ -17,7 +17,7 @@ use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::flow::Flow;
 use brisk_server::module::ModuleConf;
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::{Declaring, Plan};
 use brisk_server::request::Request;
 use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
@@ -185,11 +185,9 @@ where
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     plan.content = Some(match cache::caching(cx, O::PREFIX) {
-        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
-        // What is stored and fresh follows from the target alone; what is asked for does not.
-        None => {
-            plan.note(Purity::Impure);
-            Arc::new(move |r: &mut Request| engine.handle(r))
+        Some(cache) => {
+            Arc::new(Declaring(cache::DECLARES, move |r: &mut Request| cache.handle(r, engine.clone())))
         }
+        None => Arc::new(move |r: &mut Request| engine.handle(r)),
     });
 }

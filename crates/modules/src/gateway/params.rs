@@ -106,7 +106,8 @@ impl List {
         }
         if self.pass_headers {
             let taken = if cacheable { &self.taken_cached } else { &self.taken };
-            write_headers(&r.buf, &r.head, taken, out);
+            let (head, buf) = r.sent_head();
+            write_headers(buf, head, taken, out);
         }
     }
 }

@@ -11,7 +11,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Template, VarId};
+use brisk_server::vars::{Eval, Reads, Template, VarId};
 use builder::Builder;
 use intervals::Intervals;
 use std::net::IpAddr;
@@ -94,10 +94,10 @@ impl Geo {
                 parse_address(&text)?
             }
         };
-        if self.proxies.is_empty() || !r.head.has(HeaderId::XForwardedFor) {
+        if self.proxies.is_empty() || !r.has_header(HeaderId::XForwardedFor) {
             return Some(start);
         }
-        let fields: Vec<&[u8]> = r.head.all(HeaderId::XForwardedFor).map(|h| h.value.of(&r.buf)).collect();
+        let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
         let is_trusted = self.proxies.iter().any(|proxy| proxy.contains(start));
         let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
         Some(client.map_or(start, |addr| addr.ip()))
@@ -118,8 +118,8 @@ impl Eval<Request> for Geo {
         Some(values.chain([Template::default()]).collect())
     }
 
-    fn is_pure(&self) -> bool {
-        self.source.is_some() && self.proxies.is_empty()
+    fn reads(&self) -> Reads {
+        Reads::Recorded
     }
 }
 

@@ -12,7 +12,7 @@ use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf};
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::Plan;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_upstream::backend::Passes;
@@ -44,8 +44,8 @@ static VARIABLES: &[Variable] = &[Variable {
         }
         takes
     }),
-    set: None,
     doc: "trailers, if the client takes them (TE); what back ends are told unless grpc_set_header says otherwise.",
+    ..Variable::SILENT
 }];
 
 const SCHEMES: Schemes = Schemes { plain: "grpc://", tls: Some("grpcs://") };
@@ -123,7 +123,6 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(address) = conf.pass.clone() else { return };
-    plan.note(Purity::Impure);
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     if let Address::Fixed(fixed) = &*address {

@@ -3,7 +3,6 @@
 use brisk_conf::value::parse_time;
 use brisk_conf::{Diag, Directive};
 use brisk_http::date;
-use brisk_net::clock;
 use brisk_net::sys::local_time;
 use brisk_server::conf::Cx;
 use brisk_server::request::Request;
@@ -73,13 +72,10 @@ impl Expires {
                 When::parse(&template.eval(r), *modified).unwrap_or(When::Off)
             }
         };
-        let now = clock::now().unix_secs;
+        let now = if when.follows_the_clock() { r.this_second() } else { 0 };
         if let Some((expires, cache_control)) = when.fields(now, r.resp.last_modified) {
             r.resp.set("Expires", expires.to_vec());
             set_cache_control(&mut r.resp, cache_control);
-            if when.follows_the_clock() {
-                r.same_until = r.same_until.min(now);
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Response, Trailers};
 use brisk_server::text::Text;
@@ -207,10 +207,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if headers.is_empty() && trailers.is_empty() && conf.expires.is_off() {
         return;
     }
-    // What values look at is noted when they are read.
-    let purity = if trailers.is_empty() { Purity::Pure } else { Purity::Impure };
     let filter = Headers { fields: headers.into(), trailers: trailers.into(), expires: conf.expires.clone() };
-    plan.add_filter(Stage::Headers, purity, Arc::new(filter));
+    plan.add_filter(Stage::Headers, Arc::new(filter));
 }
 
 struct Headers {
@@ -225,6 +223,11 @@ fn is_safe(status: u16) -> bool {
 }
 
 impl Filter for Headers {
+    /// Trailers are made when the body has been sent, so what they read is not known before.
+    fn declares(&self) -> Declared {
+        if self.trailers.is_empty() { Declared::RECORDED } else { Declared::ANYTHING }
+    }
+
     fn filter(&self, r: &mut Request) {
         let safe = is_safe(r.resp.status);
         if safe {

@@ -9,7 +9,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::Plan;
+use brisk_server::plan::{Declared, Declaring, Plan};
 use brisk_server::request::Request;
 use names::Why;
 use std::sync::Arc;
@@ -62,9 +62,9 @@ impl Filter {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
-        plan.preaccess.push(Arc::new(handle));
+        plan.preaccess.push(Arc::new(Declaring(Declared::RECORDED, handle)));
         // `try_files` changes the URI after the access phase: the name is judged again before a file is opened.
-        plan.add_content(0, Arc::new(handle));
+        plan.add_content(0, Arc::new(Declaring(Declared::RECORDED, handle)));
     }
 }
 

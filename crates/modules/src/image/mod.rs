@@ -17,7 +17,7 @@ use brisk_server::gather;
 use brisk_server::in_memory::InMemory;
 use brisk_server::limits::{IMAGE_HEAD_BYTES, IMAGES_WAITING_MAX};
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream as _, Chunk, Piece, Response};
 use brisk_server::text::Text;
@@ -296,7 +296,7 @@ fn formats(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if conf.action != Action::Off {
-        plan.add_filter(Stage::Content, Purity::Impure, Arc::new(ImageFilter(Arc::new(conf.clone()))));
+        plan.add_filter(Stage::Content, Arc::new(ImageFilter(Arc::new(conf.clone()))));
     }
 }
 

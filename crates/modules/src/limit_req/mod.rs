@@ -11,7 +11,7 @@ use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan, Purity};
+use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
 use brisk_server::zone::{self as zones, Zone};
@@ -94,8 +94,8 @@ static VARIABLES: &[Variable] = &[Variable {
             true
         })
     }),
-    set: None,
     doc: "What limit_req did: PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
+    ..Variable::SILENT
 }];
 
 #[derive(Clone)]
@@ -228,7 +228,6 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if !conf.limits.is_empty() {
-        plan.note(Purity::Impure);
         plan.preaccess.push(Arc::new(LimitReq { conf: cx.shared() }));
     }
 }
@@ -446,7 +445,7 @@ mod tests {
         let snapshot = crate::check::http(text).unwrap();
         assert_eq!(snapshot.zones.len(), 2);
         assert!(
-            snapshot.locations.iter().all(|l| l.plan.preaccess.len() == 1 && l.plan.purity == Purity::Impure)
+            snapshot.locations.iter().all(|l| l.plan.preaccess.len() == 1 && l.plan.purity() == brisk_server::plan::Purity::Impure)
         );
     }
 

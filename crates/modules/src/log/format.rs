@@ -79,8 +79,8 @@ pub fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag>
 
 impl Format {
     /// Whether a line needs what a regular expression found.
-    pub fn has_captures(&self) -> bool {
-        self.template.has_captures()
+    pub fn template(&self) -> &Template {
+        &self.template
     }
 
     /// Appends a line.

@@ -8,9 +8,9 @@ use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::log::NamedCache;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{LogHandler, Plan, Purity};
+use brisk_server::plan::{Declared, Dependencies, Effects, LogHandler, Plan};
 use brisk_server::request::Request;
-use brisk_server::vars::Template;
+use brisk_server::vars::{Part, Table, Template};
 use format::Format;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,10 +73,13 @@ struct Target {
 }
 
 impl Target {
-    fn has_captures(&self) -> bool {
-        self.format.has_captures()
-            || self.condition.as_ref().is_some_and(|condition| condition.has_captures())
-            || matches!(&self.to, To::Named(name) if name.has_captures())
+    fn tells_of_making(&self, vars: &Table) -> bool {
+        let name = match &self.to {
+            To::Named(name) => Some(name.path()),
+            To::Log { .. } => None,
+        };
+        let texts = [Some(self.format.template()), self.condition.as_deref(), name];
+        texts.into_iter().flatten().any(|text| tells_of_making(text, vars))
     }
 }
 
@@ -166,20 +169,34 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(logs) = conf.logs.clone().filter(|logs| !logs.is_empty()) {
-        // An answer that is given again runs no regular expression: there would be nothing to write.
-        if logs.iter().any(Target::has_captures) {
-            plan.note(Purity::Impure);
-        }
-        plan.log.push(Arc::new(AccessLog { logs, cache: conf.cache.clone() }));
+        let tells_of_making = logs.iter().any(|log| log.tells_of_making(&cx.global.vars));
+        plan.log.push(Arc::new(AccessLog { tells_of_making, logs, cache: conf.cache.clone() }));
     }
+}
+
+/// Whether a text shows what only the making of an answer tells: groups of a regular expression, the answer's fields. One that
+/// is given again has neither.
+fn tells_of_making(text: &Template, vars: &Table) -> bool {
+    text.parts().iter().any(|part| match part {
+        Part::Capture(_) => true,
+        Part::Var(id) => vars.get(*id).name.starts_with("sent_"),
+        Part::Text(_) => false,
+    })
 }
 
 struct AccessLog {
     logs: Arc<[Target]>,
+    /// See [`tells_of_making`].
+    tells_of_making: bool,
     cache: Option<Arc<NamedCache>>,
 }
 
 impl LogHandler for AccessLog {
+    fn declares(&self) -> Declared {
+        let reads = if self.tells_of_making { Dependencies::STATE } else { Dependencies::NONE };
+        Declared::RECORDED.depends_on(reads).does(Effects::LOGS)
+    }
+
     fn log(&self, r: &Request) {
         for target in &*self.logs {
             // A condition that cannot be found out leaves no request out of the log.

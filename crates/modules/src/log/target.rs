@@ -136,8 +136,8 @@ pub struct NamedLog {
 
 impl NamedLog {
     /// Whether the name needs what a regular expression found.
-    pub fn has_captures(&self) -> bool {
-        self.path.has_captures()
+    pub fn path(&self) -> &Template {
+        &self.path
     }
 
     /// Writes a line, if the request's root folder exists: names of hosts that there are none of make no files.

@@ -13,7 +13,7 @@ use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf};
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::Plan;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use brisk_server::vars::Template;
@@ -105,8 +105,6 @@ fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     let Some(pass) = conf.pass.clone() else { return };
-    // What a back end has can change at any time.
-    plan.note(Purity::Impure);
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     let location = Location { settings: conf.settings.clone(), pass, gzip_flag: conf.gzip_flag };

@@ -189,7 +189,7 @@ impl Headers {
             _ => {}
         }
         // RFC 8470 §5.1: whoever passes on what may be a replay says so.
-        if is_early(r) && !self.sets("Early-Data") && r.head.named(&r.buf, b"early-data").next().is_none() {
+        if is_early(r) && !self.sets("Early-Data") && r.header_named(b"early-data").is_none() {
             field(b"Early-Data", b"1");
         }
         for (name, value) in &ask.fields {
@@ -214,21 +214,21 @@ impl Headers {
 
     fn each_of_client(&self, r: &Request, mut field: impl FnMut(&[u8], &[u8])) {
         // RFC 9110 §7.6.1: what `Connection` names is for us alone.
-        let named: Vec<&[u8]> = if r.head.has(HeaderId::Connection) {
-            let fields = r.head.all(HeaderId::Connection);
-            fields.flat_map(|field| connection_tokens(field.value.of(&r.buf))).collect()
+        let named: Vec<&[u8]> = if r.has_header(HeaderId::Connection) {
+            r.headers(HeaderId::Connection).flat_map(connection_tokens).collect()
         } else {
             Vec::new()
         };
-        for line in &r.head.headers {
-            let name = line.name.of(&r.buf);
+        let (head, buf) = r.sent_head();
+        for line in &head.headers {
+            let name = line.name.of(buf);
             let replaced = match line.id {
                 HeaderId::Other if self.replaced_names.is_empty() => false,
                 HeaderId::Other => self.replaced_names.contains(&*name.to_ascii_lowercase()),
                 id => self.replaced & id.bit() != 0,
             };
             if !replaced && !named.iter().any(|token| token.eq_ignore_ascii_case(name)) {
-                field(name, line.value.of(&r.buf));
+                field(name, line.value.of(buf));
             }
         }
     }

@@ -17,7 +17,7 @@ use brisk_http::Version;
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::module::{Module, ModuleConf};
-use brisk_server::plan::{Plan, Purity};
+use brisk_server::plan::{Declaring, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use brisk_upstream::backend::Passes;
@@ -148,10 +148,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(pass) = conf.pass.clone() else { return };
     let cache = cache::caching(cx, "proxy");
-    // What is stored and fresh follows from the target alone.
-    if cache.is_none() {
-        plan.note(Purity::Impure);
-    }
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     let redirects = match (&conf.redirects, &pass.passed) {
@@ -173,7 +169,9 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         conf,
     }));
     plan.content = Some(match cache {
-        Some(cache) => Arc::new(move |r: &mut Request| cache.handle(r, engine.clone())),
+        Some(cache) => {
+            Arc::new(Declaring(cache::DECLARES, move |r: &mut Request| cache.handle(r, engine.clone())))
+        }
         None => Arc::new(move |r: &mut Request| engine.handle(r)),
     });
 }

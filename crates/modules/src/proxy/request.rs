@@ -138,7 +138,7 @@ impl Protocol for Http {
             })));
         }
         let http10 = to.version == Version::Http10;
-        let mut head = request_buffer(256 + r.buf.len());
+        let mut head = request_buffer(256 + r.head_len());
         head.extend_from_slice(method);
         head.push(b' ');
         head.extend_from_slice(&way.uri);

@@ -3,10 +3,10 @@
 use super::pass::{Pass, Passed, Url};
 use brisk_http::HeaderId;
 use brisk_server::request::Request;
-use brisk_server::vars::{Variable, VariableGet};
+use brisk_server::vars::{Reads, Variable, VariableGet};
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
-    Variable { name, get: VariableGet::Fixed(get), set: None, doc }
+    Variable { name, get: VariableGet::Fixed(get), reads: Reads::Recorded, doc, ..Variable::SILENT }
 }
 
 pub(super) static VARIABLES: &[Variable] = &[
@@ -23,8 +23,8 @@ pub(super) static VARIABLES: &[Variable] = &[
     fixed(
         "proxy_add_x_forwarded_for",
         |r, out| {
-            for field in r.head.all(HeaderId::XForwardedFor) {
-                out.extend_from_slice(field.value.of(&r.buf));
+            for value in r.headers(HeaderId::XForwardedFor) {
+                out.extend_from_slice(value);
                 out.extend_from_slice(b", ");
             }
             out.extend_from_slice(r.client_text());

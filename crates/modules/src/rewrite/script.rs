@@ -7,7 +7,7 @@ use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::path::{self, Mapped};
 use brisk_server::phases;
-use brisk_server::plan::{Handler, Purity};
+use brisk_server::plan::{Declared, Effects, Handler};
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Target as _, Template, VarId, append_part, is_set};
@@ -129,15 +129,16 @@ enum Step {
 }
 
 impl Handler for Script {
+    /// Whoever watches (`rewrite_log`) wants a line for each request.
+    fn declares(&self) -> Declared {
+        if self.log { Declared::RECORDED.does(Effects::TELLS) } else { Declared::RECORDED }
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let start = Place { at: 0, quote: true, location: r.loc };
         let waiting = r.slot_ref::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
         let place = if waiting { r.slot::<Waiting>().0.take().unwrap_or(start) } else { start };
         r.loc = place.location;
-        if self.log {
-            // Whoever watches wants a line for each request.
-            r.purity = Purity::Impure;
-        }
         let mut run = Run { script: self, quote: place.quote };
         let mut at = place.at;
         while let Some(op) = self.ops.get(at) {

@@ -11,13 +11,12 @@ use crate::coding::rules::weaken_etag;
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Context, Risk};
 use brisk_http::status;
-use brisk_net::clock;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::gather;
 use brisk_server::limits::{GATHERED_BYTES_MAX, SSI_MEMORY_BYTES_MAX};
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::Body;
 use brisk_server::vars::{Variable, VariableGet};
@@ -87,14 +86,14 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "date_gmt",
         get: VariableGet::Fixed(|r, out| date(r, false, out)),
-        set: None,
         doc: "The present time in GMT, as the page's last config timefmt wants it.",
+        ..Variable::SILENT
     },
     Variable {
         name: "date_local",
         get: VariableGet::Fixed(|r, out| date(r, true, out)),
-        set: None,
         doc: "The present time in the server's zone, as the page's last config timefmt wants it.",
+        ..Variable::SILENT
     },
 ];
 
@@ -108,7 +107,7 @@ fn time_format(r: &mut Request, format: String) {
 
 fn date(r: &Request, is_local: bool, out: &mut Vec<u8>) -> bool {
     let format = r.slot_ref::<TimeFormat>().and_then(|format| format.0.as_deref());
-    time::write(format.unwrap_or(time::DEFAULT), clock::now().unix_secs, is_local, out)
+    time::write(format.unwrap_or(time::DEFAULT), r.now().unix_secs, is_local, out)
 }
 
 #[derive(Clone)]
@@ -143,11 +142,15 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if conf.on {
-        plan.add_filter(Stage::Inclusion, Purity::Pure, Arc::new(conf.clone()));
+        plan.add_filter(Stage::Inclusion, Arc::new(conf.clone()));
     }
 }
 
 impl Filter for Conf {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
         let media = resp.content_type.as_deref().unwrap_or_default();
@@ -156,7 +159,7 @@ impl Filter for Conf {
         if is_empty || is_coded || !self.types.has(media) {
             return;
         }
-        r.depends_on(Purity::Impure);
+        r.note(Declared::ANYTHING);
         r.resp.content_length = None;
         r.resp.clear_ranges();
         if self.last_modified {

@@ -3,7 +3,6 @@
 // Method paths are not general enough over the certificate's lifetime.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
-use brisk_net::clock;
 use brisk_server::request::Request;
 use brisk_server::tls::{Facts, Verdict, Verify};
 use brisk_server::vars::{Variable, VariableGet};
@@ -15,7 +14,7 @@ type Out = Vec<u8>;
 
 macro_rules! fixed {
     ($name:literal, $get:expr, $doc:literal) => {
-        Variable { name: $name, get: VariableGet::Fixed($get), set: None, doc: $doc }
+        Variable { name: $name, get: VariableGet::Fixed($get), doc: $doc, ..Variable::SILENT }
     };
 }
 
@@ -148,8 +147,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed!(
         "ssl_client_v_remain",
-        |r, out| of_certificate(r, out, |c| ((c.not_after - clock::now().unix_secs).max(0) / 86_400)
-            .to_string()),
+        |r, out| of_certificate(r, out, |c| ((c.not_after - r.now().unix_secs).max(0) / 86_400).to_string()),
         "Days until the client's certificate is no longer valid."
     ),
     fixed!(
@@ -165,11 +163,11 @@ fn put(out: &mut Out, text: &str) -> bool {
 }
 
 fn facts(r: &Request) -> Option<&Facts> {
-    r.conn().secure.get().map(|facts| &**facts)
+    r.tls_facts()
 }
 
 fn of_session(r: &Request, out: &mut Out, look: impl FnOnce(&Session) -> String) -> bool {
-    r.conn().io.tls().is_some_and(|tls| put(out, &tls.session(look)))
+    r.tls_session(look).is_some_and(|value| put(out, &value))
 }
 
 fn of_hello(r: &Request, out: &mut Out, look: impl FnOnce(&brisk_tls::Hello) -> String) -> bool {
@@ -177,19 +175,20 @@ fn of_hello(r: &Request, out: &mut Out, look: impl FnOnce(&brisk_tls::Hello) -> 
 }
 
 fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>) -> String) -> bool {
-    let Some(tls) = r.conn().io.tls().filter(|_| facts(r).is_some_and(|facts| facts.are_of(r))) else {
+    if !facts(r).is_some_and(|facts| facts.are_of(r)) {
         return false;
-    };
-    tls.session(|session| {
+    }
+    let found = r.tls_session(|session| {
         let leaf = session.peer_certificates().first().and_then(|der| Certificate::parse(der).ok());
         leaf.is_some_and(|leaf| put(out, &look(&leaf)))
-    })
+    });
+    found.unwrap_or(false)
 }
 
 fn verify(r: &Request, out: &mut Out) -> bool {
     let Some(facts) = facts(r).filter(|_| r.scheme() == "https") else { return false };
     let is_asked = facts.rules.verify != Verify::Off && facts.are_of(r);
-    let verdict = if is_asked { facts.verdict(r.conn()) } else { &Verdict::None };
+    let verdict = if is_asked { r.tls_verdict(facts) } else { &Verdict::None };
     match verdict {
         Verdict::None => put(out, "NONE"),
         Verdict::Bad(refusal) => put(out, &format!("FAILED:{}", refusal.text)),

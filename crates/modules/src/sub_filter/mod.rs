@@ -10,7 +10,7 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Filter, Plan, Purity, Stage};
+use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::vars::Template;
@@ -103,7 +103,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         conf.pairs.iter().map(|(pattern, _)| pattern.as_literal().map(<[u8]>::to_vec)).collect();
     let patterns = known.and_then(|list| Patterns::new(list, true)).map(Arc::new);
     // What variables look at is noted when they are read.
-    plan.add_filter(Stage::Substitution, Purity::Pure, Arc::new(Substitute { conf: conf.clone(), patterns }));
+    plan.add_filter(Stage::Substitution, Arc::new(Substitute { conf: conf.clone(), patterns }));
 }
 
 struct Substitute {
@@ -131,6 +131,10 @@ impl Substitute {
 }
 
 impl Filter for Substitute {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
         let media = resp.content_type.as_deref().unwrap_or_default();

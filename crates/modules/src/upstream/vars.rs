@@ -33,8 +33,8 @@ static VARIABLES: &[Variable] = &[
                 true
             })
         }),
-        set: None,
         doc: "The server of an upstream that was chosen last, as written, without its port.",
+        ..Variable::SILENT
     },
     Variable {
         name: "upstream_queue_time",
@@ -43,8 +43,8 @@ static VARIABLES: &[Variable] = &[
             // Writing to a vector cannot fail.
             queued.is_some_and(|ms| write!(out, "{}.{:03}", ms / 1000, ms % 1000).is_ok())
         }),
-        set: None,
         doc: "Seconds with milliseconds that the request waited in the queue of its upstream.",
+        ..Variable::SILENT
     },
 ];
 

@@ -49,7 +49,7 @@ struct Given {
 
 fn client(r: &Request, conf: &Conf) -> Rc<Client> {
     r.finding(|| {
-        let mut fields = r.head.all(HeaderId::Cookie).map(|h| h.value.of(&r.buf));
+        let mut fields = r.headers(HeaderId::Cookie);
         let found = fields.find_map(|field| find_cookie(field, &conf.name).map(|value| (field, value)));
         let (cookie, got) = found.map_or((Vec::new(), None), |(field, value)| {
             let got = decode(value).map_err(|why| {
@@ -115,7 +115,7 @@ fn fresh(r: &Request, conf: &Conf) -> Id {
 
 /// The last four bytes of our address, as they are in memory.
 fn local_address(r: &Request) -> u32 {
-    match r.conn().local().map(|addr| addr.ip()) {
+    match r.local_addr().map(|addr| addr.ip()) {
         Some(IpAddr::V4(ip)) => u32::from_ne_bytes(ip.octets()),
         Some(IpAddr::V6(ip)) => (ip.to_bits() as u32).to_be(),
         None => 0,

@@ -6,7 +6,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Plan, Purity, Stage};
+use brisk_server::plan::{Plan, Stage};
 use brisk_server::vars::{VarId, Variable, VariableGet};
 use std::sync::Arc;
 
@@ -116,20 +116,20 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "uid_got",
         get: VariableGet::Once(cookie::got_variable),
-        set: None,
         doc: "The cookie's name and the identifier that the client sent.",
+        ..Variable::SILENT
     },
     Variable {
         name: "uid_set",
         get: VariableGet::Once(cookie::set_variable),
-        set: None,
         doc: "The cookie's name and the identifier that the client is given.",
+        ..Variable::SILENT
     },
     Variable {
         name: "uid_reset",
         get: VariableGet::Once(|_, _| true),
-        set: None,
         doc: "If set to anything but 0, the client gets a new identifier; log also writes the old one to the error log.",
+        ..Variable::SILENT
     },
 ];
 
@@ -244,6 +244,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     plan.put(conf.clone());
     if conf.mode.sets() {
-        plan.add_filter(Stage::Headers, Purity::Impure, Arc::new(cookie::SetCookie { conf }));
+        plan.add_filter(Stage::Headers, Arc::new(cookie::SetCookie { conf }));
     }
 }

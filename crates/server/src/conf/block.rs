@@ -307,8 +307,8 @@ pub(super) fn location<'a>(
             install(&cx, &mut plan);
         }
     }
-    plan.seal();
-    let core = cx.shared();
+    let core: Arc<crate::core::CoreConf> = cx.shared();
+    plan.seal(core.declares());
     let anonymous = !Context::SERVER.or(Context::LOCATION).has(kind);
     let (tree, named) = scope.finish(outer.global);
     if kind == Context::SERVER {

@@ -4,6 +4,7 @@ use super::{Http2Conf, TypeMap};
 use crate::conf::LocationId;
 use crate::log::{LogLevel, LogTo};
 use crate::module::ModuleConf;
+use crate::purity::{Declared, Effects};
 use crate::vars::Template;
 use brisk_conf::Context;
 use brisk_host::temp_file::TempPath;
@@ -97,6 +98,25 @@ impl CoreConf {
     /// Whether some error log wants messages of this level.
     pub fn logs(&self, level: LogLevel) -> bool {
         self.error_log.iter().any(|to| to.level >= level)
+    }
+
+    /// What the core's own steps depend on and do in a block, beyond what their accessors record as they run.
+    ///
+    /// Step by step: `keepalive_disable`, `msie_refresh`, `error_page`, `limit_rate`, `root`, `client_body_early_read` and
+    /// `early_hints` read the request through accessors and templates; `absolute_redirect`, `port_in_redirect`,
+    /// `server_name_in_redirect`, `merge_slashes`, `limit_except` (for GET), captures of `server_name` and the choice of a
+    /// location follow from socket, host and target. Limits of a connection (`keepalive_requests`, `keepalive_time`,
+    /// a drain, HTTP/2's) are checked again before a prepared answer is sent. A request that is refused before
+    /// the phases, or fails in them, is noted by [`fail`](crate::phases::fail).
+    pub(crate) fn declares(&self) -> Declared {
+        let mut effects = Effects::NONE;
+        if !self.tcp_nodelay {
+            effects = effects.or(Effects::CONNECTION);
+        }
+        if self.post_action.is_some() {
+            effects = effects.or(Effects::ASKS);
+        }
+        Declared::RECORDED.does(effects)
     }
 
     /// `client_body_temp_path`, or its default in the folder `state`.

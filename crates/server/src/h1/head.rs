@@ -177,7 +177,13 @@ fn disabled_for_browser(r: &Request) -> bool {
     if !core.keepalive_disable_safari && !msie6_matters {
         return false;
     }
-    let Some(agent) = r.header(brisk_http::HeaderId::UserAgent) else { return false };
+    let agent = if brisk_net::fault::is_ordered("lie-keepalive") {
+        // As it was: read, and told nobody.
+        r.head.find(brisk_http::HeaderId::UserAgent).map(|h| h.value.of(&r.buf))
+    } else {
+        r.header(brisk_http::HeaderId::UserAgent)
+    };
+    let Some(agent) = agent else { return false };
     let has = |text: &[u8]| memchr::memmem::find(agent, text).is_some();
     let msie6 = memchr::memmem::find(agent, b"MSIE ").is_some_and(|at| {
         matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')

@@ -3,7 +3,7 @@
 use crate::conf::{ListenId, ServerId, Snapshot};
 use crate::connection::Connection;
 use crate::counters::Ongoing;
-use crate::plan::Purity;
+use crate::purity::Dependencies;
 use crate::regex::MatchError;
 use crate::request::{Persistence, Request};
 use crate::thread::Live;
@@ -137,7 +137,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     let live = r.live.clone();
     if !live.snap.listen(listen).by_local.is_empty() {
         // Who answers depends on the address that was connected to.
-        r.purity = Purity::Impure;
+        r.depends_on(Dependencies::CONNECTION);
     }
     r.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
     r.loc = live.snap.server(r.server).root;

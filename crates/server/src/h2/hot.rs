@@ -338,7 +338,8 @@ fn request(
 ) {
     intake::begin(&mut r, conn, listen);
     limit_requests(session, live, conn);
-    if let Some(value) = r.header(HeaderId::Priority) {
+    // It decides when the answer leaves, not what it is.
+    if let Some(value) = r.head.find(HeaderId::Priority).map(|h| h.value.of(&r.buf)) {
         let priority = Priority::parse(value);
         session.engine.borrow_mut().set_priority(stream, priority);
     }

@@ -39,7 +39,7 @@ impl Learned {
 
     /// Remembers the links of a response that everyone may see; forgets them where there are none any more.
     pub fn learn(&mut self, r: &Request) {
-        if r.depth > 0 || r.method != Method::Get || r.header(HeaderId::Authorization).is_some() {
+        if r.depth > 0 || r.method != Method::Get || r.head.has(HeaderId::Authorization) {
             return;
         }
         let key = key(r);

@@ -7,6 +7,7 @@ pub use brisk_host::log::{
 };
 
 use crate::connection::Connection;
+use crate::purity::Effects;
 use crate::request::Request;
 use crate::thread::Live;
 use std::fmt;
@@ -43,6 +44,8 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     if !r.logs(level) {
         return;
     }
+    // A request that got the same answer would have to say it, too.
+    r.does(Effects::TELLS);
     let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
     if level != LogLevel::Debug {
         entry.all_about(about(r));

@@ -3,7 +3,7 @@
 use super::context::{Rules, Verify};
 use crate::conf::ServerId;
 use crate::connection::Connection;
-use crate::plan::Purity;
+use crate::purity::Dependencies;
 use crate::request::Request;
 use brisk_http::Method;
 use brisk_net::clock;
@@ -110,7 +110,7 @@ pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
 
 /// Whether a request has come before the end of the handshake, so that it may be a replay.
 pub fn is_early(r: &Request) -> bool {
-    r.conn().io.tls().is_some_and(|tls| tls.session(brisk_tls::Session::is_early))
+    r.tls_session(brisk_tls::Session::is_early).unwrap_or(false)
 }
 
 /// Whether a request may be carried out as far as TLS is concerned.
@@ -130,7 +130,7 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
         return Ok(());
     }
     // The answer is for this client.
-    r.purity = Purity::Impure;
+    r.depends_on(Dependencies::TLS);
     let conn = r.conn.clone().expect("a request has a connection");
     let Some(facts) = conn.secure.get() else { return Ok(()) };
     match facts.verdict(&conn) {

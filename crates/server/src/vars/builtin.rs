@@ -1,7 +1,7 @@
 //! The variables of the core.
 
 use super::transport;
-use super::{Depends, Variable, VariableGet};
+use super::{Reads, Variable, VariableGet};
 use crate::base64;
 use crate::body::Content;
 use crate::path;
@@ -16,7 +16,7 @@ use std::io::Write as _;
 type Out = Vec<u8>;
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Out) -> bool, doc: &'static str) -> Variable {
-    Variable { name, get: VariableGet::Fixed(get), set: None, doc }
+    Variable { name, get: VariableGet::Fixed(get), doc, ..Variable::SILENT }
 }
 
 const fn family(
@@ -24,12 +24,17 @@ const fn family(
     get: fn(&Request, &str, &mut Out) -> bool,
     doc: &'static str,
 ) -> Variable {
-    Variable { name, get: VariableGet::Family(get), set: None, doc }
+    Variable { name, get: VariableGet::Family(get), doc, ..Variable::SILENT }
+}
+
+/// A variable that reads the request through accessors that record, and nothing else.
+const fn recorded(variable: Variable) -> Variable {
+    Variable { reads: Reads::Recorded, ..variable }
 }
 
 /// Rows of the core's variables.
 pub static VARIABLES: &[Variable] = &[
-    family("arg_*", arg, "The argument of this name."),
+    recorded(family("arg_*", arg, "The argument of this name.")),
     Variable {
         name: "args",
         get: VariableGet::Fixed(args),
@@ -37,15 +42,20 @@ pub static VARIABLES: &[Variable] = &[
             r.args = value.to_vec();
             r.unparsed_uri_valid = false;
         }),
+        reads: Reads::Recorded,
         doc: "The arguments of the request line.",
     },
-    fixed("query_string", args, "Same as $args."),
-    fixed("is_args", |r, out| r.args.is_empty() || put(out, b"?"), "? if there are arguments, else empty."),
-    fixed(
+    recorded(fixed("query_string", args, "Same as $args.")),
+    recorded(fixed(
+        "is_args",
+        |r, out| r.args.is_empty() || put(out, b"?"),
+        "? if there are arguments, else empty.",
+    )),
+    recorded(fixed(
         "binary_remote_addr",
         transport::binary_remote_addr,
         "The client's address in binary form: 4 or 16 bytes.",
-    ),
+    )),
     fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
     fixed(
         "bytes_sent",
@@ -84,67 +94,80 @@ pub static VARIABLES: &[Variable] = &[
         content_length,
         "Content-Length of the request, or the length of its body once that was read.",
     ),
-    fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request."),
-    family("cookie_*", cookie, "The cookie of this name."),
+    recorded(fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request.")),
+    recorded(family("cookie_*", cookie, "The cookie of this name.")),
     fixed(
         "date_gmt",
         |_, out| local_or_gmt(out, true),
         "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT.",
     ),
     fixed("date_local", |_, out| local_or_gmt(out, false), "The same in the local zone."),
-    fixed("document_root", document_root, "The root or alias of the request."),
-    fixed("document_uri", uri, "Same as $uri."),
-    fixed("host", host, "The host of the request line, else of the Host header, else the server's name."),
-    fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name."),
-    family("http_*", http, "The request header of this name, with underscores for dashes."),
-    fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header."),
+    recorded(fixed("document_root", document_root, "The root or alias of the request.")),
+    recorded(fixed("document_uri", uri, "Same as $uri.")),
+    recorded(fixed(
+        "host",
+        host,
+        "The host of the request line, else of the Host header, else the server's name.",
+    )),
+    recorded(fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name.")),
+    recorded(family("http_*", http, "The request header of this name, with underscores for dashes.")),
+    recorded(fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header.")),
     fixed("http2", transport::http2, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
     fixed("http3", |_, _| true, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
-    fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty."),
-    fixed("is_request_port", is_request_port, ": if the client named a port, else empty."),
+    recorded(fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty.")),
+    recorded(fixed("is_request_port", is_request_port, ": if the client named a port, else empty.")),
     Variable {
         name: "limit_rate",
         get: VariableGet::Fixed(|r, out| number(out, r.limit_rate.unwrap_or(0))),
         set: Some(set_limit_rate),
+        reads: Reads::Anything,
         doc: "Assigning to it limits the rate of the response, in bytes per second.",
     },
     fixed("msec", msec, "The present time in seconds with milliseconds."),
-    fixed(
+    recorded(fixed(
         "nginx_version",
         |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()),
         "The version of this server.",
-    ),
-    fixed(
+    )),
+    recorded(fixed(
         "pid",
         |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64),
         "The worker's process id.",
-    ),
+    )),
     fixed(
         "pipe",
         |r, out| put(out, if r.conn().pipelined.get() { b"p" } else { b"." }),
         "p if the request was pipelined, else a dot.",
     ),
-    fixed("proxy_protocol_addr", transport::proxy_addr, "The client's address as the PROXY header tells it."),
-    fixed("proxy_protocol_port", transport::proxy_port, "The client's port as the PROXY header tells it."),
-    fixed(
+    recorded(fixed(
+        "proxy_protocol_addr",
+        transport::proxy_addr,
+        "The client's address as the PROXY header tells it.",
+    )),
+    recorded(fixed(
+        "proxy_protocol_port",
+        transport::proxy_port,
+        "The client's port as the PROXY header tells it.",
+    )),
+    recorded(fixed(
         "proxy_protocol_server_addr",
         transport::proxy_server_addr,
         "The address that the client connected to, as the PROXY header tells it.",
-    ),
-    fixed(
+    )),
+    recorded(fixed(
         "proxy_protocol_server_port",
         transport::proxy_server_port,
         "The port that the client connected to, as the PROXY header tells it.",
-    ),
-    family(
+    )),
+    recorded(family(
         "proxy_protocol_tlv_*",
         transport::proxy_tlv,
         "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN.",
-    ),
+    )),
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
-    fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address."),
-    fixed("remote_port", transport::remote_port, "The client's port."),
-    fixed("remote_user", remote_user, "The user name of Basic authentication."),
+    recorded(fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address.")),
+    recorded(fixed("remote_port", transport::remote_port, "The client's port.")),
+    recorded(fixed("remote_user", remote_user, "The user name of Basic authentication.")),
     fixed("request", request_line, "The request line as sent."),
     fixed("request_body", request_body, "The body of the request, if it was read and is in memory."),
     fixed(
@@ -157,28 +180,32 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| !r.completed || put(out, b"OK"),
         "OK if the whole response was sent, else empty.",
     ),
-    fixed("request_filename", request_filename, "The path of the file for the request."),
+    recorded(fixed("request_filename", request_filename, "The path of the file for the request.")),
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
     fixed("request_length", request_length, "Bytes of the request, body included."),
-    fixed("request_method", |r, out| some(out, r.method_name()), "The method."),
-    fixed("request_port", request_port, "The port that the client named, if any."),
+    recorded(fixed("request_method", |r, out| some(out, r.method_name()), "The method.")),
+    recorded(fixed("request_port", request_port, "The port that the client named, if any.")),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
-    fixed(
+    recorded(fixed(
         "request_uri",
         |r, out| r.head.has_request_line() && put(out, &r.unparsed_uri()),
         "The URI with arguments as sent.",
-    ),
-    fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https."),
+    )),
+    recorded(fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https.")),
     family("sent_http_*", sent_http, "The response header of this name."),
     family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
-    fixed("server_addr", transport::server_addr, "The address that took the request."),
-    fixed("server_name", |r, out| put(out, &r.snap().server(r.server).name), "The first name of the server."),
-    fixed("server_port", transport::server_port, "The port that took the request."),
-    fixed(
+    recorded(fixed("server_addr", transport::server_addr, "The address that took the request.")),
+    recorded(fixed(
+        "server_name",
+        |r, out| put(out, &r.snap().server(r.server).name),
+        "The first name of the server.",
+    )),
+    recorded(fixed("server_port", transport::server_port, "The port that took the request.")),
+    recorded(fixed(
         "server_protocol",
         |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()),
         "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0.",
-    ),
+    )),
     fixed("status", response_status, "The status of the response."),
     fixed(
         "tcpinfo_rcv_space",
@@ -202,48 +229,8 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
     fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
-    fixed("uri", uri, "The URI, decoded and normalised, as rewrites have left it."),
+    recorded(fixed("uri", uri, "The URI, decoded and normalised, as rewrites have left it.")),
 ];
-
-/// Variables that follow from the socket, the host and the target of a plain GET. All others are taken to depend on
-/// whatever a request can bring along.
-const OF_TARGET: &[&str] = &[
-    "args",
-    "query_string",
-    "is_args",
-    "document_uri",
-    "uri",
-    "request_uri",
-    "host",
-    "http_host",
-    "request_port",
-    "is_request_port",
-    "request_method",
-    "server_protocol",
-    "server_name",
-    "server_port",
-    "scheme",
-    "https",
-    "hostname",
-    "nginx_version",
-    "pid",
-    // Of stored answers: they are the same for all who get the same one.
-    "cache_status",
-    "upstream_cache_key",
-    "upstream_cache_status",
-    // Follow from the target, or from variables that are asked for in turn.
-    "proxy_host",
-    "proxy_port",
-];
-
-/// What the built-in variable `name` follows from.
-pub(super) fn depends(name: &str) -> Depends {
-    match name {
-        _ if OF_TARGET.contains(&name) || name.starts_with("arg_") => Depends::Target,
-        "document_root" | "request_filename" => Depends::Root,
-        _ => Depends::Anything,
-    }
-}
 
 pub(super) fn put(out: &mut Out, value: &[u8]) -> bool {
     out.extend_from_slice(value);
@@ -330,7 +317,7 @@ pub fn find_cookie<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn cookie(r: &Request, name: &str, out: &mut Out) -> bool {
-    let mut fields = r.head.all(HeaderId::Cookie).map(|h| h.value.of(&r.buf));
+    let mut fields = r.headers(HeaderId::Cookie);
     fields.find_map(|value| find_cookie(value, name.as_bytes())).is_some_and(|value| put(out, value))
 }
 
@@ -347,11 +334,11 @@ fn http(r: &Request, name: &str, out: &mut Out) -> bool {
     // Several fields of one name are a list (RFC 9110 §5.3); cookies are joined by a semicolon.
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
     let mut found = false;
-    for field in r.head.headers.iter().filter(|h| is_named(h.name.of(&r.buf), name.as_bytes())) {
+    for (_, value) in r.fields().filter(|(have, _)| is_named(have, name.as_bytes())) {
         if found {
             out.extend_from_slice(separator);
         }
-        out.extend_from_slice(field.value.of(&r.buf));
+        out.extend_from_slice(value);
         found = true;
     }
     found

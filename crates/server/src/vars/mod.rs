@@ -5,11 +5,12 @@ mod target;
 mod transport;
 
 pub use brisk_host::vars::{
-    Context, Depends, Eval, Names, Part, Spelled, Store, Template, Value, VarId, VariableGet, is_set,
+    Context, Eval, Names, Part, Reads, Spelled, Store, Template, Value, VarId, VariableGet, is_set,
 };
 pub use target::{Target, append_part};
 
 use crate::log::LogLevel;
+use crate::purity::Declared;
 use crate::regex::Captures;
 use crate::request::Request;
 use std::cell::RefCell;
@@ -39,16 +40,8 @@ impl Context for Request {
         crate::log::request(self, level, message);
     }
 
-    fn depends(name: &str) -> Depends {
-        builtin::depends(name)
-    }
-
-    fn follows_from_target(&self, depends: Depends) -> bool {
-        match depends {
-            Depends::Target => true,
-            Depends::Root => self.core().root.path.is_literal(),
-            Depends::Anything => false,
-        }
+    fn note_anything(&self) {
+        self.note(Declared::ANYTHING);
     }
 
     fn warns_of_uninitialized(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::conf::{Environment, LogTarget, Places, build};
 use crate::directive::directive;
 use crate::log::LogFile;
 use crate::module::Module;
+use crate::purity::Purity;
 use crate::thread::{Live, Shared, Thread};
 use brisk_conf::{NoFiles, SourceMap, Token};
 use brisk_http::uri::{UriOptions, parse_target};
@@ -32,8 +33,8 @@ impl Eval<Request> for Other {
         true
     }
 
-    fn is_pure(&self) -> bool {
-        true
+    fn reads(&self) -> Reads {
+        Reads::Recorded
     }
 }
 
@@ -73,8 +74,7 @@ static KINDS: Module = Module {
             out.push(b'1');
             true
         }),
-        set: None,
-        doc: "",
+        ..Variable::SILENT
     }],
     ..Module::EMPTY
 };
@@ -237,7 +237,7 @@ fn what_was_read_decides_what_may_be_kept() {
     let check = |text: &str, want| {
         let (r, t) = request(HEAD, &[text]);
         t[0].eval(&r);
-        assert_eq!(r.vars.are_pure(), want, "{text}");
+        assert_eq!(r.declared().purity() == Purity::Pure, want, "{text}");
     };
     check("text $uri$is_args$args$arg_x $host $request_uri$request_filename", true);
     check("$alias", true);

@@ -4,7 +4,7 @@ use super::builtin::{number, put};
 use crate::connection::Peer;
 use crate::request::Request;
 use brisk_net::sys::TcpInfo;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 type Out = Vec<u8>;
 
@@ -24,14 +24,14 @@ pub(super) fn remote_port(r: &Request, out: &mut Out) -> bool {
 }
 
 pub(super) fn server_addr(r: &Request, out: &mut Out) -> bool {
-    match r.conn().local() {
+    match r.local_addr() {
         Some(addr) => put(out, addr.ip().to_string().as_bytes()),
         None => put(out, r.conn().listener.address.to_string().as_bytes()),
     }
 }
 
 pub(super) fn server_port(r: &Request, out: &mut Out) -> bool {
-    r.conn().local().is_none_or(|addr: SocketAddr| port(out, addr.port()))
+    r.local_port().is_none_or(|number| port(out, number))
 }
 
 /// Port 0 is shown as nothing.
@@ -40,23 +40,23 @@ fn port(out: &mut Out, port: u16) -> bool {
 }
 
 pub(super) fn proxy_addr(r: &Request, out: &mut Out) -> bool {
-    r.conn().proxy.get().is_some_and(|header| put(out, header.source.ip().to_string().as_bytes()))
+    r.proxy_header().is_some_and(|header| put(out, header.source.ip().to_string().as_bytes()))
 }
 
 pub(super) fn proxy_port(r: &Request, out: &mut Out) -> bool {
-    r.conn().proxy.get().is_some_and(|header| port(out, header.source.port()))
+    r.proxy_header().is_some_and(|header| port(out, header.source.port()))
 }
 
 pub(super) fn proxy_server_addr(r: &Request, out: &mut Out) -> bool {
-    r.conn().proxy.get().is_some_and(|header| put(out, header.destination.ip().to_string().as_bytes()))
+    r.proxy_header().is_some_and(|header| put(out, header.destination.ip().to_string().as_bytes()))
 }
 
 pub(super) fn proxy_server_port(r: &Request, out: &mut Out) -> bool {
-    r.conn().proxy.get().is_some_and(|header| port(out, header.destination.port()))
+    r.proxy_header().is_some_and(|header| port(out, header.destination.port()))
 }
 
 pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
-    let Some(header) = r.conn().proxy.get() else { return false };
+    let Some(header) = r.proxy_header() else { return false };
     match header.tlv(name) {
         Ok(value) => value.is_some_and(|value| put(out, &value)),
         Err(error) => {
