@@ -240,9 +240,6 @@ fn location(rng: &mut Rng, head: &str, content: &str, count: usize) -> String {
     if content.contains("_pass") || content.contains("empty_gif") {
         lines.retain(|line| !line.starts_with("mirror"));
     }
-    if rng.percent(5) {
-        lines.push("random_index on;".to_string());
-    }
     let scripted = if rng.percent(35) { 1 + rng.below(2) } else { 0 };
     lines.extend(script(rng, scripted));
     format!("  location {head} {{\n{}    {content}\n  }}\n", indented(&lines))
@@ -385,6 +382,8 @@ fn locations(rng: &mut Rng, most: usize, tries: &str) -> String {
         ("/i/", "root FILES;"),
         ("/p/", &*passes),
         ("/d/", "root FILES;"),
+        // Files here differ in their names alone.
+        ("/d/rnd/", "root FILES;\n    random_index on;"),
         ("= /gif", "empty_gif;"),
         ("@named", &*named),
     ] {
