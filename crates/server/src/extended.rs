@@ -67,7 +67,7 @@ pub fn names_h2c(value: &[u8]) -> bool {
 
 /// The last word about a response's status, before its filters.
 pub(crate) fn settle(r: &mut Request) {
-    if r.head.version < Version::Http2 || r.depth > 0 {
+    if r.version() < Version::Http2 || r.depth > 0 {
         return;
     }
     let status = r.resp.status;
@@ -78,7 +78,7 @@ pub(crate) fn settle(r: &mut Request) {
                 r,
                 Error,
                 "response with status {status} cannot be sent over {}",
-                r.head.version.as_str()
+                r.version().as_str()
             );
             special::replace(r, 500);
         }

@@ -27,6 +27,7 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("tls/", "the handshake, before there is an answer; what is asked of a request is recorded"),
     ("vars/", "rows that say nothing are taken to depend on anything"),
     ("log/", "messages: a request that has one is never prepared"),
+    ("metrics/", "numbers, when the answer has left"),
     ("phases.rs", "the debug log, which is one"),
     ("common.rs", "accessors of the client's address"),
     ("interim/learned.rs", "what is learned is no part of the answer"),
