@@ -34,7 +34,7 @@ pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed};
 pub use key::{PrivateKey, passwords};
 pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{
-    Certificates, Certified, Fixed, KeyLogger, Resumption, ServerContext, ServerOptions, context_id,
+    Certificates, Certified, Fixed, KeyLogger, Resumption, Sealing, ServerContext, ServerOptions, context_id,
 };
 pub use session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 pub use sessions::SessionCache;

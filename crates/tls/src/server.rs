@@ -92,6 +92,18 @@ pub struct Resumption {
     pub timeout: u32,
 }
 
+/// Who seals the records of a session that sends much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sealing {
+    /// The TLS library, as those of any other.
+    Library,
+    /// The session itself, which copies less.
+    #[default]
+    Own,
+    /// The session itself, or the kernel, which may get the keys ([`Session::crypto_info`]).
+    Kernel,
+}
+
 /// What a context is made of.
 #[derive(Clone)]
 pub struct ServerOptions {
@@ -113,8 +125,7 @@ pub struct ServerOptions {
     pub context: [u8; 32],
     pub early_data: bool,
     pub compress_certificates: bool,
-    /// The kernel may get the keys to seal with ([`Session::crypto_info`]).
-    pub kernel: bool,
+    pub sealing: Sealing,
     pub key_log: Option<KeyLogger>,
 }
 
@@ -133,7 +144,7 @@ impl Default for ServerOptions {
             context: [0; 32],
             early_data: false,
             compress_certificates: false,
-            kernel: false,
+            sealing: Sealing::default(),
             key_log: None,
         }
     }
@@ -147,7 +158,7 @@ pub struct ServerContext {
     returning: Arc<ServerConfig>,
     schemes: Option<Arc<[SignatureScheme]>>,
     record_plain: usize,
-    kernel: bool,
+    sealing: Sealing,
 }
 
 impl ServerContext {
@@ -188,8 +199,8 @@ impl ServerContext {
             config.key_log = Arc::new(Logger(logger.clone()));
         }
         let (config, returning) = both(config);
-        let ServerOptions { record_plain, kernel, .. } = *options;
-        Ok(ServerContext { config, returning, schemes, record_plain, kernel })
+        let ServerOptions { record_plain, sealing, .. } = *options;
+        Ok(ServerContext { config, returning, schemes, record_plain, sealing })
     }
 
     /// The same with other certificates.
@@ -212,7 +223,7 @@ impl ServerContext {
             skip = Some(Box::new(Skip::new(witness)));
         }
         let conn = UnbufferedServerConnection::new(config)?;
-        Ok(Session::server(conn, self.record_plain, self.kernel, skip))
+        Ok(Session::server(conn, self.record_plain, self.sealing, skip))
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod ends;
 
-use brisk_tls::{ClientContext, ClientOptions};
+use brisk_tls::{ClientContext, ClientOptions, Sealing};
 use ends::{End, connect, pair, server, suites};
 
 fn text(len: usize) -> Vec<u8> {
@@ -15,8 +15,8 @@ fn each(check: impl Fn(End, End, bool)) {
     for (versions, suite) in suites() {
         let (mut client, mut server) = pair(versions, suite, false);
         server.give(b"small, before", &mut client).unwrap();
-        server.give(&text(40_000), &mut client).unwrap();
-        assert!(client.plain[..13] == *b"small, before" && client.plain[13..] == text(40_000));
+        server.give(&text(140_000), &mut client).unwrap();
+        assert!(client.plain[..13] == *b"small, before" && client.plain[13..] == text(140_000));
         client.plain.clear();
         check(client, server, versions.tls13);
     }
@@ -157,8 +157,8 @@ fn keys_are_changed_when_the_client_asks() {
     client.session.update_keys(&mut records).unwrap();
     let answer = server.take(&records).unwrap();
     client.take(&answer).unwrap();
-    server.give(&text(30_000), &mut client).unwrap();
-    assert!(client.plain == text(30_000));
+    server.give(&text(140_000), &mut client).unwrap();
+    assert!(client.plain == text(140_000));
     // Who does nothing else is told to go.
     each(|mut client, mut server, is_13| {
         if !is_13 {
@@ -171,4 +171,22 @@ fn keys_are_changed_when_the_client_asks() {
         });
         assert!(refused.is_some());
     });
+}
+
+/// With the library's records the session is the same to its client, and stays with the library.
+#[test]
+fn the_library_may_seal_everything() {
+    let context = server(|options| options.sealing = Sealing::Library);
+    let client = ClientContext::new(&ClientOptions::unverified()).unwrap();
+    let (mut client, mut server) = connect(&context, &client);
+    server.give(&text(200_000), &mut client).unwrap();
+    assert!(client.plain == text(200_000));
+    // Only the library takes this order.
+    let mut records = Vec::new();
+    server.session.update_keys(&mut records).unwrap();
+    assert!(!records.is_empty());
+    client.take(&records).unwrap();
+    client.plain.clear();
+    server.give(&text(200_000), &mut client).unwrap();
+    assert!(client.plain == text(200_000));
 }

@@ -145,3 +145,24 @@ fn clients_that_do_not_keep_up_lose_nothing() {
         assert_eq!(super::body(&rest).len(), len);
     }
 }
+
+/// The client sees no difference between Brisk's records and the library's, nor when the one follows the other.
+#[test]
+fn large_answers_with_and_without_own_records() {
+    let conf = "ssl_certificate a.crt; ssl_certificate_key a.key;
+        server { listen 127.0.0.1:{{PORT}} ssl; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; ssl_own_records off; }";
+    let builder = Builder::new(BIN).http(conf).file("html/large", file()).file("html/small", "0123456789");
+    let server = with(builder, "a", &issue("a.test", false, None)).start();
+    for versions in [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }] {
+        for port in [1, 2] {
+            let mut client = client(&server, port, versions);
+            for _ in 0..2 {
+                client.send(request("/small", "")).unwrap();
+                assert_eq!(body_of(&mut client, 10), "0123456789");
+                client.send(request("/large", "")).unwrap();
+                assert!(body_of(&mut client, FILE_BYTES) == file());
+            }
+        }
+    }
+}

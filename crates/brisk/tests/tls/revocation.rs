@@ -82,10 +82,16 @@ fn revoked_certificates_are_refused() {
     // Nobody answers, then somebody does; the answer is kept.
     let unanswered = ("400".to_string(), "FAILED:certificate status request failed".to_string());
     assert_eq!(verify(2, "leaf"), unanswered);
-    let answer = |name: &str| {
+    let answer_by = |signer: &str, name: &str| {
         authority.run(&format!("ocsp -issuer @root.crt -cert @{name}.crt -reqout @request.der"));
-        authority.run("ocsp -index @index -CA @root.crt -rsigner @root.crt -rkey @root.key -reqin @request.der -respout @answer.der -ndays 1")
+        authority.run(&format!(
+            "ocsp -index @index -CA @root.crt -rsigner @{signer}.crt -rkey @{signer}.key -reqin @request.der -respout @answer.der -ndays 1"
+        ))
     };
+    let answer = |name: &str| answer_by("root", name);
+    // RFC 6960 §4.2.2.2: a certificate of the authority that is not for answers does not answer.
+    let made = answer_by("good", "good");
+    assert_eq!(verify(2, "good"), unanswered, "{made}");
     let made = answer("leaf");
     assert_eq!(verify(2, "leaf"), ("400".into(), "FAILED:certificate revoked".into()), "{made}");
     assert_eq!(verify(2, "good"), unanswered, "an answer about another certificate is none");

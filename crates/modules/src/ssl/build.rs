@@ -9,7 +9,7 @@ use brisk_server::tls::{
 };
 use brisk_server::vars::Template;
 use brisk_tls::{
-    Groups, ListError, Resumption, ServerOptions, SessionCache, TicketKeys, Trust, Versions, names,
+    Groups, ListError, Resumption, Sealing, ServerOptions, SessionCache, TicketKeys, Trust, Versions, names,
 };
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Resul
         record_plain: usize::try_from(conf.buffer_bytes).unwrap_or(usize::MAX),
         early_data: conf.early_data,
         compress_certificates: conf.compression,
-        kernel: conf.kernel,
+        sealing: sealing(conf),
         context: context_id(conf, clients),
         ..ServerOptions::default()
     };
@@ -184,6 +184,15 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Resul
     let mut context = Context::new(certs, options, sessions);
     context.key_log.clone_from(&conf.key_log);
     Ok(context)
+}
+
+/// Who seals records of those that are sent much.
+fn sealing(conf: &Conf) -> Sealing {
+    match (conf.own_records, conf.kernel) {
+        (false, _) => Sealing::Library,
+        (true, false) => Sealing::Own,
+        (true, true) => Sealing::Kernel,
+    }
 }
 
 /// What of `ssl_stapling` concerns a certificate.
@@ -424,6 +433,10 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
     };
     match name {
         "SessionTicket" => conf.tickets = on,
+        "KTLS" if on && !conf.own_records => {
+            let text = "the option KTLS is incompatible with \"ssl_own_records off\"".to_string();
+            return Err(emerg(command, text).help("the kernel goes on from Brisk's own records: choose one"));
+        }
         "KTLS" => conf.kernel = on && kernel_seals(cx, command)?,
         "ServerPreference" => conf.prefer_server = on,
         _ if IDLE_OPTIONS.contains(&name) => without_effect(cx, command, name),

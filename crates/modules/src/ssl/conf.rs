@@ -78,6 +78,8 @@ pub struct Conf {
     pub early_data: bool,
     pub reject: bool,
     pub compression: bool,
+    /// Records of those that are sent much are sealed without the TLS library.
+    pub own_records: bool,
     /// Records may be sealed by the kernel.
     pub kernel: bool,
     pub commands: Vec<(Token, Token)>,

@@ -87,6 +87,14 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_certificate_compression on;")
         .sets(|cx, on| cx.conf::<Conf>().compression = on),
+    directive("ssl_own_records")
+        .doc("Connections that were sent 128 KiB in pieces of 8 KiB or more go on with records that Brisk seals itself, which takes a quarter less time. Off: all records are the TLS library's.")
+        .in_(HS)
+        .takes_flag()
+        .default("on")
+        .risk(Risk::Security)
+        .example("ssl_own_records off;")
+        .sets(|cx, on| cx.conf::<Conf>().own_records = on),
     directive("ssl_dhparam")
         .doc("Parameters of Diffie-Hellman ciphers. Those are not offered, so the file is not read.")
         .in_(HS)

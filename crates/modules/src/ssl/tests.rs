@@ -55,6 +55,10 @@ fn what_cannot_be_is_refused() {
             "server { ssl_certificate a.crt; ssl_certificate_key a.key; }",
             "cannot load certificate \"a.crt\": BIO_new_file() failed (SSL: error:80000002:system library::2: No such file or directory)",
         ),
+        (
+            "server { ssl_own_records off; ssl_conf_command Options KTLS; }",
+            "the option KTLS is incompatible with \"ssl_own_records off\"",
+        ),
         ("server { ssl_conf_command Nothing x; }", "SSL_CONF_cmd(\"Nothing\", \"x\") failed"),
         ("server { ssl_conf_command Options Nothing; }", "SSL_CONF_cmd(\"Options\", \"Nothing\") failed"),
         ("server { ssl_conf_command MinProtocol TLSv9; }", "SSL_CONF_cmd(\"MinProtocol\", \"TLSv9\") failed"),

@@ -3,8 +3,8 @@
 
 use brisk_tls::issue::{Issued, Wish};
 use brisk_tls::{
-    Certified, ClientContext, ClientOptions, Fixed, Offered, PrivateKey, ServerContext, ServerOptions,
-    Session, Versions,
+    Certified, ClientContext, ClientOptions, Fixed, Offered, PrivateKey, Sealing, ServerContext,
+    ServerOptions, Session, Versions,
 };
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ pub fn suites() -> impl Iterator<Item = (Versions, &'static str)> {
 pub fn pair(versions: Versions, suite: &str, kernel: bool) -> (End, End) {
     let server = server(|options| {
         options.versions = versions;
-        options.kernel = kernel;
+        options.sealing = if kernel { Sealing::Kernel } else { Sealing::Own };
         let set = if versions.tls13 {
             options.suites.set_tls13_list(suite)
         } else {
