@@ -15,7 +15,7 @@ suite=${BRISK_NGINX_TESTS_SUITE:-${BRISK_SUITES:-}/suite}
 runner=${BRISK_NGINX_TESTS_RUNNER:-${BRISK_SUITES:-}/nginx-tests}
 areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-auth-limit gzip-gunzip image-filter \
     log-syslog-debug ssi sub-addition-charset ssl h2 proxy proxy-cache proxy-ssl proxy-h2-backend grpc fastcgi scgi uwsgi \
-    upstream-lb upstream-resolve upstream-sticky http-resolver realip-proxyprotocol memcached dav}
+    upstream-lb upstream-resolve upstream-sticky http-resolver realip-proxyprotocol memcached dav mp4-flv}
 
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then

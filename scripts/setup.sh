@@ -11,7 +11,7 @@ case $task in
 test)
     tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux umoci:umoci lintian:lintian dpkg-shlibdeps:dpkg-dev systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
-        httperf:httperf cwebp:webp memcached:memcached go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
+        httperf:httperf cwebp:webp memcached:memcached ffmpeg:ffmpeg go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
         zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
     packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
     ;;
@@ -27,7 +27,7 @@ experiments)
     ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl
-        uwsgi:uwsgi"
+        uwsgi:uwsgi ffmpeg:ffmpeg"
     packages='libc6-dev uwsgi-plugin-python3 libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;

@@ -221,17 +221,15 @@ pub static TARGETS: &[Target] = &[
         name: "memcached",
         run: brisk_modules::fuzz::fuzz_memcached,
         seeds: &["crates/modules/corpus/memcached"],
-        dictionary: &[
-            b"VALUE ",
-            b"/k ",
-            b"\r\n",
-            b"END\r\n",
-            b" 0 ",
-            b" 3\r\n",
-            b"18446744073709551615",
-            b"ERROR",
-        ],
+        dictionary: &[b"VALUE /k 0 3\r\n", b"/k ", b"END\r\n", b"18446744073709551615"],
         bytes_max: 200,
+    },
+    Target {
+        name: "mp4",
+        run: brisk_modules::fuzz::fuzz_mp4,
+        seeds: &["crates/modules/corpus/mp4"],
+        dictionary: MP4,
+        bytes_max: 1500,
     },
     Target {
         name: "load_responses",
@@ -297,6 +295,8 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 600,
     },
 ];
+
+const MP4: &[&[u8]] = &[b"moov", b"trak", b"stbl", b"stts", b"stsc", b"stsz", b"co64", b"\xff\xff\xff\xff"];
 
 const URLS: &[&[u8]] = &[
     b"http://",

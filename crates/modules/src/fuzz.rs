@@ -5,6 +5,7 @@ use crate::sub_filter::replacer::{Outcome, Patterns, Replacer};
 use std::sync::Arc;
 
 pub use crate::memcached::fuzz as fuzz_memcached;
+pub use crate::mp4::fuzz as fuzz_mp4;
 
 /// Any page cut at any place: the same comes of it as of the whole, and nothing is lost but commands.
 pub fn fuzz_ssi(data: &[u8]) {

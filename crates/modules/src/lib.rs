@@ -24,9 +24,11 @@ mod dav;
 mod dictionary;
 mod directory;
 mod empty_gif;
+mod flv;
 pub mod fuzz;
 mod gateway;
 mod geo;
+mod geoip2;
 mod grpc;
 mod headers;
 mod hide_files;
@@ -43,6 +45,7 @@ mod memcached;
 mod messages_tests;
 mod metrics;
 mod mirror;
+mod mp4;
 mod overload;
 mod proxy;
 mod random_index;
@@ -73,6 +76,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::HTTP,
     &brisk_server::core::HTTP2,
     &geo::MODULE,
+    &geoip2::MODULE,
     &access::MODULE,
     &api::MODULE,
     &addition::MODULE,
@@ -87,6 +91,8 @@ pub static MODULES: &[&Module] = &[
     &cache::UWSGI_MODULE,
     &charset::MODULE,
     &empty_gif::MODULE,
+    &flv::MODULE,
+    &mp4::MODULE,
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,

@@ -274,7 +274,7 @@ fn set_time(file: impl std::os::fd::AsFd, rights: &Rights) -> rustix::io::Result
     rustix::fs::futimens(file, &Timestamps { last_access: at, last_modification: at })
 }
 
-/// Renames; over what is there only if that is wanted, also if it has come since somebody looked.
+/// Renames; over what is there only if that is wanted, also if it has come since the look.
 fn rename(
     (folder, from): (&OwnedFd, &OsStr),
     (to_folder, to): (&OwnedFd, &OsStr),

@@ -47,7 +47,7 @@ fn remove_at(folder: &OwnedFd, name: &OsStr, path: &Path, depth: usize) -> Resul
     for name in names(&inner).map_err(failed("readdir"))? {
         let path = path.join(&name);
         match rustix::fs::unlinkat(&inner, &name, AtFlags::empty()) {
-            // Somebody else was faster.
+            // Another request has removed it meanwhile.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::ISDIR | Errno::PERM) if is_folder_at(&inner, &name) => {
                 remove_at(&inner, &name, &path, depth + 1)?;
