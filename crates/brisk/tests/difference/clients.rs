@@ -1,7 +1,7 @@
 //! Random clients, and what they are answered.
 
 use crate::random::Rng;
-use crate::sites::{Site, TARGETS};
+use crate::sites::Site;
 use brisk_testkit::client::{Failure, socket_from};
 use brisk_testkit::tls::stranger;
 use brisk_testkit::{Client, H2Client, TlsClient};
@@ -105,12 +105,19 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    pub fn random(rng: &mut Rng, site: usize, of: &Site) -> Sequence {
+    /// With `targets` to choose from. `alike`: all clients come by the same way.
+    pub fn random(
+        rng: &mut Rng,
+        site: usize,
+        of: &Site,
+        targets: &'static [&'static str],
+        alike: bool,
+    ) -> Sequence {
         let count = 2 + rng.below(2);
         let mut profiles: Vec<Profile> =
             (0..count).map(|_| Profile::random(rng, of.has_tls, of.has_twin)).collect();
         // Who is to get another's answer must come by the same way.
-        if rng.percent(75) {
+        if alike || rng.percent(75) {
             let first = profiles[0].clone();
             for profile in &mut profiles[1..] {
                 let swaps_tls =
@@ -133,7 +140,7 @@ impl Sequence {
             .collect();
         let sub = if rng.percent(10) { "w1." } else { "" };
         let host = if rng.percent(3) { String::new() } else { format!("{sub}{}", of.name) };
-        Sequence { site, host, target: rng.pick::<&str>(TARGETS), profiles, asks }
+        Sequence { site, host, target: rng.pick::<&str>(targets), profiles, asks }
     }
 }
 

@@ -306,6 +306,9 @@ pub const TARGETS: &[&str] = &[
     "/",
 ];
 
+/// Those of which most answers are prepared.
+pub const PREPARED_TARGETS: &[&str] = &["/s/a.txt", "/s/page.html", "/s/x.css", "/r/x", "/i/a.txt", "/gif"];
+
 /// What stands in servers alone.
 const OF_SERVER: &[&str] = &[
     "merge_slashes off;",
@@ -325,12 +328,13 @@ const TRIES: &[&str] = &[
     "rewrite ^/s/(.*)$ /$1 break;\n    try_files /$cookie_a.html $uri @named;",
 ];
 
-/// One random server.
-pub fn site(rng: &mut Rng, number: usize) -> Site {
+/// One random server. With a `focus` it is one of those whose answers are prepared most often, and half of them have this
+/// directive.
+pub fn site(rng: &mut Rng, number: usize, focus: Option<&str>) -> Site {
     let name = format!("s{number}.test");
     // With few directives most answers can be prepared; with many they hardly ever are.
-    let is_calm = rng.percent(70);
-    let has_tls = rng.percent(25);
+    let is_calm = focus.is_some() || rng.percent(70);
+    let has_tls = focus.is_some() || rng.percent(25);
     let has_twin = rng.percent(8);
     let tls = if has_tls { " listen PORT3 ssl;" } else { "" };
     let names = *rng.pick(&["", " ~^(?<captured>w\\d*)\\.NAME$", " *.NAME"]);
@@ -344,6 +348,11 @@ pub fn site(rng: &mut Rng, number: usize) -> Site {
     if rng.percent(if is_calm { 8 } else { 30 }) {
         let scripted = 1 + rng.below(2);
         lines.extend(script(rng, scripted));
+    }
+    if let Some(directive) = focus.filter(|directive| !directive.is_empty() && rng.percent(50)) {
+        let word = directive.split(' ').next();
+        lines.retain(|line| line.split(' ').next() != word);
+        lines.push(directive.to_string());
     }
     let tries = *rng.pick(TRIES);
     if tries.starts_with("alias") {
