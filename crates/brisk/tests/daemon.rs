@@ -174,7 +174,7 @@ fn a_limit_of_memory_that_ends_a_start_is_named() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("limited to 244 MiB (ulimit -v)"), "{said}");
-    assert_eq!(processes(&prepared), []);
+    wait::holds("the end of its processes", || processes(&prepared).is_empty());
 }
 
 /// The second of two addresses is taken: the first one's file goes again.

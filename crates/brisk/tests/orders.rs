@@ -176,6 +176,11 @@ fn connections_wait_while_a_stopped_worker_is_replaced() {
     let mut server = site("limit:300=order;limit:200=chance").allow_alerts("has not answered").start();
     let old = server.worker();
     process::signal(old, Signal::STOP);
+    // What it has accepted before is lost with it.
+    wait::holds("all its threads to stop", || {
+        let mut tasks = std::fs::read_dir(format!("/proc/{old}/task")).unwrap().flatten();
+        tasks.all(|task| std::fs::read_to_string(task.path().join("stat")).unwrap().contains(") T "))
+    });
     let load = Load::start(&Plan {
         port: server.port(),
         threads: 2,

@@ -67,7 +67,10 @@ impl Master {
                 self.tell(&format!("worker process {worker} to serve the configuration"));
                 match self.hand_over(worker, &next) {
                     Ok(()) => self.change = Some(Change::Handed { worker, next }),
-                    Err(message) => self.finish_change(Err(message)),
+                    Err(message) => {
+                        drop(next);
+                        self.finish_change(Err(message));
+                    }
                 }
                 fault::step("reload-handed");
             }
@@ -81,7 +84,10 @@ impl Master {
         self.tell("another worker process to start");
         match self.start_worker(snap, Some(&mut next)) {
             Ok(worker) => self.change = Some(Change::Starting { worker, next }),
-            Err(message) => self.finish_change(Err(message)),
+            Err(message) => {
+                drop(next);
+                self.finish_change(Err(message));
+            }
         }
         fault::step("reload-started");
     }
@@ -176,7 +182,11 @@ impl Master {
     /// The change under way leaves everything as it was.
     pub(super) fn change_failed(&mut self, reason: String) {
         match self.change.take() {
-            Some(Change::Handed { .. } | Change::Starting { .. }) => self.finish_change(Err(reason)),
+            Some(Change::Handed { next, .. } | Change::Starting { next, .. }) => {
+                // The files of its sockets go before the callers are told.
+                drop(next);
+                self.finish_change(Err(reason));
+            }
             other => self.change = other,
         }
     }
