@@ -19,6 +19,9 @@ impl Context {
     pub const LOCATION_IF: Context = Context(1 << 6);
     pub const LIMIT_EXCEPT: Context = Context(1 << 7);
     pub const UPSTREAM: Context = Context(1 << 8);
+    pub const STREAM: Context = Context(1 << 9);
+    pub const STREAM_SERVER: Context = Context(1 << 10);
+    pub const STREAM_UPSTREAM: Context = Context(1 << 11);
 
     /// `http`, `server`, `location`: where most directives live.
     pub const HSL: Context = Context(1 << 2 | 1 << 3 | 1 << 4);
@@ -27,7 +30,7 @@ impl Context {
     /// [`Context::HSL`] and `if in location`.
     pub const HSLI: Context = Context(1 << 2 | 1 << 3 | 1 << 4 | 1 << 6);
 
-    const NAMES: [(Context, &'static str); 9] = [
+    const NAMES: [(Context, &'static str); 12] = [
         (Context::MAIN, "main"),
         (Context::EVENTS, "events"),
         (Context::HTTP, "http"),
@@ -37,6 +40,9 @@ impl Context {
         (Context::LOCATION_IF, "if in location"),
         (Context::LIMIT_EXCEPT, "limit_except"),
         (Context::UPSTREAM, "upstream"),
+        (Context::STREAM, "stream"),
+        (Context::STREAM_SERVER, "server in stream"),
+        (Context::STREAM_UPSTREAM, "upstream in stream"),
     ];
 
     #[must_use]

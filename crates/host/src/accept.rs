@@ -10,6 +10,7 @@ use brisk_net::listen::{self, Address};
 use brisk_net::{Io, sleep};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -67,6 +68,9 @@ impl Thread {
     /// Starts accepting on sockets of the present configuration.
     pub fn listen(&self, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         for (address, fd) in sockets {
+            if self.is_anothers(&address) {
+                continue;
+            }
             let io = RefCell::new(Some(Io::listener(fd)?));
             let listener =
                 Rc::new(Listener { address, io, id: Cell::new(None), protocol: RefCell::default() });
@@ -76,6 +80,14 @@ impl Thread {
             listeners.push(listener);
         }
         Ok(())
+    }
+
+    /// Whether another thread takes what comes to a socket: all datagrams of a client must come to one thread.
+    fn is_anothers(&self, address: &Address) -> bool {
+        let Address::Udp(ip) = address else { return false };
+        let mut hasher = DefaultHasher::new();
+        ip.hash(&mut hasher);
+        hasher.finish() % self.shared.loads.len() as u64 != self.index as u64
     }
 
     /// Finds what serves a socket in the present configuration.
@@ -98,10 +110,12 @@ impl Thread {
             return self.wait_for_memory();
         }
         if let Address::Udp(_) = listener.address {
-            if let Some(protocol) = listener.protocol() {
-                protocol.datagrams(&listener);
+            if listener.protocol().is_some_and(|protocol| protocol.datagrams(&listener)) {
+                // More may be waiting, and the edge will not come again.
+                listener.with_io(Io::mark_readable);
+                listener.watch(index);
             }
-            return listener.watch(index);
+            return;
         }
         let live = self.live();
         // Whoever waits unseen in the kernel's queue is waiting, too.

@@ -3,8 +3,9 @@
 use crate::log::{LogTarget, LogTo};
 use crate::main_conf::MainConf;
 use crate::service::Service;
+use crate::vars::Names;
 use crate::zone::Zone;
-use brisk_conf::Span;
+use brisk_conf::{Context, Diag, Span};
 use brisk_net::listen::{Address, Options};
 use std::any::Any;
 use std::path::PathBuf;
@@ -21,6 +22,30 @@ pub struct Socket {
     pub options: Options,
     /// Where it is asked for first.
     pub span: Span,
+}
+
+/// What a protocol has made of its part of a configuration.
+pub struct Finished {
+    pub sockets: Vec<Socket>,
+    /// For [`Snapshot::data`].
+    pub data: Arc<dyn Any + Send + Sync>,
+}
+
+/// A protocol's part of a configuration while that is built.
+pub trait Part: Any {
+    /// The blocks that belong to the protocol: what stands there names its variables.
+    fn contexts(&self) -> Context;
+
+    fn names(&mut self) -> &mut dyn Names;
+
+    /// Variables that are used and that nothing defines, with the place of their first use.
+    fn undefined(&self) -> Vec<(String, Option<Span>)>;
+
+    /// All names that could be meant.
+    fn known(&self) -> Vec<String>;
+
+    /// The configuration is read. Errors are appended to `diags`.
+    fn finish(self: Box<Self>, diags: &mut Vec<Diag>) -> Finished;
 }
 
 /// See the module's head.

@@ -94,8 +94,8 @@ pub trait Protocol {
     /// Takes a connection, which is counted already: [`Thread::uncount`] when it has ended.
     fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>);
 
-    /// Takes the datagrams that wait on a socket.
-    fn datagrams(&self, listener: &Rc<Listener>);
+    /// Takes the datagrams that wait on a socket; true if it stopped before it had them all.
+    fn datagrams(&self, listener: &Rc<Listener>) -> bool;
 
     /// Another configuration is live; `gone` are sockets that the thread does not listen on any more.
     fn switched(&self, gone: &[Rc<Listener>]);

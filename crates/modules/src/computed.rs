@@ -4,6 +4,7 @@ use brisk_conf::{Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::request::Request;
 use brisk_server::vars::{Eval, VarId};
+use brisk_stream::Session;
 use std::sync::Arc;
 
 /// The name in `$name`.
@@ -21,8 +22,22 @@ pub fn taken(token: &Token, name: &str) -> Diag {
         .help("this variable is built in and cannot be changed; choose another name")
 }
 
-/// Defines the variable that `token` names.
-pub fn define(
+/// Defines the variable that `token` names, for sessions in `stream` and for requests elsewhere.
+pub fn define<E: Eval<Request> + Eval<Session> + 'static>(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    eval: Arc<E>,
+    volatile: bool,
+) -> Result<VarId, Diag> {
+    if crate::stream::is_in_stream(cx.block) {
+        let name = variable_name(token)?;
+        return crate::stream::define(cx, name, eval, volatile).ok_or_else(|| taken(token, name));
+    }
+    define_of_request(cx, token, eval, volatile)
+}
+
+/// The same for requests alone.
+pub fn define_of_request(
     cx: &mut Cx<'_, '_>,
     token: &Token,
     eval: Arc<dyn Eval<Request>>,

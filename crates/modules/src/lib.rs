@@ -60,6 +60,7 @@ mod split_clients;
 mod ssi;
 mod ssl;
 mod static_files;
+pub mod stream;
 mod stub_status;
 mod sub_filter;
 mod try_files;
@@ -137,4 +138,5 @@ pub static MODULES: &[&Module] = &[
     &upstream::vars::MODULE,
     &static_files::MODULE,
     &slice::MODULE,
+    &stream::MODULE,
 ];

@@ -7,8 +7,7 @@ use brisk_server::directive::directive;
 use brisk_server::module::{Module, Row};
 use brisk_server::names::{HostPattern, Names};
 use brisk_server::regex::{MatchError, Regex};
-use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Reads, Template};
+use brisk_server::vars::{Context as VarContext, Eval, Reads, Template};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ pub static MODULE: Module = Module { name: "map", rows: ROWS, ..Module::EMPTY };
 static ROWS: &[Row] = &[
     directive("map")
         .doc("Defines a variable by a table: the first value is looked up, without regard to case, among strings, then (with hostnames) wildcard names, then regular expressions in their order, then default. volatile: look again at each use.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .arity(Arity::TWO.block())
         .takes("VALUE $VARIABLE")
         .many()
@@ -27,13 +26,13 @@ static ROWS: &[Row] = &[
         .set(map),
     directive("map_hash_max_size")
         .doc("The size of nginx's hash tables.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .takes("SIZE")
         .example("map_hash_max_size 2048;")
         .ignored("tables size themselves"),
     directive("map_hash_bucket_size")
         .doc("The size of nginx's hash buckets.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .takes("SIZE")
         .example("map_hash_bucket_size 64;")
         .ignored("tables size themselves"),
@@ -153,8 +152,8 @@ impl Builder {
     }
 }
 
-impl Eval<Request> for Map {
-    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+impl<C: VarContext> Eval<C> for Map {
+    fn eval(&self, r: &C, out: &mut Vec<u8>) -> bool {
         let mut key = self.source.eval(r);
         if self.hostnames && key.last() == Some(&b'.') {
             key.pop();
@@ -178,7 +177,7 @@ impl Eval<Request> for Map {
 }
 
 impl Map {
-    fn find(&self, r: &Request, mut key: Vec<u8>) -> Result<Option<ValueId>, MatchError> {
+    fn find<C: VarContext>(&self, r: &C, mut key: Vec<u8>) -> Result<Option<ValueId>, MatchError> {
         // Regular expressions see the case, strings do not.
         let original =
             (!self.regexes.is_empty() && key.iter().any(u8::is_ascii_uppercase)).then(|| key.clone());

@@ -5,15 +5,14 @@ use brisk_conf::{Arity, Context, Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, Row};
-use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Reads, Template};
+use brisk_server::vars::{Context as VarContext, Eval, Reads, Template};
 use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "split_clients", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[directive("split_clients")
     .doc("Defines a variable for tests with parts of all clients: a value (MurmurHash2 of it, as in nginx) is always in the same part. Percentages have up to two decimals; * is the rest.")
-    .in_(Context::HTTP)
+    .in_(Context::HTTP.or(Context::STREAM))
     .arity(Arity::TWO.block())
     .takes("VALUE $VARIABLE")
     .many()
@@ -82,8 +81,8 @@ fn hundredths(text: &[u8]) -> Option<u32> {
     digits.copied().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u32::from(b - b'0')))
 }
 
-impl Eval<Request> for Split {
-    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+impl<C: VarContext> Eval<C> for Split {
+    fn eval(&self, r: &C, out: &mut Vec<u8>) -> bool {
         let hash = murmur2(&self.source.eval(r));
         if let Some(part) = self.parts.iter().find(|part| part.below.is_none_or(|below| hash < below)) {
             out.extend_from_slice(&part.value);

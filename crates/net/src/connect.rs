@@ -119,6 +119,15 @@ pub fn begin(to: Destination<'_>, options: &Options) -> Result<Started, ConnectE
     Ok(Started::Made(io))
 }
 
+/// A socket for datagrams to and from one address.
+pub fn datagrams(to: SocketAddr) -> Result<Io, ConnectError> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = net::socket_with(family, SocketType::DGRAM, flags, None).map_err(failed("socket"))?;
+    net::connect(&fd, &to).map_err(failed("connect"))?;
+    Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })
+}
+
 /// Whether a connection that has become writable was made.
 pub fn finish(io: &Io) -> Result<(), ConnectError> {
     match sockopt::socket_error(io.fd()) {

@@ -9,6 +9,9 @@ use crate::plan::Plan;
 use crate::vars::Variable;
 use brisk_conf::{Diag, Directive, value};
 pub use brisk_host::module::ModuleConf;
+use brisk_host::snapshot::Part;
+use brisk_host::thread::Thread;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +95,14 @@ pub const fn joined<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
 /// Works on one block while the configuration is built.
 pub type BlockHook = fn(&mut Cx<'_, '_>) -> Result<(), Diag>;
 
+/// A protocol beside HTTP.
+pub struct Beside {
+    /// Its part of a configuration, while that is built.
+    pub part: fn() -> Box<dyn Part>,
+    /// Makes a thread able to serve it.
+    pub install: fn(&Rc<Thread>),
+}
+
 /// One module.
 pub struct Module {
     /// As in nginx's documentation, without `ngx_http_` and `_module`.
@@ -104,6 +115,8 @@ pub struct Module {
     pub finish: Option<BlockHook>,
     /// Puts handlers and filters into a location's plan, if the module is configured there.
     pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
+    /// The protocol that the module speaks, if that is not HTTP.
+    pub beside: Option<&'static Beside>,
     /// Tells the module's numbers to somebody who reads them, away from the event loops.
     pub metrics: Option<fn(&mut Scrape)>,
 }
@@ -127,6 +140,7 @@ impl Module {
         conf: || Arc::new(NoConf),
         finish: None,
         install: None,
+        beside: None,
         metrics: None,
     };
 }

@@ -529,7 +529,7 @@ impl Protocol for Serves {
         self.0.adopt(fd, peer, listener);
     }
 
-    fn datagrams(&self, listener: &Rc<Listener>) {
+    fn datagrams(&self, listener: &Rc<Listener>) -> bool {
         unreachable!("HTTP listens for no datagrams on {}", listener.address);
     }
 

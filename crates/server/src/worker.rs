@@ -62,6 +62,9 @@ impl Worker {
                     barrier.wait();
                     let home = home?;
                     let thread = Thread::install(index, shared, Live::new(snap, logs, generation));
+                    for beside in thread.live().snap.modules.iter().filter_map(|module| module.beside) {
+                        (beside.install)(&thread.host);
+                    }
                     thread.listen(sockets)?;
                     thread.start_services();
                     let _ = ready.send(Ok(()));

@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "brisk-server",
         &["brisk-conf", "brisk-h2", "brisk-host", "brisk-http", "brisk-net", "brisk-resolver", "brisk-tls"],
     ),
+    ("brisk-stream", &["brisk-balance", "brisk-conf", "brisk-host", "brisk-net"]),
     (
         "brisk-modules",
         &[
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-net",
             "brisk-resolver",
             "brisk-server",
+            "brisk-stream",
             "brisk-tls",
             "brisk-upstream",
         ],

@@ -19,6 +19,7 @@ pub use gate::{Filter, Gate, Limit};
 pub use memory::NAME as MEMORY_LOG;
 pub use named::NamedCache;
 pub use syslog::Syslog;
+pub(crate) use syslog::month_name;
 pub use target::{LogId, LogLevel, LogTarget, LogTo};
 
 use crate::thread::Live;

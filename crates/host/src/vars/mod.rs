@@ -6,6 +6,7 @@
 mod spelled;
 mod table;
 mod template;
+pub mod values;
 
 pub use spelled::Spelled;
 use table::Found;

@@ -4,7 +4,7 @@ use super::keys::KeySet;
 use super::source::{KEY_SET_BYTES_MAX, KeyFile};
 use super::variables::Member;
 use super::{AuthJwt, Check, Conf, Require};
-use crate::computed::{define, variable_name};
+use crate::computed::{define_of_request, variable_name};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
 use brisk_server::directive::directive;
@@ -202,7 +202,7 @@ fn member_set(cx: &mut Cx<'_, '_>, d: &Directive, of_header: bool) -> Result<(),
     variable_name(d.arg(0))?;
     let path = d.args[1..].iter().map(|token| token.text().into_owned()).collect();
     // Volatile: before the token was accepted there is nothing to keep.
-    define(cx, d.arg(0), Arc::new(Member { of_header, path }), true)?;
+    define_of_request(cx, d.arg(0), Arc::new(Member { of_header, path }), true)?;
     Ok(())
 }
 

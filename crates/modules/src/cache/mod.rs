@@ -49,6 +49,7 @@ pub static PROXY_MODULE: Module = Module {
     install: Some(install::<PROXY>),
     // Of all caches, whoever declared them.
     metrics: Some(metrics::metrics),
+    ..Module::EMPTY
 };
 
 pub static FASTCGI_MODULE: Module = Module {

@@ -39,6 +39,11 @@ enum Kind {
 }
 
 impl Builder {
+    /// Whether addresses in `X-Forwarded-For` are believed of some.
+    pub fn has_proxies(&self) -> bool {
+        !self.proxies.is_empty()
+    }
+
     pub fn line(&mut self, cx: &mut Cx<'_, '_>, line: &Directive) -> Result<(), Diag> {
         let key = &line.name;
         let [value] = line.args.as_slice() else {

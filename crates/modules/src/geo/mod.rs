@@ -11,7 +11,8 @@ use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
-use brisk_server::vars::{Eval, Reads, Template, VarId};
+use brisk_server::vars::{Context as VarContext, Eval, Reads, Template, VarId};
+use brisk_stream::Session;
 use builder::Builder;
 use intervals::Intervals;
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ pub static MODULE: Module = Module { name: "geo", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[directive("geo")
     .doc("Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.")
-    .in_(Context::HTTP)
+    .in_(Context::HTTP.or(Context::STREAM))
     .arity(Arity::between(1, 2).block())
     .takes("[$ADDRESS] $VARIABLE")
     .many()
@@ -70,7 +71,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (source, target) = match d.args.as_slice() {
         [source, target] => {
             let name = variable_name(source)?;
-            (Some(cx.global.vars.refer(name, Some(source.span))), target)
+            (Some(cx.names().refer(name, Some(source.span))), target)
         }
         _ => (None, d.arg(0)),
     };
@@ -81,19 +82,31 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     let volatile = builder.volatile;
+    if builder.has_proxies() && crate::stream::is_in_stream(cx.block) {
+        return Err(Diag::emerg(
+            d.span,
+            "\"proxy\" in \"geo\" is for http: a session has no X-Forwarded-For",
+        )
+        .help("remove it"));
+    }
     define(cx, target, Arc::new(builder.finish(source)), volatile).map(|_| ())
 }
 
 impl Geo {
-    fn address(&self, r: &Request) -> Option<IpAddr> {
-        let start = match self.source {
-            None => r.client_addr().ip()?,
+    /// The address that is looked up, as far as it is that of the connection or a variable's.
+    fn start<C: VarContext>(&self, of: &C, client: Option<IpAddr>) -> Option<IpAddr> {
+        match self.source {
+            None => client,
             Some(source) => {
                 let mut text = Vec::new();
-                r.var(source, &mut text);
-                parse_address(&text)?
+                of.var(source, &mut text);
+                parse_address(&text)
             }
-        };
+        }
+    }
+
+    fn address(&self, r: &Request) -> Option<IpAddr> {
+        let start = self.start(r, r.client_addr().ip())?;
         if self.proxies.is_empty() || !r.has_header(HeaderId::XForwardedFor) {
             return Some(start);
         }
@@ -102,24 +115,40 @@ impl Geo {
         let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
         Some(client.map_or(start, |addr| addr.ip()))
     }
-}
 
-impl Eval<Request> for Geo {
-    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
-        let id = self.table.find(self.address(r));
-        if let Some(value) = self.values.get(id as usize) {
+    fn append(&self, address: Option<IpAddr>, out: &mut Vec<u8>) -> bool {
+        if let Some(value) = self.values.get(self.table.find(address) as usize) {
             out.extend_from_slice(value);
         }
         true
     }
 
+    fn all_values(&self) -> Vec<Template> {
+        self.values.iter().map(|value| Template::literal(value)).chain([Template::default()]).collect()
+    }
+}
+
+impl Eval<Request> for Geo {
+    fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        self.append(self.address(r), out)
+    }
+
     fn values(&self) -> Option<Vec<Template>> {
-        let values = self.values.iter().map(|value| Template::literal(value));
-        Some(values.chain([Template::default()]).collect())
+        Some(self.all_values())
     }
 
     fn reads(&self) -> Reads {
         Reads::Recorded
+    }
+}
+
+impl Eval<Session> for Geo {
+    fn eval(&self, session: &Session, out: &mut Vec<u8>) -> bool {
+        self.append(self.start(session, session.client.ip()), out)
+    }
+
+    fn values(&self) -> Option<Vec<Template>> {
+        Some(self.all_values())
     }
 }
 

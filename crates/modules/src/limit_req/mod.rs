@@ -32,6 +32,7 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(install),
     metrics: Some(metrics),
+    ..Module::EMPTY
 };
 
 static ROWS: &[Row] = &[

@@ -1,9 +1,9 @@
 //! `log_format`: what a line says.
 
-use brisk_conf::{Diag, Directive, Token};
+use crate::stream::is_in_stream;
+use brisk_conf::{Context as Block, Diag, Directive, Token};
 use brisk_server::conf::Cx;
-use brisk_server::request::Request;
-use brisk_server::vars::{Part, Table, Template};
+use brisk_server::vars::{Context, Part, Template};
 use std::sync::Arc;
 
 const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
@@ -22,14 +22,17 @@ pub struct Format {
     escape: Escape,
 }
 
-fn named(name: &str) -> (&'static str, String) {
-    ("log_format", name.to_string())
+/// Formats of `http` and of `stream` name other variables.
+fn named(block: Block, name: &str) -> (&'static str, String) {
+    (if is_in_stream(block) { "stream log_format" } else { "log_format" }, name.to_string())
 }
 
 /// The setter of `log_format`.
 pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).text().into_owned();
-    if name == "combined" || cx.global.named.contains_key(&named(&name)) {
+    let key = named(cx.block, &name);
+    let is_built_in = name == "combined" && !is_in_stream(cx.block);
+    if is_built_in || cx.global.named.contains_key(&key) {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate \"log_format\" name \"{name}\"")));
     }
     let mut escape = Escape::Default;
@@ -47,31 +50,31 @@ pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         parts = &parts[1..];
     }
     let text: Vec<u8> = parts.iter().flat_map(|t| t.bytes().to_vec()).collect();
-    let template = Template::parse_bytes(&mut cx.global.vars, &text, d.arg(0))?;
-    cx.global.named.insert(named(&name), Box::new(Arc::new(Format { template, escape })));
+    let template = Template::parse_bytes(cx.names(), &text, d.arg(0))?;
+    cx.global.named.insert(key, Box::new(Arc::new(Format { template, escape })));
     Ok(())
 }
 
 /// The format of a name.
 pub fn find_format(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
-    if token.str() == "combined" {
+    if token.str() == "combined" && !is_in_stream(cx.block) {
         return combined(cx, token);
     }
-    let found = cx.global.named.get(&named(token.str())).and_then(|f| f.downcast_ref::<Arc<Format>>());
+    let found =
+        cx.global.named.get(&named(cx.block, token.str())).and_then(|f| f.downcast_ref::<Arc<Format>>());
     found.cloned().ok_or_else(|| {
         Diag::emerg(token.span, format!("unknown log format \"{}\"", token.text()))
-            .help("define it with log_format further up in http")
+            .help("define it with log_format further up in the same http or stream block")
     })
 }
 
 /// The format that needs no definition.
 pub fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
-    let key = named("combined");
+    let key = named(Block::HTTP, "combined");
     if let Some(found) = cx.global.named.get(&key).and_then(|f| f.downcast_ref::<Arc<Format>>()) {
         return Ok(found.clone());
     }
-    let vars: &mut Table = &mut cx.global.vars;
-    let template = Template::parse_bytes(vars, COMBINED.as_bytes(), token)?;
+    let template = Template::parse_bytes(&mut cx.global.vars, COMBINED.as_bytes(), token)?;
     let format = Arc::new(Format { template, escape: Escape::Default });
     cx.global.named.insert(key, Box::new(format.clone()));
     Ok(format)
@@ -84,18 +87,18 @@ impl Format {
     }
 
     /// Appends a line.
-    pub fn line(&self, r: &Request, out: &mut Vec<u8>) {
+    pub fn line<C: Context>(&self, of: &C, out: &mut Vec<u8>) {
         for part in self.template.parts() {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Var(id) => {
                     let start = out.len();
-                    let found = r.var(*id, out);
+                    let found = of.var(*id, out);
                     self.escape(out, start, found);
                 }
                 Part::Capture(group) => {
                     let start = out.len();
-                    r.captures.borrow().append(*group, out);
+                    of.captures().borrow().append(*group, out);
                     self.escape(out, start, true);
                 }
             }

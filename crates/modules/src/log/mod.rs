@@ -1,7 +1,10 @@
 //! `ngx_http_log_module`: the access log.
 
 mod format;
+mod sessions;
 mod target;
+
+pub use sessions::of_sessions;
 
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
@@ -28,7 +31,7 @@ pub static MODULE: Module = Module {
 static ROWS: &[Row] = &[
     directive("log_format")
         .doc("Names a format of log lines; escape=json or escape=none changes how values are written.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .arity(Arity::at_least(2))
         .takes("NAME [escape=default|json|none] TEXT ...")
         .default_told(
@@ -39,8 +42,8 @@ static ROWS: &[Row] = &[
         .example("log_format timed '$remote_addr \"$request\" $status $request_time';")
         .set(format::log_format),
     directive("access_log")
-        .doc("A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.")
-        .in_(Context::HSLI.or(Context::LIMIT_EXCEPT))
+        .doc("A file (its name may contain variables), stderr or syslog:server=ADDRESS[,facility=…][,severity=…][,tag=…][,nohostname] and a format for lines about requests or sessions, if= a condition; off ends inherited ones. Lines are written when a thread has answered what is there; with buffer=SIZE when there are as many, or after flush=TIME; gzip[=LEVEL] compresses them.")
+        .in_(Context::HSLI.or(Context::LIMIT_EXCEPT).or(Context::STREAM).or(Context::STREAM_SERVER))
         .arity(Arity::SOME)
         .takes("FILE | stderr | syslog:server=ADDRESS[,PARAMETER...] [FORMAT] [buffer=SIZE] [gzip[=LEVEL]] [flush=TIME] [if=VALUE] | off")
         .default_told("logs/access.log combined")
@@ -49,7 +52,7 @@ static ROWS: &[Row] = &[
         .set(access_log),
     directive("open_log_file_cache")
         .doc("Keeps logs open whose names contain variables: max=N of them per thread that were used min_uses=1 times and not longer than inactive=10s ago; every valid=60s it is checked that an open one is still the file of its name.")
-        .in_(Context::HSL)
+        .in_(Context::HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
         .arity(Arity::between(1, 4))
         .takes("max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME] | off")
         .default("off")
@@ -108,7 +111,7 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut format_name = None;
     for token in &d.args[1..] {
         if let Some(rest) = token.str().strip_prefix("if=") {
-            condition = Some(Arc::new(Template::parse_bytes(&mut cx.global.vars, rest.as_bytes(), token)?));
+            condition = Some(Arc::new(Template::parse_bytes(cx.names(), rest.as_bytes(), token)?));
         } else if keeping.read(token)? {
         } else if format_name.is_none() {
             format_name = Some(token);
@@ -118,6 +121,10 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let format = match format_name {
         Some(token) => format::find_format(cx, token)?,
+        None if crate::stream::is_in_stream(cx.block) => {
+            return Err(Diag::emerg(d.span, "log format is not specified")
+                .help("stream has no format of its own: define one with log_format and name it here"));
+        }
         None => format::combined(cx, path)?,
     };
     let to = target::parse(cx, path, &keeping)?;

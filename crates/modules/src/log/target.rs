@@ -4,10 +4,10 @@ use brisk_conf::{Diag, Token, os_text, value};
 use brisk_net::file::Symlinks;
 use brisk_server::conf::{Cx, LogId, LogTarget};
 use brisk_server::files::{Deps, Found};
-use brisk_server::log::{Buffering, NamedCache, Pack, Syslog, logs_of};
+use brisk_server::log::{Buffering, ErrorLogs, LogBuffers, LogLevel, NamedCache, Pack, Syslog, logs_of};
 use brisk_server::path;
 use brisk_server::request::Request;
-use brisk_server::vars::{Part, Template};
+use brisk_server::vars::{Context, Part, Template};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::ffi::OsStr;
@@ -94,7 +94,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To
             return Err(bad("buffered logs cannot have variables in name"));
         }
         let full = cx.full_path(text);
-        let path = Template::parse_bytes(&mut cx.global.vars, full.as_bytes(), token)?;
+        let path = Template::parse_bytes(cx.names(), full.as_bytes(), token)?;
         return Ok(To::Named(Arc::new(NamedLog { path })));
     } else {
         LogTarget::File(cx.full_path(text))
@@ -142,17 +142,39 @@ impl NamedLog {
 
     /// Writes a line, if the request's root folder exists: names of hosts that there are none of make no files.
     pub fn write(&self, r: &Request, cache: Option<&NamedCache>, line: &[u8]) {
-        let path = self.path.eval(r);
-        let Ok(text) = std::str::from_utf8(&path) else { return };
+        if let Some(path) = self.name(r)
+            && has_root(r)
+        {
+            self.append(r, &r.thread.logs, cache, &path, line, || logs_of(r));
+        }
+    }
+
+    /// The file's name; none if values of variables lead out of its folder, which is logged.
+    pub fn name<C: Context>(&self, of: &C) -> Option<String> {
+        let path = self.path.eval(of);
+        let text = std::str::from_utf8(&path).ok()?;
         if climbs(&self.path, &path) {
-            brisk_server::rlog!(r, Error, "the name of a log, \"{text}\", leads out of its folder");
-            return;
+            of.log(LogLevel::Error, format_args!("the name of a log, \"{text}\", leads out of its folder"));
+            return None;
         }
-        if !has_root(r) {
-            return;
-        }
-        if !r.thread.logs.named.write(text, cache, line, || logs_of(r)) {
-            brisk_server::rlog!(r, Warn, "a line for the log \"{text}\" is lost: its disk is too slow");
+        Some(text.to_string())
+    }
+
+    /// Writes a line to the file of this name.
+    pub fn append<C: Context>(
+        &self,
+        of: &C,
+        logs: &LogBuffers,
+        cache: Option<&NamedCache>,
+        name: &str,
+        line: &[u8],
+        errors: impl FnOnce() -> ErrorLogs,
+    ) {
+        if !logs.named.write(name, cache, line, errors) {
+            of.log(
+                LogLevel::Warn,
+                format_args!("a line for the log \"{name}\" is lost: its disk is too slow"),
+            );
         }
     }
 }

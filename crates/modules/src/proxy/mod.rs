@@ -38,6 +38,7 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(install),
     metrics: None,
+    ..Module::EMPTY
 };
 
 /// Fields of answers that stay here unless told otherwise.

@@ -102,6 +102,9 @@ fn context(name: &str) -> Option<Context> {
         "http.location.if" => Context::LOCATION_IF,
         "http.limit_except" => Context::LIMIT_EXCEPT,
         "http.upstream" => Context::UPSTREAM,
+        "stream" => Context::STREAM,
+        "stream.server" => Context::STREAM_SERVER,
+        "stream.upstream" => Context::STREAM_UPSTREAM,
         _ => return None,
     })
 }

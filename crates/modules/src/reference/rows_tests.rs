@@ -39,6 +39,13 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
         Context::SERVER => server(statement),
         Context::LOCATION => server(&format!("location / {{ {statement} }}")),
         Context::UPSTREAM => http(&format!("upstream group {{ {zone} {statement} }}")),
+        Context::STREAM => format!("events {{}} stream {{ {statement} }}"),
+        Context::STREAM_SERVER => {
+            let listen = if statement.starts_with("listen ") { "" } else { "listen 127.0.0.1:9; " };
+            let is_handler = ["proxy_pass ", "return "].iter().any(|name| statement.starts_with(name));
+            let handler = if is_handler { "" } else { "return x; " };
+            format!("events {{}} stream {{ server {{ {listen}{handler}{statement} }} }}")
+        }
         _ => return None,
     })
 }
@@ -48,8 +55,16 @@ fn is_elsewhere(message: &str) -> bool {
     message.contains("No such file") || message.contains("is defined for certificate")
 }
 
-const CONTEXTS: [Context; 6] =
-    [Context::MAIN, Context::EVENTS, Context::HTTP, Context::SERVER, Context::LOCATION, Context::UPSTREAM];
+const CONTEXTS: [Context; 8] = [
+    Context::MAIN,
+    Context::EVENTS,
+    Context::HTTP,
+    Context::SERVER,
+    Context::LOCATION,
+    Context::UPSTREAM,
+    Context::STREAM,
+    Context::STREAM_SERVER,
+];
 
 /// Why a statement cannot be built in any of a directive's contexts; nothing if it can.
 fn faults(module: &str, row: &Row, statement: &str) -> Option<String> {

@@ -63,6 +63,12 @@ pub fn markdown() -> String {
             let _ = writeln!(out, "| `{}` | {set} | {} |", shown(row), cell(row.doc));
         }
     }
+    out.push_str(
+        "\n## stream\n\nVariables of sessions, for `stream` alone.\n\n| variable | value |\n|---|---|\n",
+    );
+    for row in brisk_stream::VARIABLES {
+        let _ = writeln!(out, "| `${}` | {} |", row.name, cell(row.doc));
+    }
     out
 }
 

@@ -74,6 +74,11 @@ impl Upstream {
         }
     }
 
+    /// Another number each time.
+    pub(super) fn draw(&self) -> u64 {
+        self.drawn.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+
     /// The servers with all that is known of them.
     pub fn group(&self) -> &Arc<Group> {
         self.group.get_or_init(|| {
@@ -208,7 +213,7 @@ impl Backend for Upstream {
             key: self.parts.key.as_ref().map(|key| key.eval(r)).unwrap_or_default(),
             client: r.client_addr().ip(),
             own: self.parts.sticky.as_ref().and_then(|(sticky, zone)| sticky.own(zone.as_ref(), r)),
-            seed: self.drawn.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed),
+            seed: self.draw(),
         };
         Selection::new(self.group().clone(), ask, clock::mono_ms())
     }

@@ -140,10 +140,20 @@ pub fn implicit(
         unknown = None;
     }
     let is_unknown = unknown.is_some();
-    let upstream = Arc::new(Upstream::new(Parts {
+    let upstream = unnamed(address, Server { spec, unknown, port });
+    if is_unknown {
+        cx.global.services.push(upstream.clone());
+    }
+    registry.add(&name, Some(port), upstream.clone());
+    Ok(upstream)
+}
+
+/// A group of one server that no `upstream` block describes.
+pub(super) fn unnamed(address: &str, server: Server) -> Arc<Upstream> {
+    Arc::new(Upstream::new(Parts {
         name: address.to_string(),
         method: Method::RoundRobin,
-        servers: vec![Server { spec, unknown, port }],
+        servers: vec![server],
         key: None,
         sticky: None,
         keepalive: Keepalive::NONE,
@@ -152,10 +162,5 @@ pub fn implicit(
         resolver: None,
         resolver_timeout: Duration::ZERO,
         state: None,
-    }));
-    if is_unknown {
-        cx.global.services.push(upstream.clone());
-    }
-    registry.add(&name, Some(port), upstream.clone());
-    Ok(upstream)
+    }))
 }

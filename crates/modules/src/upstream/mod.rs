@@ -15,6 +15,7 @@ mod rows;
 mod server;
 mod state;
 mod sticky;
+mod stream;
 #[cfg(test)]
 mod tests;
 pub mod vars;
@@ -22,6 +23,7 @@ pub mod vars;
 pub use group::Upstream;
 pub use implicit::{Registry, at_run_time, find, implicit, may_reach_socket};
 pub use state::place;
+pub use stream::for_stream;
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
@@ -39,6 +41,7 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(|cx, plan| health::install(cx, plan)),
     metrics: Some(metrics::metrics),
+    ..Module::EMPTY
 };
 
 /// The blocks read so far; the last one is the one being read.
@@ -73,7 +76,8 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
     }
     cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));
-    let outer = std::mem::replace(&mut cx.block, Context::UPSTREAM);
+    let inner = if cx.block == Context::STREAM { Context::STREAM_UPSTREAM } else { Context::UPSTREAM };
+    let outer = std::mem::replace(&mut cx.block, inner);
     cx.block_here(d);
     cx.block = outer;
     let draft = draft(cx);
@@ -88,9 +92,9 @@ fn draft<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut Draft {
     cx.conf::<Conf>().drafts.last_mut().expect("these directives stand in an upstream block")
 }
 
-/// When all of `http` is known, its upstreams are made.
+/// When all of `http` or `stream` is known, its upstreams are made.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    if cx.block != Context::HTTP {
+    if !Context::HTTP.or(Context::STREAM).has(cx.block) {
         return Ok(());
     }
     for draft in std::mem::take(&mut cx.conf::<Conf>().drafts) {
@@ -98,7 +102,11 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         match draft.build(cx) {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
-                implicit::registry(cx).add(&name, None, upstream);
+                if cx.block == Context::STREAM {
+                    crate::stream::add_upstream(cx, &name, upstream);
+                } else {
+                    implicit::registry(cx).add(&name, None, upstream);
+                }
             }
             Err(diag) => cx.global.diags.push(diag),
         }

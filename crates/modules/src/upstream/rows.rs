@@ -12,11 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const UPSTREAM: Context = Context::UPSTREAM;
+/// For groups of either kind.
+const EITHER: Context = Context::UPSTREAM.or(Context::STREAM_UPSTREAM);
 
 pub(super) static ROWS: &[Row] = &[
     directive("upstream")
         .doc("A group of servers that requests are passed to by its name. Its state (connections, failures, weights) is the process's, exact over all threads.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .arity(Arity::ONE.block())
         .takes("NAME")
         .many()
@@ -25,7 +27,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(upstream),
     directive("server")
         .doc("An address (host, with a port if it is not 80, or unix:PATH) and parameters: weight=, max_conns=, max_fails= (1), fail_timeout= (10s), slow_start=, backup, down, drain, route=, resolve, service=. A name that has no address at the start is asked for again; meanwhile its requests get 502.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::SOME)
         .takes("ADDRESS [weight=NUMBER] [max_conns=NUMBER] [max_fails=NUMBER] [fail_timeout=TIME] [slow_start=TIME] [backup] [down] [drain] [route=TEXT] [resolve] [service=NAME]")
         .many()
@@ -34,7 +36,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(server::server),
     directive("zone")
         .doc("Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::between(1, 2))
         .takes("NAME [SIZE]")
         .many()
@@ -47,7 +49,7 @@ pub(super) static ROWS: &[Row] = &[
         }),
     directive("state")
         .doc("A file that holds the group's servers in place of \"server\" directives; changes that are made through the API are written to it.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .takes("FILE")
         .definition()
         .example("state /var/lib/brisk/app.state;")
@@ -57,7 +59,7 @@ pub(super) static ROWS: &[Row] = &[
         }),
     directive("hash")
         .doc("Chooses the server by a key. consistent: ketama, so that a server more or less moves few keys.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::between(1, 2))
         .takes("KEY [consistent]")
         .many()
@@ -74,7 +76,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(|cx, d| method(cx, d, Method::IpHash)),
     directive("least_conn")
         .doc("Chooses the server with the fewest connections for its weight.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::NONE)
         .many()
         .definition()
@@ -90,7 +92,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(least_time),
     directive("random")
         .doc("Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::between(0, 2))
         .takes("[two [least_conn | least_time=header | least_time=last_byte]]")
         .many()
@@ -154,7 +156,7 @@ pub(super) static ROWS: &[Row] = &[
         .sets(|cx, time| draft(cx).keepalive_timeout = time),
     directive("resolver")
         .doc("Name servers for this group's names, in place of those of http.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .arity(Arity::SOME)
         .takes("ADDRESS[:PORT] ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]")
         .definition()
@@ -167,7 +169,7 @@ pub(super) static ROWS: &[Row] = &[
         }),
     directive("resolver_timeout")
         .doc("How long a name of this group may take to be looked up.")
-        .in_(UPSTREAM)
+        .in_(EITHER)
         .takes_time()
         .definition()
         .example("resolver_timeout 5s;")

@@ -166,7 +166,7 @@ pub(super) fn locate(
     if spec.service.is_some() && !resolve {
         return fail(format!("service upstream \"{text}\" requires \"resolve\" parameter"));
     }
-    cx.global.vars.spelled.note(token.bytes());
+    cx.names().spelled().note(token.bytes());
     let place = match place(token.str()) {
         Ok(place) => place,
         Err(why) => {
@@ -182,6 +182,12 @@ pub(super) fn locate(
     };
     let is_service = spec.service.is_some();
     let (mut unknown, mut port) = (None, 80);
+    if let Place::Ip(_, None) | Place::Name(_, None) = place
+        && crate::stream::is_in_stream(cx.block)
+        && !is_service
+    {
+        return fail(format!("no port in upstream \"{text}\"")).map_err(|diag| diag.help("write HOST:PORT"));
+    }
     match place {
         Place::Ip(_, Some(_)) | Place::Name(_, Some(_)) if is_service => {
             return fail(format!("service upstream \"{text}\" may not have port"));

@@ -10,7 +10,8 @@ use crate::prepared::Unusual;
 use crate::tls::Allowed;
 use crate::vars::{Table, Template};
 use brisk_conf::hints::{self, Hint};
-use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, row};
+use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, Span, row};
+use brisk_host::snapshot::Socket;
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -94,6 +95,7 @@ pub fn build(
         module.rows.iter().for_each(|row| rows.entry(row.name).or_default().push((index, row)));
         vars.add_builtin(module.variables);
     }
+    let parts = modules.iter().filter_map(|module| module.beside).map(|beside| (beside.part)()).collect();
     let mut global = Global {
         modules,
         env,
@@ -101,6 +103,7 @@ pub fn build(
         loader,
         diags,
         vars,
+        parts,
         locations: Vec::new(),
         servers: Vec::new(),
         names: Vec::new(),
@@ -320,28 +323,60 @@ pub(super) fn location<'a>(
     outer.global.locations[id.0 as usize] = Some(location);
 }
 
+/// Resolves an inner block of a protocol beside HTTP.
+pub(super) fn inner<'a, T>(
+    outer: &mut Cx<'_, 'a>,
+    directive: &Directive,
+    kind: Context,
+    done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
+) -> T {
+    let mut confs = outer.confs.enter(kind);
+    let (mut scope, module) = (Scope::default(), outer.module);
+    let mut cx = Cx {
+        global: &mut *outer.global,
+        confs: &mut confs,
+        block: kind,
+        scope: &mut scope,
+        first: true,
+        written: Vec::new(),
+        module,
+    };
+    directives(&mut cx, directive.block.as_deref().unwrap_or_default());
+    cx.module = module;
+    done(&mut cx)
+}
+
 /// What can be done about a variable that nobody defines.
-fn unknown_variable(name: &str, known: &Table) -> String {
+fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     if let Some(module) = brisk_conf::nginx::module_with_variable(name) {
         return format!("nginx has it in {module}; Brisk does not support it (yet)");
     }
-    match brisk_conf::diag::did_you_mean(name, known.known()) {
+    match brisk_conf::diag::did_you_mean(name, known) {
         Some(near) => format!("did you mean \"${near}\"?"),
         None => "no directive defines it (set, map, geo, a named group)".to_string(),
     }
 }
 
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
-    let undefined: Vec<(String, _)> =
-        global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
-    for (name, span) in undefined {
-        let text = format!("unknown \"{name}\" variable");
-        let diag =
-            span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
-        let help = unknown_variable(&name, &global.vars);
-        global.diags.push(diag.help(help));
+    let own = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
+    let known: Vec<String> = global.vars.known().map(str::to_string).collect();
+    let mut undefined: Vec<(Vec<(String, Option<Span>)>, Vec<String>)> = vec![(own, known)];
+    undefined.extend(global.parts.iter().map(|part| (part.undefined(), part.known())));
+    for (names, known) in undefined {
+        for (name, span) in names {
+            let text = format!("unknown \"{name}\" variable");
+            let diag = span
+                .map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
+            let help = unknown_variable(&name, known.iter().map(String::as_str));
+            global.diags.push(diag.help(help));
+        }
     }
-    let (sockets, listens) = crate::core::listen::resolve(&mut global);
+    let (mut sockets, listens) = crate::core::listen::resolve(&mut global);
+    for part in std::mem::take(&mut global.parts) {
+        let finished = part.finish(global.diags);
+        add_sockets(&mut sockets, finished.sockets, global.diags);
+        global.data.push(finished.data);
+    }
     brisk_conf::settle(global.diags);
     if global.diags.iter().any(Diag::is_error) {
         return None;
@@ -397,4 +432,15 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         unusual: global.unusual,
         allowed: Arc::new(allowed),
     })
+}
+
+/// Adds the sockets of another protocol: an address speaks one.
+fn add_sockets(sockets: &mut Vec<Socket>, more: Vec<Socket>, diags: &mut Vec<Diag>) {
+    for socket in more {
+        if sockets.iter().any(|have| have.address == socket.address) {
+            let text = format!("{} is listened on for another protocol already", socket.address);
+            diags.push(Diag::emerg(socket.span, text).help("each address belongs to http or to stream"));
+        }
+        sockets.push(socket);
+    }
 }

@@ -8,8 +8,9 @@ use crate::core::listen::ListenSpec;
 use crate::module::ModuleConf;
 use crate::prepared::Unusual;
 use crate::regex::{Jit, Regex};
-use crate::vars::{Table, Template};
+use crate::vars::{Names, Table, Template};
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Span, Token};
+use brisk_host::snapshot::Part;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,10 @@ pub struct Global<'a> {
     pub sources: &'a mut SourceMap,
     pub loader: &'a dyn Loader,
     pub diags: &'a mut Vec<Diag>,
+    /// The variables of requests.
     pub vars: Table,
+    /// The parts of other protocols.
+    pub parts: Vec<Box<dyn Part>>,
     pub locations: Vec<Option<Location>>,
     pub servers: Vec<Server>,
     /// The names of each server.
@@ -120,15 +124,46 @@ impl<'a> Cx<'_, 'a> {
         self.confs.find_mut()
     }
 
+    /// The variables that may be named in this block.
+    pub fn names(&mut self) -> &mut dyn Names {
+        let block = self.block;
+        match self.global.parts.iter().position(|part| part.contexts().has(block)) {
+            Some(at) => self.global.parts[at].names(),
+            None => &mut self.global.vars,
+        }
+    }
+
+    /// The part of another protocol.
+    ///
+    /// # Panics
+    /// If no module begins such a part.
+    pub fn part_mut<T: Part>(&mut self) -> &mut T {
+        let found = self.global.parts.iter_mut().find_map(|part| {
+            let part: &mut dyn Any = &mut **part;
+            part.downcast_mut()
+        });
+        found.expect("a module begins this part")
+    }
+
+    /// Resolves an inner block with configurations of its own, of which `done` makes what is wanted.
+    pub fn inner<T>(
+        &mut self,
+        directive: &Directive,
+        kind: Context,
+        done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
+    ) -> T {
+        super::block::inner(self, directive, kind, done)
+    }
+
     pub fn template(&mut self, token: &Token) -> Result<Template, Diag> {
-        Template::parse(&mut self.global.vars, token)
+        Template::parse(self.names(), token)
     }
 
     pub fn regex(&mut self, token: &Token, pattern: &[u8], caseless: bool) -> Result<Regex, Diag> {
         let text = std::str::from_utf8(pattern)
             .map_err(|_| Diag::emerg(token.span, "the pattern is not valid UTF-8"))?;
         let jit = if self.conf_of::<MainConf>().pcre_jit { Jit::On } else { Jit::Off };
-        Regex::compile(&mut self.global.vars, text, caseless, jit, token)
+        Regex::compile(self.names(), text, caseless, jit, token)
     }
 
     /// Whether a directive has this name, in whatever block.

@@ -72,6 +72,37 @@ fn shown(address: &Address) -> String {
 }
 
 fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Result<(), Diag> {
+    match token.str() {
+        "default_server" | "default" => spec.default_server = true,
+        "proxy_protocol" => spec.prefix.proxy_protocol = true,
+        "ssl" => spec.prefix.tls = true,
+        "http2" => {
+            let text =
+                "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+            cx.warn(Diag::warn(token.span, text));
+            spec.prefix.http2 = true;
+        }
+        "quic" => {
+            return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
+                .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
+        }
+        text if text.starts_with("setfib=") || text.starts_with("accept_filter=") => {
+            let key = text.split('=').next().unwrap_or_default();
+            let text = format!("the \"{key}\" parameter has no effect here: Linux does not have it");
+            cx.warn(Diag::notice(token.span, text));
+        }
+        _ if socket_parameter(&spec.address, &mut spec.options, token)? => {
+            spec.explicit = true;
+            spec.bind = true;
+        }
+        port if port.parse::<u16>().is_ok() => return Err(second_port(token)),
+        _ => return Err(invalid_parameter(token)),
+    }
+    Ok(())
+}
+
+/// Takes a parameter that concerns the socket; false if it is about something else.
+pub fn socket_parameter(address: &Address, options: &mut Options, token: &Token) -> Result<bool, Diag> {
     let text = token.str();
     let (key, value) = text.split_once('=').map_or((text, None), |(k, v)| (k, Some(v)));
     let bad = || invalid_parameter(token);
@@ -79,66 +110,32 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
         let token = Token { value: value.unwrap_or_default().as_bytes().into(), ..token.clone() };
         value::size(&token).map_err(|_| bad())
     };
-    let mut socket = true;
     match (key, value) {
-        ("default_server" | "default", None) => {
-            spec.default_server = true;
-            socket = false;
-        }
         ("bind", None) => {}
-        ("backlog", Some(n)) => spec.options.backlog = n.parse().ok().filter(|&n| n != 0).ok_or_else(bad)?,
-        ("rcvbuf", value) => spec.options.rcvbuf = Some(sized(value)? as usize),
-        ("sndbuf", value) => spec.options.sndbuf = Some(sized(value)? as usize),
-        ("deferred", None) => spec.options.deferred = true,
-        ("reuseport", None) => spec.options.reuseport = true,
-        ("fastopen", Some(n)) => spec.options.fastopen = Some(n.parse().map_err(|_| bad())?),
+        ("backlog", Some(n)) => options.backlog = n.parse().ok().filter(|&n| n != 0).ok_or_else(bad)?,
+        ("rcvbuf", value) => options.rcvbuf = Some(sized(value)? as usize),
+        ("sndbuf", value) => options.sndbuf = Some(sized(value)? as usize),
+        ("deferred", None) => options.deferred = true,
+        ("reuseport", None) => options.reuseport = true,
+        ("fastopen", Some(n)) => options.fastopen = Some(n.parse().map_err(|_| bad())?),
         ("ipv6only", Some(value)) => {
-            if !matches!(spec.address, Address::Ip(SocketAddr::V6(_))) {
+            if !matches!(address, Address::Ip(SocketAddr::V6(_))) {
                 return Err(Diag::emerg(
                     token.span,
-                    format!("ipv6only is not supported on addr \"{}\"", shown(&spec.address)),
+                    format!("ipv6only is not supported on addr \"{}\"", shown(address)),
                 ));
             }
-            spec.options.ipv6only = match value {
+            options.ipv6only = match value {
                 "on" => true,
                 "off" => false,
                 _ => return Err(Diag::emerg(token.span, format!("invalid ipv6only flags \"{value}\""))),
             };
         }
-        ("so_keepalive", Some(value)) => spec.options.keepalive = Some(keepalive(value).ok_or_else(bad)?),
-        ("setfib" | "accept_filter", Some(_)) => {
-            let text = format!("the \"{key}\" parameter has no effect here: Linux does not have it");
-            cx.warn(Diag::notice(token.span, text));
-            socket = false;
-        }
-        ("multipath", None) => spec.options.multipath = true,
-        ("proxy_protocol", None) => {
-            spec.prefix.proxy_protocol = true;
-            socket = false;
-        }
-        ("ssl", None) => {
-            spec.prefix.tls = true;
-            socket = false;
-        }
-        ("http2", None) => {
-            let text =
-                "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
-            cx.warn(Diag::warn(token.span, text));
-            spec.prefix.http2 = true;
-            socket = false;
-        }
-        ("quic", None) => {
-            return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
-                .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
-        }
-        (port, None) if port.parse::<u16>().is_ok() => return Err(second_port(token)),
-        _ => return Err(bad()),
+        ("so_keepalive", Some(value)) => options.keepalive = Some(keepalive(value).ok_or_else(bad)?),
+        ("multipath", None) => options.multipath = true,
+        _ => return Ok(false),
     }
-    if socket {
-        spec.explicit = true;
-        spec.bind = true;
-    }
-    Ok(())
+    Ok(true)
 }
 
 /// `listen 80 443`.
@@ -171,7 +168,7 @@ fn keepalive(text: &str) -> Option<KeepAlive> {
 }
 
 /// All addresses that the first parameter means: a port range is several, a name may have several.
-fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
+pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
     let text = token.str();
     let fail = |why: &str| {
         Err(Diag::emerg(token.span, format!("{why} in \"{text}\" of the \"listen\" directive"))

@@ -7,10 +7,10 @@ use crate::body::Content;
 use crate::path;
 use crate::request::Request;
 use crate::text::Text;
+use brisk_host::vars::values;
 use brisk_http::range::write_number;
 use brisk_http::{HeaderId, status};
 use brisk_net::{clock, sys};
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 type Out = Vec<u8>;
@@ -123,7 +123,7 @@ pub static VARIABLES: &[Variable] = &[
         reads: Reads::Anything,
         doc: "Assigning to it limits the rate of the response, in bytes per second.",
     },
-    fixed("msec", msec, "The present time in seconds with milliseconds."),
+    fixed("msec", |_, out| values::msec(out), "The present time in seconds with milliseconds."),
     recorded(fixed(
         "nginx_version",
         |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()),
@@ -227,8 +227,8 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| transport::tcp_info(r, out, |i| i.send_window_segments),
         "Congestion window of the connection in segments.",
     ),
-    fixed("time_iso8601", time_iso8601, "Local time as 2026-11-20T22:46:01+00:00."),
-    fixed("time_local", time_local, "Local time as 20/Nov/2026:22:46:01 +0000."),
+    fixed("time_iso8601", |_, out| values::time_iso8601(out), "Local time as 2026-11-20T22:46:01+00:00."),
+    fixed("time_local", |_, out| values::time_local(out), "Local time as 20/Nov/2026:22:46:01 +0000."),
     recorded(fixed("uri", uri, "The URI, decoded and normalised, as rewrites have left it.")),
 ];
 
@@ -398,29 +398,12 @@ fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
     found
 }
 
-fn seconds(out: &mut Out, ms: u64) -> bool {
-    write_number(ms / 1000, out);
-    let rest = ms % 1000;
-    out.extend_from_slice(&[
-        b'.',
-        b'0' + (rest / 100) as u8,
-        b'0' + (rest / 10 % 10) as u8,
-        b'0' + (rest % 10) as u8,
-    ]);
-    true
-}
-
 fn connection_time(r: &Request, out: &mut Out) -> bool {
-    seconds(out, clock::mono_ms().saturating_sub(r.conn().started.mono_ms))
+    values::seconds(out, clock::mono_ms().saturating_sub(r.conn().started.mono_ms))
 }
 
 fn request_time(r: &Request, out: &mut Out) -> bool {
-    seconds(out, clock::mono_ms().saturating_sub(r.started.mono_ms))
-}
-
-fn msec(_: &Request, out: &mut Out) -> bool {
-    let now = clock::now();
-    seconds(out, now.unix_secs as u64 * 1000 + u64::from(now.unix_millis))
+    values::seconds(out, clock::mono_ms().saturating_sub(r.started.mono_ms))
 }
 
 fn host(r: &Request, out: &mut Out) -> bool {
@@ -523,58 +506,4 @@ fn local_or_gmt(out: &mut Out, gmt: bool) -> bool {
     let (day, hour, minute, second) = (t.day, t.hour, t.minute, t.second);
     let text = format!("{weekday}, {day:02}-{month}-{:04} {hour:02}:{minute:02}:{second:02} {zone}", t.year);
     put(out, text.as_bytes())
-}
-
-fn offset(minutes: i32, colon: bool) -> String {
-    let (sign, abs) = (if minutes < 0 { '-' } else { '+' }, minutes.abs());
-    let mut out = String::new();
-    let middle = if colon { ":" } else { "" };
-    let _ = write!(out, "{sign}{:02}{middle}{:02}", abs / 60, abs % 60);
-    out
-}
-
-thread_local! {
-    /// `$time_local` and `$time_iso8601`, formatted once per second: they are in every log line.
-    static TIMES: std::cell::RefCell<(i64, String, String)> =
-        const { std::cell::RefCell::new((0, String::new(), String::new())) };
-}
-
-fn with_times(out: &mut Out, pick: impl FnOnce(&(i64, String, String)) -> &str) -> bool {
-    TIMES.with_borrow_mut(|times| {
-        let secs = clock::now().unix_secs;
-        if times.0 != secs {
-            let t = sys::local_time(secs);
-            let civil = brisk_http::date::Civil::from_unix(secs + i64::from(t.offset_minutes) * 60);
-            let local = format!(
-                "{:02}/{}/{:04}:{:02}:{:02}:{:02} {}",
-                t.day,
-                civil.month_name(),
-                t.year,
-                t.hour,
-                t.minute,
-                t.second,
-                offset(t.offset_minutes, false)
-            );
-            let iso = format!(
-                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}",
-                t.year,
-                t.month,
-                t.day,
-                t.hour,
-                t.minute,
-                t.second,
-                offset(t.offset_minutes, true)
-            );
-            *times = (secs, local, iso);
-        }
-        put(out, pick(times).as_bytes())
-    })
-}
-
-fn time_local(_: &Request, out: &mut Out) -> bool {
-    with_times(out, |times| &times.1)
-}
-
-fn time_iso8601(_: &Request, out: &mut Out) -> bool {
-    with_times(out, |times| &times.2)
 }

@@ -107,7 +107,7 @@ pub const ROWS: &[Row] = &[
         .sets(|cx, time| cx.conf::<CoreConf>().lingering_timeout = time),
     directive("tcp_nodelay")
         .doc("Whether small packets leave at once on kept-alive connections.")
-        .in_(HSL)
+        .in_(HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
         .takes_flag()
         .default("on")
         .risk(Risk::Safe)

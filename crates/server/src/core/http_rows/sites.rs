@@ -143,7 +143,7 @@ pub const ROWS: &[Row] = &[
         .set(location_rows::error_page),
     directive("error_log")
         .doc("A file, stderr, memory:SIZE (the newest lines; brisk log prints them) or syslog:server=ADDRESS[,facility=…][,tag=…][,nohostname] for messages from the given level up: debug, info, notice, warn, error, crit, alert, emerg. format=json writes an object per line, format=color nginx's lines with colours for a terminal. rate=1000m/s: at most so many messages a second, more for more urgent ones; what is beyond is announced once and dropped. filter=message:TEXT, filter=logline:TEXT, filter=client:TEXT (server, request, upstream, host, referrer): only messages with the text; =TEXT is the whole value, ~TEXT a regular expression; several filters must all match.")
-        .in_(HSL.or(Context::MAIN))
+        .in_(HSL.or(Context::MAIN).or(Context::STREAM).or(Context::STREAM_SERVER))
         .arity(Arity::SOME)
         .takes("FILE | stderr | memory:SIZE | syslog:server=ADDRESS[,facility=NAME][,tag=NAME][,nohostname] [debug | info | notice | warn | error | crit | alert | emerg] [format=json | format=color]")
         .default_told("logs/error.log error")
@@ -185,7 +185,7 @@ pub const ROWS: &[Row] = &[
         }),
     directive("resolver")
         .doc("Name servers (address, with a port if it is not 53) that are asked in turn for names that are known only at run time. valid= overrides how long answers are kept; ipv4=off and ipv6=off leave out a family. All threads share one cache.")
-        .in_(HSL)
+        .in_(HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
         .arity(Arity::SOME)
         .takes("ADDRESS[:PORT] ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]")
         .risk(Risk::Security)
@@ -193,7 +193,7 @@ pub const ROWS: &[Row] = &[
         .set(resolver::set),
     directive("resolver_timeout")
         .doc("How long a name may take to be looked up.")
-        .in_(HSL)
+        .in_(HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
         .takes_time()
         .default("30s")
         .example("resolver_timeout 5s;")

@@ -1,0 +1,45 @@
+//! Groups of servers for `stream`.
+
+use super::group::Upstream;
+use super::implicit::unnamed;
+use super::server::{self, Place};
+use brisk_balance::{Group, ServerSpec};
+use brisk_conf::{Diag, Token};
+use brisk_server::conf::Cx;
+use brisk_server::vars::Template;
+use brisk_stream::conf::Balanced;
+use std::sync::Arc;
+
+impl Balanced for Upstream {
+    fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    fn group(&self) -> &Arc<Group> {
+        Upstream::group(self)
+    }
+
+    fn key(&self) -> Option<&Template> {
+        self.parts.key.as_deref()
+    }
+
+    fn seed(&self) -> u64 {
+        self.draw()
+    }
+}
+
+/// The group that `proxy_pass` of `stream` names: an `upstream` block, or an address with a port.
+pub fn for_stream(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<dyn Balanced>, Diag> {
+    if let Ok(Place::Name(host, None)) = server::place(token.str())
+        && let Some(upstream) = crate::stream::find_upstream(cx, &host)
+    {
+        return Ok(upstream);
+    }
+    let server = server::locate(cx, token, ServerSpec::new(token.str(), Vec::new()), false)?;
+    let is_unknown = server.unknown.is_some();
+    let upstream = unnamed(token.str(), server);
+    if is_unknown {
+        cx.global.services.push(upstream.clone());
+    }
+    Ok(upstream)
+}

@@ -1,0 +1,19 @@
+//! `stream`: TCP connections and UDP sessions that are passed to back ends as they are. It knows no HTTP.
+//!
+//! A [`Session`] is what variables are computed of and what a line of the access log is about. [`serve`] takes connections
+//! and datagrams from the host; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
+#![forbid(unsafe_code)]
+
+pub mod conf;
+pub mod limits;
+mod proxy;
+mod relay;
+mod serve;
+mod session;
+mod tcp;
+mod udp;
+mod vars;
+
+pub use serve::install;
+pub use session::{Attempt, Session};
+pub use vars::VARIABLES;

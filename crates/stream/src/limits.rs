@@ -1,0 +1,10 @@
+//! Every limit of this crate that is not a directive, in one place. Units are in the names.
+
+/// The largest datagram.
+pub const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Datagrams taken from one socket before others have their turn.
+pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
+/// Datagrams of one session that wait for its back end; more are dropped, as a network drops them.
+pub const DATAGRAMS_WAITING_MAX: usize = 64;
+/// Reads of one direction of a session before others have their turn.
+pub const READS_PER_TURN_MAX: usize = 16;

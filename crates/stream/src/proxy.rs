@@ -1,0 +1,177 @@
+//! From a session to a peer that has taken its connection.
+
+use crate::conf::{Balanced, Pass, Proxy};
+use crate::session::{Attempt, Session};
+use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times};
+use brisk_host::log::LogLevel;
+use brisk_host::vars::{Context, Template};
+use brisk_net::connect::{self, ConnectError, Destination, Options};
+use brisk_net::{Io, clock, timeout};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A status that a session ends with.
+pub type Status = u16;
+
+pub const OK: Status = 200;
+pub const INTERNAL: Status = 500;
+pub const BAD_GATEWAY: Status = 502;
+
+/// A peer that has taken the session. Dropped, the peer is free again.
+pub struct Connected {
+    pub io: Io,
+    selection: Selection,
+    lease: Option<Lease>,
+    began_ms: u64,
+}
+
+impl Connected {
+    /// Notes what the attempt came to when the session ends.
+    pub fn finish(mut self, session: &Session) {
+        self.end(session, Outcome::Ok);
+    }
+
+    /// The peer did not answer.
+    pub fn failed(mut self, session: &Session) {
+        self.end(session, Outcome::Failed);
+    }
+
+    fn end(&mut self, session: &Session, outcome: Outcome) {
+        let now_ms = clock::mono_ms();
+        let took_ms = now_ms.saturating_sub(self.began_ms);
+        session.attempt(|attempt| attempt.session_ms = Some(took_ms));
+        let header_ms = session.attempts.borrow().last().and_then(|attempt| attempt.first_byte_ms);
+        if let Some(lease) = self.lease.take() {
+            self.selection.finish(lease, outcome, Times { header_ms, response_ms: took_ms }, now_ms);
+        }
+    }
+}
+
+/// A group for one session, where a text with variables names an address.
+struct Single {
+    name: String,
+    group: Arc<Group>,
+}
+
+impl Balanced for Single {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    fn key(&self) -> Option<&Template> {
+        None
+    }
+
+    fn seed(&self) -> u64 {
+        0
+    }
+}
+
+/// The group that the session is for.
+fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, Status> {
+    let template = match pass {
+        Pass::Group(group) => return Ok(group.clone()),
+        Pass::Text(template) => template,
+    };
+    let text = template.eval(session);
+    let text = String::from_utf8_lossy(&text);
+    if let Some(group) = session.conf.upstreams.get(&text.to_ascii_lowercase()) {
+        return Ok(group.clone());
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) => {
+            let group = Group::of_addresses(&text, vec![Endpoint::Ip(address)]);
+            Ok(Arc::new(Single { name: text.into_owned(), group: Arc::new(group) }))
+        }
+        Err(_) => {
+            let why = "it is neither an upstream nor an address with a port";
+            session.log(LogLevel::Error, format_args!("cannot pass to \"{text}\": {why}"));
+            Err(INTERNAL)
+        }
+    }
+}
+
+/// Connects to a peer of the group; those that do not answer are passed over.
+pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Connected, Status> {
+    let backend = group_of(session, pass)?;
+    let began_ms = clock::mono_ms();
+    let ask = Ask {
+        key: backend.key().map(|key| key.eval(session)).unwrap_or_default(),
+        client: session.client.ip(),
+        own: None,
+        seed: backend.seed(),
+    };
+    if session.store().have_failed() {
+        return Err(INTERNAL);
+    }
+    let mut selection = Selection::new(backend.group().clone(), ask, began_ms);
+    if proxy.next_upstream_tries > 0 {
+        selection.limit_tries(proxy.next_upstream_tries);
+    }
+    loop {
+        let attempt_ms = clock::mono_ms();
+        let Some(lease) = selection.next(attempt_ms) else {
+            session.attempts.borrow_mut().push(Attempt { peer: backend.name().into(), ..Attempt::default() });
+            session.log(LogLevel::Error, format_args!("no live upstreams while connecting to upstream"));
+            return Err(BAD_GATEWAY);
+        };
+        session.attempts.borrow_mut().push(Attempt { peer: lease.peer.name.clone(), ..Attempt::default() });
+        let made = dial(session, &lease.peer.endpoint, proxy).await;
+        let took_ms = clock::mono_ms().saturating_sub(attempt_ms);
+        let io = match made {
+            Ok(io) => io,
+            Err(message) => {
+                session.attempt(|attempt| attempt.session_ms = Some(took_ms));
+                session.log(LogLevel::Error, format_args!("{message}"));
+                let times = Times { header_ms: None, response_ms: took_ms };
+                let now_ms = clock::mono_ms();
+                selection.finish(lease, Outcome::Failed, times, now_ms);
+                let limit_ms = proxy.next_upstream_timeout.as_millis() as u64;
+                let is_late = limit_ms > 0 && now_ms.saturating_sub(began_ms) >= limit_ms;
+                if !proxy.next_upstream || selection.tries() == 0 || is_late {
+                    return Err(BAD_GATEWAY);
+                }
+                continue;
+            }
+        };
+        session.attempt(|attempt| attempt.connect_ms = Some(took_ms));
+        let own = brisk_net::listen::local_ip(io.fd());
+        let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());
+        let udp = if session.is_udp { "udp " } else { "" };
+        session.info(format_args!("{udp}proxy {own} connected to {}", lease.peer.name));
+        return Ok(Connected { io, selection, lease: Some(lease), began_ms: attempt_ms });
+    }
+}
+
+/// Connects to one peer; the error is a message for the log.
+async fn dial(session: &Session, endpoint: &Endpoint, proxy: &Proxy) -> Result<Io, String> {
+    let failed = |error: ConnectError| {
+        let why = brisk_conf::os_text(&error.error);
+        format!("{}() failed ({why}) while connecting to upstream", error.call)
+    };
+    if session.is_udp {
+        return match endpoint {
+            Endpoint::Ip(address) => connect::datagrams(*address).map_err(failed),
+            Endpoint::Unix(_) => Err("UDP is not passed to unix sockets".to_string()),
+        };
+    }
+    let to = match endpoint {
+        Endpoint::Ip(address) => Destination::Ip(*address),
+        Endpoint::Unix(path) => Destination::Unix(path),
+    };
+    let options = Options { keepalive: proxy.socket_keepalive, ..Options::default() };
+    let io = match connect::begin(to, &options).map_err(failed)? {
+        connect::Started::Made(io) => return Ok(io),
+        connect::Started::Begun(io) => io,
+    };
+    match timeout(proxy.connect_timeout, io.writable()).await {
+        Ok(()) => connect::finish(&io).map_err(failed).map(|()| io),
+        Err(_) => {
+            Err("upstream timed out (110: Connection timed out) while connecting to upstream".to_string())
+        }
+    }
+}

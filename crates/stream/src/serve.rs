@@ -1,0 +1,257 @@
+//! `stream` as the protocol of a socket: takes connections and datagrams, and knows the sessions of its thread.
+
+use crate::conf::Stream;
+use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
+use crate::proxy::INTERNAL;
+use crate::session::{Origin, Session};
+use crate::udp::Inbox;
+use crate::{tcp, udp};
+use brisk_host::log::{LogLevel, log_error};
+use brisk_host::peer::{Cut, Peer};
+use brisk_host::snapshot::ListenId;
+use brisk_host::thread::{Listener, Protocol, Thread};
+use brisk_host::vars::Context as _;
+use brisk_net::Io;
+use brisk_net::listen::{self, Address};
+use hashbrown::HashMap;
+use rustix::fd::OwnedFd;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+/// Makes a thread able to serve `stream`. Before it listens.
+pub fn install(thread: &Rc<Thread>) {
+    thread.add_protocol(Rc::new(Serves(Rc::new(Sessions {
+        thread: thread.clone(),
+        live: RefCell::default(),
+        inboxes: RefCell::default(),
+        buffer: RefCell::default(),
+    }))));
+}
+
+/// A client of a UDP socket.
+type Client = (Address, SocketAddr);
+
+/// A session under way.
+struct Running {
+    /// The configuration that it is served by.
+    generation: u64,
+    is_udp: bool,
+    cut: Rc<Cut>,
+}
+
+/// The sessions of a thread.
+pub(crate) struct Sessions {
+    thread: Rc<Thread>,
+    /// By number.
+    live: RefCell<HashMap<u64, Running>>,
+    /// Where datagrams go, by who sends them.
+    inboxes: RefCell<HashMap<Client, Rc<Inbox>>>,
+    /// Room for one datagram.
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl Sessions {
+    fn conf(&self) -> Option<Arc<Stream>> {
+        self.thread.live().snap.shared_data()
+    }
+
+    fn id(&self) -> u64 {
+        self.thread.arrivals().handled.up();
+        self.thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Ends sessions.
+    fn end(&self, which: impl Fn(&Running) -> bool) {
+        let all: Vec<Rc<Cut>> = {
+            let live = self.live.borrow();
+            live.values().filter(|running| which(running)).map(|running| running.cut.clone()).collect()
+        };
+        all.iter().for_each(|cut| cut.order());
+    }
+
+    /// A datagram's session takes no more of them.
+    pub fn forget(&self, client: &Client, inbox: &Rc<Inbox>) {
+        let mut inboxes = self.inboxes.borrow_mut();
+        if inboxes.get(client).is_some_and(|have| Rc::ptr_eq(have, inbox)) {
+            inboxes.remove(client);
+        }
+    }
+
+    /// Runs a session to its end, wherever that comes from, and logs it. It is counted already.
+    fn run<F: Future<Output = u16> + 'static>(
+        self: &Rc<Self>,
+        session: Session,
+        serve: impl FnOnce(Rc<Session>) -> F + 'static,
+    ) {
+        let cut = Rc::<Cut>::default();
+        let session = Rc::new(session);
+        let running =
+            Running { generation: session.live.generation, is_udp: session.is_udp, cut: cut.clone() };
+        self.live.borrow_mut().insert(session.id, running);
+        let ended = Ended { sessions: self.clone(), session: session.clone() };
+        brisk_net::spawn(async move {
+            let ended = ended;
+            let mut serving = pin!(serve(session));
+            let status = poll_fn(|cx| {
+                if cut.is_wanted(cx.waker()) {
+                    return Poll::Ready(None);
+                }
+                match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(cx))) {
+                    Ok(polled) => polled.map(Some),
+                    Err(_) => {
+                        ended.session.log(LogLevel::Alert, format_args!("a session has panicked"));
+                        Poll::Ready(Some(INTERNAL))
+                    }
+                }
+            })
+            .await;
+            // What was cut off was well until then.
+            ended.session.status.set(status.unwrap_or(crate::proxy::OK));
+        });
+    }
+
+    /// Takes one datagram.
+    fn take(self: &Rc<Self>, listener: &Rc<Listener>, from: SocketAddr, datagram: &[u8]) {
+        let client = (listener.address.clone(), from);
+        let known = self.inboxes.borrow().get(&client).cloned();
+        if let Some(inbox) = known {
+            inbox.put(datagram);
+            if inbox.is_full() {
+                self.forget(&client, &inbox);
+            }
+            return;
+        }
+        let Some((conf, id)) = self.conf().zip(listener.id.get()) else { return };
+        let limit = self.thread.live().snap.main.connections as usize;
+        if self.thread.connections() >= limit {
+            let text = format_args!("{limit} worker_connections are not enough");
+            return log_error(&self.thread.live(), LogLevel::Alert, text);
+        }
+        self.thread.arrivals().accepted.up();
+        self.thread.count();
+        let local = listener.with_io(|io| listen::local_ip(io.fd())).flatten();
+        let session = Session::new(Origin {
+            thread: self.thread.clone(),
+            server: conf.listens[id.0 as usize].server.clone(),
+            conf,
+            listener: listener.clone(),
+            id: self.id(),
+            client: Peer::Ip(from),
+            is_udp: true,
+            local,
+        });
+        let inbox = Rc::new(Inbox::new(session.server.proxy.requests));
+        inbox.put(datagram);
+        if !inbox.is_full() {
+            self.inboxes.borrow_mut().insert(client.clone(), inbox.clone());
+        }
+        let sessions = self.clone();
+        self.run(session, move |session| async move {
+            let takes = udp::Takes { sessions, client, inbox };
+            udp::serve(&session, &takes).await
+        });
+    }
+}
+
+/// Ends what a session has, whether its task ran to its end or was dropped.
+struct Ended {
+    sessions: Rc<Sessions>,
+    session: Rc<Session>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.sessions.live.borrow_mut().remove(&self.session.id);
+        if !std::thread::panicking() {
+            self.session.finish();
+        }
+        self.sessions.thread.uncount();
+    }
+}
+
+struct Serves(Rc<Sessions>);
+
+impl Protocol for Serves {
+    fn find(&self, address: &Address) -> Option<ListenId> {
+        self.0.conf()?.find(address)
+    }
+
+    fn moves_later(&self, _: &Listener) -> bool {
+        false
+    }
+
+    fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        let sessions = &self.0;
+        let thread = &sessions.thread;
+        let (Some(conf), Some(id)) = (sessions.conf(), listener.id.get()) else { return thread.uncount() };
+        let io = match peer {
+            Peer::Unix => Io::local(fd),
+            Peer::Ip(_) => match Io::new(fd) {
+                Ok(io) => io,
+                Err(_) => return thread.uncount(),
+            },
+        };
+        let local = listen::local_ip(io.fd());
+        let server = conf.listens[id.0 as usize].server(|| local).clone();
+        if !server.tcp_nodelay && matches!(peer, Peer::Ip(_)) {
+            // Listening sockets have it on, and connections inherit it.
+            let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), false);
+        }
+        let session = Session::new(Origin {
+            thread: thread.clone(),
+            conf,
+            server,
+            listener,
+            id: sessions.id(),
+            client: peer,
+            is_udp: false,
+            local,
+        });
+        sessions.run(session, move |session| async move { tcp::serve(&session, &io).await });
+    }
+
+    fn datagrams(&self, listener: &Rc<Listener>) -> bool {
+        let mut buffer = self.0.buffer.borrow_mut();
+        buffer.resize(DATAGRAM_BYTES_MAX, 0);
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            let flags = rustix::net::RecvFlags::DONTWAIT;
+            let received = listener.with_io(|io| rustix::net::recvfrom(io.fd(), &mut buffer[..], flags));
+            match received {
+                Some(Ok((count, _, from))) => {
+                    if let Some(from) = from.as_ref().and_then(listen::ip_of) {
+                        self.0.take(listener, from, &buffer[..count]);
+                    }
+                }
+                // An answer of ours did not arrive: the datagrams that wait are none the worse.
+                Some(Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::INTR)) => {}
+                Some(Err(rustix::io::Errno::AGAIN)) | None => return false,
+                Some(Err(error)) => {
+                    let why = brisk_conf::os_text(&error.into());
+                    let text = format_args!("recvfrom() on {} failed ({why})", listener.address);
+                    log_error(&self.0.thread.live(), LogLevel::Crit, text);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    // Sessions are served to their end by the configuration under which they began.
+    fn switched(&self, _: &[Rc<Listener>]) {}
+
+    // Without their socket, sessions of datagrams can answer nothing.
+    fn drain(&self) {
+        self.0.end(|running| running.is_udp);
+    }
+
+    fn cut(&self, generation: u64) {
+        self.0.end(|running| running.generation < generation);
+    }
+}

@@ -1,0 +1,162 @@
+//! One session: a client's connection, or its datagrams, and what became of it.
+
+use crate::conf::{Server, Stream};
+use brisk_host::log::{self, Entry, LogLevel};
+use brisk_host::peer::Peer;
+use brisk_host::regex::Captures;
+use brisk_host::thread::{Listener, Live, Thread};
+use brisk_host::vars::{Context, Store, Table};
+use brisk_net::clock::{self, Now};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One attempt at a peer, as variables and messages tell of it.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    /// The peer's address; the group's name where there was none to ask.
+    pub peer: Arc<str>,
+    /// Milliseconds; `None`: it did not come so far.
+    pub connect_ms: Option<u64>,
+    pub first_byte_ms: Option<u64>,
+    pub session_ms: Option<u64>,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+/// See the module's head.
+pub struct Session {
+    pub thread: Rc<Thread>,
+    pub live: Rc<Live>,
+    pub conf: Arc<Stream>,
+    pub server: Arc<Server>,
+    pub listener: Rc<Listener>,
+    /// `$connection`: unique in the process.
+    pub id: u64,
+    pub client: Peer,
+    pub is_udp: bool,
+    /// Our side's address; `None` for a unix socket.
+    pub local: Option<SocketAddr>,
+    pub started: Now,
+    pub received_bytes: Cell<u64>,
+    pub sent_bytes: Cell<u64>,
+    /// 0 until the session ends.
+    pub status: Cell<u16>,
+    pub attempts: RefCell<Vec<Attempt>>,
+    store: Store,
+    captures: RefCell<Captures>,
+}
+
+/// Where a session comes from.
+pub(crate) struct Origin {
+    pub thread: Rc<Thread>,
+    pub conf: Arc<Stream>,
+    pub server: Arc<Server>,
+    pub listener: Rc<Listener>,
+    pub id: u64,
+    pub client: Peer,
+    pub is_udp: bool,
+    pub local: Option<SocketAddr>,
+}
+
+impl Session {
+    pub(crate) fn new(origin: Origin) -> Session {
+        let live = origin.thread.live();
+        Session {
+            thread: origin.thread,
+            live,
+            conf: origin.conf,
+            server: origin.server,
+            listener: origin.listener,
+            id: origin.id,
+            client: origin.client,
+            is_udp: origin.is_udp,
+            local: origin.local,
+            started: clock::now(),
+            received_bytes: Cell::new(0),
+            sent_bytes: Cell::new(0),
+            status: Cell::new(0),
+            attempts: RefCell::default(),
+            store: Store::default(),
+            captures: RefCell::default(),
+        }
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn age_ms(&self) -> u64 {
+        clock::mono_ms().saturating_sub(self.started.mono_ms)
+    }
+
+    /// Changes what is known of the present attempt.
+    pub(crate) fn attempt(&self, change: impl FnOnce(&mut Attempt)) {
+        if let Some(attempt) = self.attempts.borrow_mut().last_mut() {
+            change(attempt);
+        }
+    }
+
+    /// Writes the lines of the access logs.
+    pub(crate) fn finish(&self) {
+        self.server.logs.iter().for_each(|log| log.log(self));
+    }
+
+    /// Whether a message of this level is wanted.
+    pub(crate) fn logs(&self, level: LogLevel) -> bool {
+        self.server.error_log.iter().any(|to| to.level >= level)
+    }
+
+    /// Writes a message with nothing about a back end behind it.
+    pub(crate) fn info(&self, message: fmt::Arguments<'_>) {
+        if self.logs(LogLevel::Info) {
+            let entry = Entry::new(LogLevel::Info, Some(self.id), message);
+            log::write_all(&self.server.error_log, &self.live.logs, &entry);
+        }
+    }
+}
+
+impl Context for Session {
+    fn table(&self) -> &Table<Session> {
+        &self.conf.vars
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn captures(&self) -> &RefCell<Captures> {
+        &self.captures
+    }
+
+    fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        if !self.logs(level) {
+            return;
+        }
+        let mut entry = Entry::new(level, Some(self.id), message);
+        entry.about("client", self.client.to_string().as_bytes(), false);
+        entry.about("server", shown(&self.listener.address).as_bytes(), false);
+        if let Some(attempt) = self.attempts.borrow().last() {
+            entry.about("upstream", attempt.peer.as_bytes(), true);
+            let (received, sent) = (self.received_bytes.get(), self.sent_bytes.get());
+            entry.about("bytes from/to client", format!("{received}/{sent}").as_bytes(), false);
+            let (received, sent) = (attempt.received_bytes, attempt.sent_bytes);
+            entry.about("bytes from/to upstream", format!("{received}/{sent}").as_bytes(), false);
+        }
+        log::write_all(&self.server.error_log, &self.live.logs, &entry);
+    }
+
+    // Nothing of a session is kept for another one.
+    fn note_anything(&self) {}
+
+    fn warns_of_uninitialized(&self) -> bool {
+        true
+    }
+}
+
+/// An address as messages show it.
+pub(crate) fn shown(address: &brisk_net::listen::Address) -> String {
+    match address {
+        brisk_net::listen::Address::Udp(ip) => ip.to_string(),
+        address => address.to_string(),
+    }
+}

@@ -1,0 +1,303 @@
+//! A client's datagrams that belong together.
+
+use crate::conf::{Action, Proxy};
+use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_WAITING_MAX};
+use crate::proxy::{self, BAD_GATEWAY, OK, Status};
+use crate::serve::Sessions;
+use crate::session::{Session, shown};
+use crate::tcp::full;
+use brisk_conf::os_text;
+use brisk_host::log::LogLevel;
+use brisk_host::vars::Context as _;
+use brisk_net::listen::Address;
+use brisk_net::{Deadline, Io, clock};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Datagrams of a client that the session has not looked at yet.
+pub struct Inbox {
+    waiting: RefCell<VecDeque<Box<[u8]>>>,
+    waker: RefCell<Option<Waker>>,
+    /// Datagrams so far, those that wait included.
+    count: Cell<u64>,
+    /// How many the session takes; 0: any number.
+    most: u64,
+}
+
+impl Inbox {
+    /// For so many datagrams; 0: any number.
+    pub fn new(most: u64) -> Inbox {
+        Inbox { waiting: RefCell::default(), waker: RefCell::default(), count: Cell::new(0), most }
+    }
+
+    /// Whether the next datagram begins another session.
+    pub fn is_full(&self) -> bool {
+        self.most > 0 && self.count.get() >= self.most
+    }
+
+    /// Takes a datagram; it is dropped where the session does not keep up.
+    pub fn put(&self, datagram: &[u8]) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() < DATAGRAMS_WAITING_MAX {
+            waiting.push_back(datagram.into());
+            self.count.set(self.count.get() + 1);
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Box<[u8]>> {
+        match self.waiting.borrow_mut().pop_front() {
+            Some(datagram) => Poll::Ready(datagram),
+            None => {
+                self.waker.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// A session's place among those of its thread; dropped, its client's next datagram begins another.
+pub struct Takes {
+    pub sessions: Rc<Sessions>,
+    pub client: (Address, SocketAddr),
+    pub inbox: Rc<Inbox>,
+}
+
+impl Takes {
+    fn leave(&self) {
+        self.sessions.forget(&self.client, &self.inbox);
+    }
+}
+
+impl Drop for Takes {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Serves a session; gives the status that it ends with.
+pub async fn serve(session: &Session, takes: &Takes) -> Status {
+    session.info(format_args!(
+        "udp client {} connected to {}",
+        full(session),
+        shown(&session.listener.address)
+    ));
+    match &*session.server.action {
+        Action::Return(text) => {
+            let text = text.eval(session);
+            takes.leave();
+            let received = takes.inbox.waiting.borrow().front().map_or(0, |first| first.len() as u64);
+            session.received_bytes.set(received);
+            reply(session, takes.client.1, &text);
+            OK
+        }
+        Action::Pass(pass) => {
+            let proxy = &session.server.proxy;
+            let connected = match proxy::connect(session, pass, proxy).await {
+                Ok(connected) => connected,
+                Err(status) => return status,
+            };
+            match relay(session, takes, &connected.io).await {
+                Ok(()) => {
+                    connected.finish(session);
+                    OK
+                }
+                Err(error) => {
+                    session.log(LogLevel::Error, format_args!("{error}"));
+                    connected.failed(session);
+                    BAD_GATEWAY
+                }
+            }
+        }
+    }
+}
+
+/// Sends a datagram to the client. As with any datagram it is nobody's fault if it does not arrive.
+fn reply(session: &Session, to: SocketAddr, datagram: &[u8]) -> bool {
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let sent = session.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));
+    match sent {
+        Some(Ok(count)) => session.sent_bytes.set(session.sent_bytes.get() + count as u64),
+        Some(Err(error)) => {
+            let why = os_text(&error.into());
+            session.log(LogLevel::Info, format_args!("sendto() failed ({why}) while writing to client"));
+        }
+        // The configuration has no such socket any more.
+        None => return false,
+    }
+    true
+}
+
+/// The numbers that decide when a session is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    requests: u64,
+    responses: u64,
+}
+
+impl Tally {
+    /// Whether all answers have come that there are to be, so that nothing is missing if no more come.
+    fn is_answered(self, proxy: &Proxy) -> bool {
+        proxy.responses.is_none_or(|each| self.responses >= each.saturating_mul(self.requests))
+    }
+
+    /// Whether the session takes no more datagrams of its client.
+    fn is_full(self, proxy: &Proxy) -> bool {
+        proxy.requests > 0 && self.requests >= proxy.requests
+    }
+
+    /// Whether nothing is to be waited for.
+    fn is_over(self, proxy: &Proxy) -> bool {
+        let takes_more = proxy.requests > 0 && self.requests < proxy.requests;
+        !takes_more && proxy.responses.is_some() && self.is_answered(proxy)
+    }
+}
+
+/// Passes datagrams on until all answers have come or nothing has for `proxy_timeout`. The error is a message for the log.
+async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String> {
+    let proxy = &session.server.proxy;
+    let began_ms = clock::mono_ms();
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    let mut tally = Tally::default();
+    let mut idle = Deadline::default();
+    idle.set(proxy.timeout);
+    poll_fn(|cx| {
+        let before = tally;
+        let mut turns = 0;
+        while turns < DATAGRAMS_PER_TURN_MAX && !tally.is_full(proxy) {
+            let Poll::Ready(datagram) = takes.inbox.poll_next(cx) else { break };
+            tally.requests += 1;
+            turns += 1;
+            if let Err(error) = upward(session, peer, &datagram) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        loop {
+            match poll_datagram(peer, cx, &mut buffer) {
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => {
+                    let why = os_text(&error);
+                    let text = format!("recv() failed ({why}) while proxying and reading from upstream");
+                    return Poll::Ready(Err(text));
+                }
+                Poll::Ready(Ok(count)) => {
+                    tally.responses += 1;
+                    turns += 1;
+                    note(session, count, began_ms);
+                    if !reply(session, takes.client.1, &buffer[..count]) {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+            if turns >= DATAGRAMS_PER_TURN_MAX {
+                cx.waker().wake_by_ref();
+                break;
+            }
+        }
+        if tally.is_over(proxy) {
+            return Poll::Ready(Ok(()));
+        }
+        if tally != before {
+            idle.set(proxy.timeout);
+        }
+        if idle.poll_over(cx) {
+            return Poll::Ready(if tally.is_answered(proxy) {
+                Ok(())
+            } else {
+                Err("upstream timed out (110: Connection timed out) while proxying".to_string())
+            });
+        }
+        if turns >= DATAGRAMS_PER_TURN_MAX {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Sends a client's datagram to the peer. What its socket has no room for is lost, as on any way.
+fn upward(session: &Session, peer: &Io, datagram: &[u8]) -> Result<(), String> {
+    session.received_bytes.set(session.received_bytes.get() + datagram.len() as u64);
+    match peer.try_write(datagram) {
+        Ok(count) => session.attempt(|attempt| attempt.sent_bytes += count as u64),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(error) => {
+            let why = os_text(&error);
+            return Err(format!("send() failed ({why}) while proxying and writing to upstream"));
+        }
+    }
+    Ok(())
+}
+
+fn poll_datagram(peer: &Io, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    loop {
+        if peer.poll_readable(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // A read that is shorter than its room says nothing of the datagrams behind it.
+        let done = peer.try_read(buffer);
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => {
+                peer.mark_readable();
+                return Poll::Ready(done);
+            }
+        }
+    }
+}
+
+fn note(session: &Session, count: usize, began_ms: u64) {
+    session.attempt(|attempt| {
+        attempt.received_bytes += count as u64;
+        if attempt.first_byte_ms.is_none() {
+            let connect_ms = attempt.connect_ms.unwrap_or_default();
+            attempt.first_byte_ms = Some(connect_ms + clock::mono_ms().saturating_sub(began_ms));
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_over_when_its_answers_are_there() {
+        let check = |requests, responses, tally: (u64, u64), want: (bool, bool)| {
+            let proxy = Proxy { requests, responses, ..Proxy::default() };
+            let tally = Tally { requests: tally.0, responses: tally.1 };
+            assert_eq!((tally.is_answered(&proxy), tally.is_over(&proxy)), want, "{tally:?}");
+        };
+        // Any number of answers: only the time ends it.
+        check(0, None, (1, 5), (true, false));
+        check(0, Some(0), (1, 0), (true, true));
+        check(0, Some(2), (1, 1), (false, false));
+        check(0, Some(2), (1, 2), (true, true));
+        // A session of two datagrams waits for the second.
+        check(2, Some(1), (1, 1), (true, false));
+        check(2, Some(1), (2, 1), (false, false));
+        check(2, Some(1), (2, 2), (true, true));
+        check(2, None, (2, 9), (true, false));
+    }
+
+    #[test]
+    fn what_a_session_cannot_keep_up_with_is_dropped() {
+        let inbox = Inbox::new(0);
+        (0..2 * DATAGRAMS_WAITING_MAX).for_each(|_| inbox.put(b"x"));
+        let mut cx = Context::from_waker(Waker::noop());
+        let taken = (0..).take_while(|_| inbox.poll_next(&mut cx).is_ready()).count();
+        assert_eq!(taken, DATAGRAMS_WAITING_MAX);
+        let inbox = Inbox::new(2);
+        let full = [1, 2, 3].map(|_| {
+            inbox.put(b"x");
+            inbox.is_full()
+        });
+        assert_eq!(full, [false, true, true]);
+    }
+}
