@@ -357,7 +357,8 @@ fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone
     }
 }
 
-fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
+/// The errors for variables that are used and that nothing defines.
+fn report_undefined(global: &mut Global<'_>) {
     let own = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     let known: Vec<String> = global.vars.known().map(str::to_string).collect();
     let mut undefined: Vec<(Vec<(String, Option<Span>)>, Vec<String>)> = vec![(own, known)];
@@ -371,6 +372,10 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
             global.diags.push(diag.help(help));
         }
     }
+}
+
+fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
+    report_undefined(&mut global);
     let (mut sockets, listens) = crate::core::listen::resolve(&mut global);
     for part in std::mem::take(&mut global.parts) {
         let finished = part.finish(global.diags);
