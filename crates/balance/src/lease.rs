@@ -50,6 +50,14 @@ impl Lease {
         &self.group
     }
 
+    /// The peer has taken the connection: where that alone is what is asked of it (streams), it is well again, and others may
+    /// be sent to it before this attempt ends.
+    pub fn connected(&self, now_ms: u64) {
+        if let Some(peer) = self.group.lock().peer_mut(self.peer.id) {
+            settle(peer, Outcome::Ok, Clock::at(now_ms));
+        }
+    }
+
     /// The response's header is there, `header_ms` after the attempt began. Only `least_time header` looks at it now.
     pub fn header_received(&mut self, header_ms: u64, now_ms: u64) {
         if !self.inflight {

@@ -138,6 +138,9 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
                 continue;
             }
         };
+        if !session.is_udp {
+            lease.connected(clock::mono_ms());
+        }
         session.attempt(|attempt| attempt.connect_ms = Some(took_ms));
         let own = brisk_net::listen::local_ip(io.fd());
         let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());

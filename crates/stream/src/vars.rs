@@ -31,6 +31,8 @@ pub static VARIABLES: &[Variable<Session>] = &[
     ),
     fixed("pid", |_, out| values::pid(out), "The worker's process id."),
     fixed("protocol", |s, out| put(out, if s.is_udp { b"UDP" } else { b"TCP" }), "TCP or UDP."),
+    fixed("proxy_protocol_addr", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
+    fixed("proxy_protocol_port", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
     fixed("remote_addr", |s, out| put(out, s.client.to_string().as_bytes()), "The client's address."),
     fixed("remote_port", remote_port, "The client's port."),
     fixed("server_addr", server_addr, "The address that the client has reached."),

@@ -93,10 +93,11 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 impl Geo {
-    /// The address that is looked up, as far as it is that of the connection or a variable's.
-    fn start<C: VarContext>(&self, of: &C, client: Option<IpAddr>) -> Option<IpAddr> {
+    /// The address that is looked up, as far as it is that of the connection or a variable's. The connection's is asked for
+    /// only if it is wanted: who reads it depends on it.
+    fn start<C: VarContext>(&self, of: &C, client: impl FnOnce() -> Option<IpAddr>) -> Option<IpAddr> {
         match self.source {
-            None => client,
+            None => client(),
             Some(source) => {
                 let mut text = Vec::new();
                 of.var(source, &mut text);
@@ -106,7 +107,7 @@ impl Geo {
     }
 
     fn address(&self, r: &Request) -> Option<IpAddr> {
-        let start = self.start(r, r.client_addr().ip())?;
+        let start = self.start(r, || r.client_addr().ip())?;
         if self.proxies.is_empty() || !r.has_header(HeaderId::XForwardedFor) {
             return Some(start);
         }
@@ -144,7 +145,7 @@ impl Eval<Request> for Geo {
 
 impl Eval<Session> for Geo {
     fn eval(&self, session: &Session, out: &mut Vec<u8>) -> bool {
-        self.append(self.start(session, session.client.ip()), out)
+        self.append(self.start(session, || session.client.ip()), out)
     }
 
     fn values(&self) -> Option<Vec<Template>> {
