@@ -359,18 +359,20 @@ fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone
 
 /// The errors for variables that are used and that nothing defines.
 fn report_undefined(global: &mut Global<'_>) {
-    let own = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
+    let undefined = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     let known: Vec<String> = global.vars.known().map(str::to_string).collect();
-    let mut undefined: Vec<(Vec<(String, Option<Span>)>, Vec<String>)> = vec![(own, known)];
-    undefined.extend(global.parts.iter().map(|part| (part.undefined(), part.known())));
-    for (names, known) in undefined {
-        for (name, span) in names {
-            let text = format!("unknown \"{name}\" variable");
-            let diag = span
-                .map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
-            let help = unknown_variable(&name, known.iter().map(String::as_str));
-            global.diags.push(diag.help(help));
-        }
+    report(global.diags, undefined, &known);
+    for part in &global.parts {
+        report(global.diags, part.undefined(), &part.known());
+    }
+}
+
+fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: &[String]) {
+    for (name, span) in undefined {
+        let text = format!("unknown \"{name}\" variable");
+        let diag =
+            span.map_or_else(|| Diag::global(text.clone()), |span| Diag::emerg(span, text.clone()).bare());
+        diags.push(diag.help(unknown_variable(&name, known.iter().map(String::as_str))));
     }
 }
 
