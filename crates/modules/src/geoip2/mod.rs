@@ -4,7 +4,7 @@
 mod database;
 
 use crate::cidr::{Cidr, forwarded, parse_address};
-use crate::computed::{define, lines};
+use crate::computed::{define_of_request, lines};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_http::HeaderId;
 use brisk_server::conf::{Cx, invalid_value};
@@ -136,7 +136,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
         ];
         let field = value::choice(field, &fields)?;
         let eval = Metadata { database: database.clone(), field };
-        return define(cx, &line.name, Arc::new(eval), false).map(drop);
+        return define_of_request(cx, &line.name, Arc::new(eval), false).map(drop);
     }
     let (mut default, mut source, mut path) = (None, None, Vec::new());
     for token in &line.args {
@@ -159,7 +159,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
     }
     let trust = cx.conf::<Conf>().complete.clone();
     let eval = Looked { database: database.clone(), default, source, path, trust };
-    define(cx, &line.name, Arc::new(eval), false).map(drop)
+    define_of_request(cx, &line.name, Arc::new(eval), false).map(drop)
 }
 
 /// A variable with a value of the database.
