@@ -50,9 +50,8 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             }
             (address, _) => address,
         };
-        if let Some(other) = part(cx).listens.iter().find(|spec| spec.address == address) {
+        if part(cx).listens.iter().any(|spec| spec.address == address) {
             let text = format!("duplicate \"{}\" address and port pair", token.text());
-            let _ = other;
             return Err(Diag::emerg(d.span, text).help("each server of stream has its own addresses"));
         }
         part(cx).listens.push(Spec { server, address, options: options.clone(), bind, span: d.span });

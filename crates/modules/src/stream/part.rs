@@ -52,10 +52,9 @@ impl HostPart for Part {
 
     fn finish(self: Box<Self>, diags: &mut Vec<Diag>) -> Finished {
         // A server that was refused has none of its own: what it listens on would be another's.
-        let (sockets, listens) = match diags.iter().any(Diag::is_error) {
-            true => (Vec::new(), Vec::new()),
-            false => resolve(&self.listens, &self.servers, diags),
-        };
+        let is_refused = diags.iter().any(Diag::is_error);
+        let (sockets, listens) =
+            if is_refused { (Vec::new(), Vec::new()) } else { resolve(&self.listens, &self.servers, diags) };
         let stream = Stream { vars: Arc::new(self.vars), listens, upstreams: self.upstreams };
         Finished { sockets, data: Arc::new(stream) }
     }
