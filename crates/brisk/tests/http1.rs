@@ -117,6 +117,25 @@ fn many_requests_at_once() {
 }
 
 #[test]
+fn what_was_asked_before_the_end_is_answered() {
+    let server = plain(include_str!("http1/framing.conf")).start();
+    for count in [1, 25, 500] {
+        let mut client = server.client();
+        client.send(GET.repeat(count));
+        client.half_close();
+        for n in 0..count {
+            assert_eq!(client.response().text(), "hello\n", "request {n} of {count}");
+        }
+    }
+    // The end in the middle of a head ends the connection behind what was complete.
+    let mut client = server.client();
+    client.send(GET.repeat(30) + "GET /a");
+    client.half_close();
+    (0..30).for_each(|n| assert_eq!(client.response().text(), "hello\n", "request {n}"));
+    assert!(client.rest().is_ok_and(|rest| rest.is_empty()));
+}
+
+#[test]
 fn http_0_9_has_no_head() {
     let server = plain(&format!("allow_http09 on; {}", include_str!("http1/framing.conf"))).start();
     for (request, answer) in

@@ -1,7 +1,6 @@
 //! Taking new connections over from their listening sockets, and giving them to other threads.
 
 use crate::connection::{Connection, Peer};
-use crate::proxy_protocol;
 use crate::thread::{Listener, Slot, State, Thread};
 use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
@@ -20,7 +19,6 @@ impl Thread {
         let conn = Connection::new(io, id, peer, listener, now);
         conn.generation.set(live.generation);
         crate::log::accepted(&live, &conn);
-        proxy_protocol::adopted(&live, &conn);
         let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
         self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
     }
@@ -42,7 +40,8 @@ impl Thread {
     /// Gives a connection its place in the table, where it waits for a request.
     fn enter(&self, conn: Connection, deadline_ms: u64) {
         let conn = Rc::new(conn);
-        let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms };
+        let slot =
+            Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
         let key = self.insert(slot);
         conn.io.set_hot(key);
         Loop::current().hot_timer(deadline_ms, key);

@@ -1,5 +1,6 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
+use crate::driver::{PartialHead, Stage};
 use crate::h1;
 use crate::memory::Account;
 use crate::stream::Session;
@@ -42,10 +43,8 @@ pub struct Connection {
     pub pipelined: Cell<bool>,
     /// What a PROXY header has told; empty without one, and if it told nothing.
     pub proxy: OnceCell<Box<ProxyHeader>>,
-    /// The connection must begin with a PROXY header, which has not come yet.
-    pub awaits_proxy_header: Cell<bool>,
-    /// The connection must begin with a ClientHello, which has not come yet.
-    pub awaits_hello: Cell<bool>,
+    /// What its next bytes are.
+    pub(crate) stage: RefCell<Stage>,
     /// Plain HTTP came where TLS was expected.
     pub plain_on_tls: Cell<bool>,
     /// What the TLS handshake has told.
@@ -81,8 +80,7 @@ impl Connection {
             requests: Cell::new(0),
             pipelined: Cell::new(false),
             proxy: OnceCell::new(),
-            awaits_proxy_header: Cell::new(false),
-            awaits_hello: Cell::new(false),
+            stage: RefCell::new(Stage::Request),
             plain_on_tls: Cell::new(false),
             secure: OnceCell::new(),
             outlived: Cell::new(false),
@@ -155,6 +153,27 @@ impl Connection {
             + self.io.memory()
             + self.account.bytes()
             + self.session().map_or(0, Session::memory)
+    }
+
+    /// Takes what is known of a head that has not come as a whole: its rest is there, or will not come.
+    #[inline]
+    pub(crate) fn take_partial_head(&self) -> Option<Box<PartialHead>> {
+        let mut stage = self.stage.borrow_mut();
+        if !matches!(*stage, Stage::Head(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut *stage, Stage::Request) {
+            Stage::Head(partial) => Some(partial),
+            _ => None,
+        }
+    }
+
+    /// Whether there is input behind a request that was answered.
+    #[inline]
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.input.borrow().is_empty()
+            && self.session.get().is_none()
+            && matches!(*self.stage.borrow(), Stage::Request)
     }
 
     /// Whether the client has sent something that was not looked at yet.

@@ -9,6 +9,7 @@ pub mod connection;
 pub mod core;
 pub mod counters;
 pub mod directive;
+pub(crate) mod driver;
 pub mod extended;
 pub mod failure;
 pub mod files;

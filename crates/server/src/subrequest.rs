@@ -353,7 +353,7 @@ impl Future for Aside {
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(_) => {
-                h1::panicked(&this.thread, this.id);
+                crate::driver::panicked(&this.thread, this.id);
                 this.work = None;
                 Poll::Ready(())
             }

@@ -4,17 +4,16 @@ use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
 use crate::connection::{Connection, Cut};
 use crate::core::CoreConf;
 use crate::counters::Counters;
+use crate::driver;
 use crate::files::Files;
-use crate::h1::{self, Burst, Parked};
+use crate::h1::{Burst, Parked};
 use crate::interim::Learned;
 use crate::limits::ARENA_BYTES;
 use crate::log::LogFile;
 use crate::metrics::{Places, PlacesOfThread};
 use crate::prepared::Prepared;
-use crate::proxy_protocol;
 use crate::request::Request;
 use crate::stream::{self, Session};
-use crate::tls;
 use brisk_host::peer::Peer;
 pub(crate) use brisk_host::thread::LISTENER_KEY;
 pub use brisk_host::thread::Listener;
@@ -167,6 +166,8 @@ pub(crate) struct Slot {
     pub deadline_ms: u64,
     /// The timer that is set fires at this time or earlier.
     pub timer_ms: u64,
+    /// The driver's last turn that has read from it.
+    pub turn: u64,
 }
 
 /// See the module's head.
@@ -184,6 +185,8 @@ pub struct Thread {
     /// `early_hints_learn`.
     pub(crate) learned: RefCell<Learned>,
     pub(crate) arena: RefCell<Vec<u8>>,
+    /// Counts the driver's turns, from 1.
+    pub(crate) turn: Cell<u64>,
     pub(crate) out: RefCell<Vec<u8>>,
     pub(crate) burst: RefCell<Burst>,
     /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
@@ -221,6 +224,7 @@ impl Thread {
             requests: RefCell::default(),
             learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
+            turn: Cell::new(0),
             out: RefCell::new(Vec::with_capacity(64 << 10)),
             burst: RefCell::default(),
             block: RefCell::default(),
@@ -413,7 +417,12 @@ impl Thread {
         let index = key as u32;
         match self.slots.borrow_mut().get_mut(index as usize) {
             Some((generation, Some(slot))) if u64::from(*generation) == key >> 32 => match &mut slot.state {
-                State::Idle => Awake::Idle(index, slot.conn.clone()),
+                // What was there for the first telling was read then: reading again would find the end before that is answered.
+                State::Idle if slot.turn == self.turn.get() => Awake::Nobody,
+                State::Idle => {
+                    slot.turn = self.turn.get();
+                    Awake::Idle(index, slot.conn.clone())
+                }
                 State::Parked(parked) => match parked.take() {
                     Some(parked) => Awake::Parked(index, slot.conn.clone(), parked),
                     None => Awake::Nobody,
@@ -422,6 +431,14 @@ impl Thread {
             },
             _ => Awake::Nobody,
         }
+    }
+
+    /// Whether the driver has the connection of this slot, and no request of it waits.
+    #[inline]
+    pub(crate) fn is_idle(&self, index: u32, conn: &Rc<Connection>) -> bool {
+        let slots = self.slots.borrow();
+        let slot = slots[index as usize].1.as_ref();
+        slot.is_some_and(|slot| matches!(slot.state, State::Idle) && Rc::ptr_eq(&slot.conn, conn))
     }
 
     /// A request of the connection is being asked: whatever happens is seen afterwards.
@@ -563,7 +580,7 @@ impl Driver for ThreadDriver {
         for &key in keys.iter().filter(|&&key| key & LISTENER_KEY != 0) {
             self.0.host.accept((key & !LISTENER_KEY) as usize);
         }
-        h1::ready(&self.0, keys.iter().copied().filter(|&key| key & LISTENER_KEY == 0));
+        driver::ready(&self.0, keys.iter().copied().filter(|&key| key & LISTENER_KEY == 0));
     }
 
     fn timer(&self, key: u64) {
@@ -596,9 +613,7 @@ impl Driver for ThreadDriver {
                 }
                 return;
             }
-            proxy_protocol::timed_out(&self.0.live(), &conn);
-            tls::timed_out(&self.0.live(), &conn);
-            self.0.release(index);
+            driver::expired(&self.0, index, &conn);
         }
     }
 

@@ -7,6 +7,7 @@
 use super::hot::{self, Stand};
 use super::serve::{self, Begin};
 use crate::connection::Connection;
+use crate::driver::{self, Arrived};
 use crate::flow::Pending;
 use crate::limits::BURST_BYTES_MAX;
 use crate::logged::Logged;
@@ -70,7 +71,6 @@ struct Answer {
     /// Where its bytes are.
     bytes: Range<usize>,
     stand: Stand,
-    keepalive_ms: u64,
 }
 
 /// Begins to wait, with the end of the turn. All that was written on the connection before has left.
@@ -93,7 +93,7 @@ pub fn wake(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parked: Box<P
     let id = conn.id;
     let work = AssertUnwindSafe(|| ask(thread, index, conn, parked));
     if catch_unwind(work).is_err() {
-        hot::panicked(thread, id);
+        driver::panicked(thread, id);
         thread.release(index);
     }
 }
@@ -118,8 +118,8 @@ fn send_answers(thread: &Rc<Thread>) {
         }
         (std::mem::take(&mut burst.answers), std::mem::take(&mut burst.out))
     };
-    for Answer { index, conn, bytes, stand, keepalive_ms } in answers.drain(..) {
-        send(thread, index, conn, &out[bytes], stand, keepalive_ms);
+    for Answer { index, conn, bytes, stand } in answers.drain(..) {
+        send(thread, index, conn, &out[bytes], stand);
     }
     out.clear();
     let mut burst = thread.burst.borrow_mut();
@@ -158,36 +158,31 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
     let burst = &mut *burst;
     let start = burst.out.len();
     burst.out.append(&mut conn.unsent.borrow_mut());
-    let mut keepalive_ms = 0;
-    let stand = hot::respond(thread, r, None, &mut burst.out, &mut keepalive_ms);
+    let stand = hot::respond(thread, r, None, &mut burst.out);
     let bytes = start..burst.out.len();
-    burst.answers.push(Answer { index, conn, bytes, stand, keepalive_ms });
+    burst.answers.push(Answer { index, conn, bytes, stand });
 }
 
 /// Sends a response; then the connection is as it was before the request.
-fn send(
-    thread: &Rc<Thread>,
-    index: u32,
-    conn: Rc<Connection>,
-    bytes: &[u8],
-    stand: Stand,
-    keepalive_ms: u64,
-) {
+fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], stand: Stand) {
     let has_input = !conn.input.borrow().is_empty();
     let written = match hot::write(thread, &conn, bytes, &stand, !has_input) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(_) => return thread.release(index),
     };
-    let is_sent = written == bytes.len();
     let stand = match stand {
-        Stand::Idle if is_sent && !has_input => {
-            return thread.rest(index, &conn, clock::mono_ms() + keepalive_ms);
+        Stand::Idle { keepalive_ms } if written == bytes.len() => {
+            let until_ms = clock::mono_ms() + keepalive_ms;
+            if !has_input {
+                return thread.rest(index, &conn, until_ms);
+            }
+            thread.set_idle(index, until_ms);
+            return driver::go_on(thread, index);
         }
-        Stand::Idle => Stand::More,
         Stand::Close { clean } => Stand::Close { clean: clean && !has_input },
         stand => stand,
     };
-    conn.pipelined.set(has_input);
-    hot::settle(thread, (index, conn), stand, b"", &bytes[written..], is_sent, keepalive_ms);
+    let at = Arrived { index, conn, full: false, is_backlog: false };
+    hot::settle(thread, at, stand, b"", &bytes[written..]);
 }

@@ -1,24 +1,21 @@
-//! The task of a connection that has to wait: it runs until the connection is idle again or closed.
+//! The task of a connection that has to wait: it ends when the driver can have the connection again, or closes it.
 
-use super::{head, hot, intake, send};
+use super::hot::finish;
+use super::{head, intake, send};
 use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
-use crate::counters::Ongoing;
-use crate::h2;
+use crate::driver;
 use crate::limits::LOG_WAIT_MS_MAX;
 use crate::logged::{Logged, delay_refusal, refusal_delay};
 use crate::phases::{self, Run};
-use crate::proxy_protocol;
 use crate::request::{Persistence, Request};
 use crate::response::{Body, Piece, Reported};
-use crate::stream::Session as _;
 use crate::thread::Thread;
 use crate::tls;
-use brisk_http::{Parsed, RequestHead, parse_request};
 use brisk_net::{clock, timeout};
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -26,10 +23,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Where the task begins.
+/// Where the task begins, when what was written before has left.
 pub enum Begin {
-    /// With reading a head.
-    Read,
+    /// There is nothing else to do.
+    Flush,
+    /// With the question whether the client's certificate was revoked.
+    Ask,
     /// With certificates that a handshake needs.
     Load(Box<tls::Load>),
     /// With a request that has to wait.
@@ -40,7 +39,8 @@ pub enum Begin {
 
 /// What the connection is to do next.
 enum Next {
-    Read,
+    /// Wait for a request, for so long; zero: as long as its socket says.
+    Read(Duration),
     /// Close; if the client has sent more, with patience.
     Close,
     /// Close at once: the connection is of no use to anyone.
@@ -87,7 +87,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
             Ok((_, true)) => {}
-            Err(_) => hot::panicked(&self.thread, self.id),
+            Err(_) => driver::panicked(&self.thread, self.id),
         }
         self.thread.release(self.index);
         Poll::Ready(())
@@ -95,76 +95,42 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 }
 
 async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
-    let mut keepalive = Duration::ZERO;
     if !out.is_empty() && !flush(&thread, &conn, &out).await {
         thread.release(index);
         return;
     }
     drop(out);
-    if conn.awaits_proxy_header.get() && !proxy_protocol::wait(&thread, &conn).await {
-        thread.release(index);
-        return;
-    }
-    if conn.awaits_hello.get() && !tls::wait(&thread, &conn).await {
-        thread.release(index);
-        return;
-    }
-    let mut after_another = matches!(begin, Begin::Request(..));
-    let mut next = match begin {
-        Begin::Read => Next::Read,
+    let next = match begin {
+        Begin::Flush => {
+            flush_handshake(&thread, &conn).await;
+            Next::Read(Duration::ZERO)
+        }
+        Begin::Ask => {
+            tls::ask_about_client(&thread.live(), &conn).await;
+            Next::Read(Duration::ZERO)
+        }
         Begin::Load(load) => {
             let has_session = tls::finish(&thread.live(), &conn, *load).await;
-            if has_session { Next::Read } else { Next::Drop }
+            // The session has bytes to begin with.
+            conn.io.mark_readable();
+            if has_session { Next::Read(Duration::ZERO) } else { Next::Drop }
         }
         Begin::Close => Next::Close,
-        Begin::Request(r, run) => handle(&thread, &conn, r, run, &mut keepalive).await,
+        Begin::Request(r, run) => handle(&thread, &conn, r, run).await,
     };
-    loop {
-        if std::mem::replace(&mut after_another, true) {
-            conn.pipelined.set(!conn.input.borrow().is_empty());
-        }
-        match next {
-            Next::Read => match read_head(&thread, &conn).await {
-                Head::Idle => {
-                    let core = default_core(&thread, &conn);
-                    let Some(core) = core.filter(|_| !thread.is_draining()) else {
-                        return close(&thread, index, &conn, Next::Close).await;
-                    };
-                    let deadline_ms = if conn.requests.get() == 0 {
-                        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
-                    } else {
-                        let keepalive = if keepalive.is_zero() { core.keepalive_timeout } else { keepalive };
-                        clock::mono_ms() + keepalive.as_millis() as u64
-                    };
-                    // Whoever waits holds no buffer.
-                    conn.input.take();
-                    return thread.rest(index, &conn, deadline_ms);
-                }
-                Head::Request(mut r, status) => {
-                    let run = match status {
-                        Ok(()) => phases::run(&mut r),
-                        Err(status) => phases::fail(&mut r, status),
-                    };
-                    r.hold();
-                    next = handle(&thread, &conn, r, run, &mut keepalive).await;
-                }
-                Head::Session => {
-                    let Some(session) = h2::begin(&thread, &thread.live(), index, &conn) else {
-                        return thread.release(index);
-                    };
-                    thread.set_idle(index, conn.started.mono_ms + header_timeout_ms(&thread, &conn));
-                    let input = conn.input.take();
-                    return session.input(&conn, &input, false, &mut Vec::new());
-                }
-                Head::Gone => return thread.release(index),
-            },
-            Next::Close | Next::Drop => return close(&thread, index, &conn, next).await,
-        }
+    match next {
+        Next::Read(keepalive) if driver::resume(&thread, index, &conn, keepalive) => {}
+        next => close(&thread, index, &conn, next).await,
     }
 }
 
-fn header_timeout_ms(thread: &Thread, conn: &Connection) -> u64 {
-    thread.live().header_timeout(&conn.listener).as_millis() as u64
+/// What a handshake has to send must leave before anything comes.
+async fn flush_handshake(thread: &Thread, conn: &Connection) {
+    let has_control = || conn.io.tls().is_some_and(brisk_net::Tls::has_control);
+    let left = poll_fn(|cx| if has_control() { conn.io.poll_readable(cx) } else { Poll::Ready(()) });
+    // No configuration is held while it waits.
+    let limit = thread.live().header_timeout(&conn.listener);
+    let _ = timeout(limit, left).await;
 }
 
 fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<CoreConf>> {
@@ -184,169 +150,37 @@ async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
     true
 }
 
-enum Head {
-    /// Nothing was sent since the last request.
-    Idle,
-    Request(Box<Request>, Result<(), u16>),
-    /// It is HTTP/2 from here on.
-    Session,
-    Gone,
-}
-
-/// Parses what has come; `None`: nothing. `preface`: whether it is one of HTTP/2, as far as that can be told. `first`: nothing
-/// was read since the last request.
-fn parse(
-    thread: &Thread,
-    conn: &Connection,
-    listen: crate::conf::ListenId,
-    preface: Option<bool>,
-    first: bool,
-    head: &mut RequestHead,
-) -> Option<Result<Parsed, brisk_http::HeadError>> {
-    let input = conn.input.borrow();
-    if preface.is_none() && !input.is_empty() {
-        return Some(Ok(Parsed::Partial));
-    }
-    // A line end after a body is what old clients send; it is no request.
-    if first && input.len() <= 2 && input.iter().all(|b| matches!(b, b'\r' | b'\n')) {
-        return None;
-    }
-    Some(parse_request(&input, &thread.live().head_options[listen.0 as usize], head))
-}
-
-/// Reads until a head is complete. It waits without a request in hand: that would keep a configuration alive for as
-/// long as a slow client likes.
-async fn read_head(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Head {
-    let Some(core) = default_core(thread, conn) else { return Head::Gone };
-    if thread.live().snap.measures_lag && conn.input.borrow().is_empty() {
-        // What comes from here on was not there when the loop woke up.
-        conn.caught_up_us.set(clock::precise_us());
-    }
-    let deadline = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
-    let mut head = RequestHead::default();
-    let mut reading = None;
-    let mut buf = Vec::new();
-    loop {
-        let Some(listen) = conn.listener.id.get() else { return Head::Gone };
-        if conn.requests.get() == 0 && !conn.input.borrow().is_empty() && tls::must_ask(conn) {
-            tls::ask_about_client(&thread.live(), conn).await;
-        }
-        let preface = h2::is_preface(&thread.live(), conn, &conn.input.borrow());
-        if preface == Some(true) {
-            return Head::Session;
-        }
-        let parsed = parse(thread, conn, listen, preface, buf.is_empty(), &mut head);
-        match parsed {
-            None if conn.input.borrow().is_empty() => match more_or_idle(thread, conn, &mut buf) {
-                None => continue,
-                // What the handshake has to send must leave before anything comes.
-                Some(Head::Idle) if conn.io.tls().is_some_and(brisk_net::Tls::has_control) => {}
-                Some(end) => return end,
-            },
-            None | Some(Ok(Parsed::Partial)) => {}
-            Some(parsed) => {
-                drop(reading);
-                let mut r = thread.take_request();
-                r.head = head;
-                return begin(r, conn, listen, parsed);
-            }
-        }
-        if reading.is_none() && !conn.input.borrow().is_empty() {
-            reading = Some(Ongoing::new(thread, |counters| &counters.reading));
-        }
-        buf.resize(16 << 10, 0);
-        let left = deadline.saturating_sub(clock::mono_ms());
-        let read = timeout(Duration::from_millis(left), conn.io.read(&mut buf)).await;
-        if let Ok(Ok(count)) = read
-            && count > 0
-        {
-            conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.must_confirm();
-            continue;
-        }
-        let Some(listen) = conn.listener.id.get() else { return Head::Gone };
-        if tls::is_opening(conn) {
-            match read {
-                Err(_) => tls::timed_out(&thread.live(), conn),
-                Ok(Err(error)) => tls::failed(&thread.live(), conn, &error),
-                Ok(Ok(_)) => tls::closed(&thread.live(), conn),
-            }
-            return Head::Gone;
-        }
-        let mut r = thread.take_request();
-        r.head = head;
-        match read {
-            Err(_) => timed_out(r, conn, listen),
-            Ok(_) => gone(r, conn, listen),
-        }
-        return Head::Gone;
-    }
-}
-
-/// Between requests: takes what lies in the socket already. `None`: there was something.
-fn more_or_idle(thread: &Thread, conn: &Connection, buf: &mut Vec<u8>) -> Option<Head> {
-    buf.resize(16 << 10, 0);
-    match conn.io.try_read(buf) {
-        Ok(0) => {
-            tls::closed(&thread.live(), conn);
-            Some(Head::Gone)
-        }
-        Ok(count) => {
-            conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-            thread.files.must_confirm();
-            None
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(Head::Idle),
-        Err(error) => {
-            tls::failed(&thread.live(), conn, &error);
-            Some(Head::Gone)
-        }
-    }
-}
-
-fn begin(
-    mut r: Box<Request>,
-    conn: &Rc<Connection>,
-    listen: crate::conf::ListenId,
-    parsed: Result<Parsed, brisk_http::HeadError>,
-) -> Head {
-    {
-        let mut input = conn.input.borrow_mut();
-        let len = if parsed.is_ok() { r.head.len } else { input.len() };
-        r.buf.extend_from_slice(&input[..len]);
-        input.drain(..len);
-    }
-    intake::begin(&mut r, conn, listen);
-    let status = match &parsed {
-        Ok(_) => intake::complete(&mut r, listen),
-        Err(error) => Err(intake::refused(&mut r, listen, error)),
-    };
-    Head::Request(r, status)
-}
-
-/// `client_header_timeout`: logged as 408, closed without an answer, as nginx does.
-fn timed_out(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
+/// A request whose head will not come as a whole, with what has come of it.
+fn cut_short(thread: &Rc<Thread>, conn: &Rc<Connection>, status: u16) -> Option<Box<Request>> {
+    let partial = conn.take_partial_head()?;
+    let listen = conn.listener.id.get()?;
+    let mut r = thread.take_request();
+    r.head = partial.head;
     r.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
     let _ = intake::recognise(&mut r, listen);
+    r.resp.status = status;
+    Some(r)
+}
+
+/// `client_header_timeout`: logged as 408, closed without an answer, as nginx does.
+pub fn timed_out(thread: &Rc<Thread>, conn: &Rc<Connection>) {
+    let Some(r) = cut_short(thread, conn, 408) else { return };
     crate::rlog!(
         r,
         Info,
         "client timed out ({}: Connection timed out) while reading client request headers",
         110
     );
-    r.resp.status = 408;
-    hot::finish(&r);
+    finish(&r);
     reset_if_wanted(&r, conn);
 }
 
-fn gone(mut r: Box<Request>, conn: &Rc<Connection>, listen: crate::conf::ListenId) {
-    r.buf.extend_from_slice(&conn.input.borrow());
-    intake::begin(&mut r, conn, listen);
-    let _ = intake::recognise(&mut r, listen);
+/// The client has gone in the middle of a head.
+pub fn gone(thread: &Rc<Thread>, conn: &Rc<Connection>) {
+    let Some(r) = cut_short(thread, conn, 400) else { return };
     crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
-    r.resp.status = 400;
-    hot::finish(&r);
+    finish(&r);
 }
 
 fn reset_if_wanted(r: &Request, conn: &Connection) {
@@ -356,13 +190,7 @@ fn reset_if_wanted(r: &Request, conn: &Connection) {
 }
 
 /// Drives a request to its end.
-async fn handle(
-    thread: &Rc<Thread>,
-    conn: &Rc<Connection>,
-    r: Box<Request>,
-    mut run: Run,
-    keepalive: &mut Duration,
-) -> Next {
+async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut run: Run) -> Next {
     let mut r = Logged::new(r);
     r.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
@@ -381,7 +209,6 @@ async fn handle(
         }
     };
     post_action(&mut r).await;
-    *keepalive = r.core().keepalive_timeout;
     if let Some(r) = r.finish() {
         thread.put_request(r);
     }
@@ -433,7 +260,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     r.sent.body_bytes = sender.sent();
     r.completed = result.is_ok();
     let mut next = match &result {
-        Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read,
+        Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read(r.core().keepalive_timeout),
         Ok(()) => Next::Close,
         Err(error) => {
             send_failed(r, conn, error);
@@ -444,7 +271,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
-        if matches!(next, Next::Read) && !rest.discard(pause, time).await {
+        if matches!(next, Next::Read(_)) && !rest.discard(pause, time).await {
             next = Next::Close;
         }
         conn.sends.set(!rest.is_done());

@@ -8,7 +8,7 @@ use super::session::{Session, Value, reset_of};
 use crate::conf::ListenId;
 use crate::connection::Connection;
 use crate::core::{Http2Conf, LogLevel};
-use crate::h1::{self, can_inline, finish, intake};
+use crate::h1::{can_inline, finish, intake};
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
@@ -124,7 +124,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
         }
         Ok(Err(error)) => life::fail(session, conn, &error),
         Err(_) => {
-            h1::panicked(&session.thread, conn.id);
+            crate::driver::panicked(&session.thread, conn.id);
             life::close(session, conn, How::Broken);
         }
     }

@@ -59,7 +59,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         match catch_unwind(turn) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => {}
-            Err(_) => h1::panicked(this.exchange.session().thread(), this.exchange.conn.id),
+            Err(_) => crate::driver::panicked(this.exchange.session().thread(), this.exchange.conn.id),
         }
         let was_gone = this.exchange.gone.get().is_some();
         this.exchange.session().ended(this.exchange.id, was_gone);

@@ -19,5 +19,5 @@ pub(crate) use facts::{admit, misdirected};
 pub use ocsp::{Answers, Asking, Stapler};
 pub(crate) use ocsp::{ask_about_client, must_ask};
 pub use opening::{Begun, Load};
-pub(crate) use opening::{FAILED, adopted, closed, failed, finish, is_opening, opening, timed_out, wait};
+pub(crate) use opening::{FAILED, adopted, begin, closed, failed, finish, timed_out};
 pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};

@@ -3,15 +3,15 @@
 use super::context::{Certs, Context, Rules, alpn, evaluate};
 use super::facts::Facts;
 use super::source::Pair;
+use crate::conf::Prefix;
 use crate::conf::ServerId;
 use crate::connection::Connection;
 use crate::core::LogLevel;
-use crate::h1::serve;
+use crate::driver::Stage;
 use crate::metrics::Counter;
 use crate::request::Request;
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
-use brisk_net::{clock, timeout};
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -27,14 +27,18 @@ const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
 const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// A new connection: does its socket want TLS? Gives the time for its handshake.
+/// A new connection: what does its socket want first? Gives the time for a handshake, if there is to be one.
 pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
     let listen = live.snap.listen(conn.listener.id.get()?);
     let (prefix, server) = match listen.local(|| conn.local()) {
         Some(local) => (local.prefix, local.default_server),
         None => (listen.prefix, listen.default_server),
     };
-    conn.awaits_hello.set(prefix.tls);
+    conn.stage.replace(match prefix {
+        Prefix { proxy_protocol: true, tls, .. } => Stage::ProxyHeader { tls },
+        Prefix { tls: true, .. } => Stage::Hello,
+        _ => Stage::Request,
+    });
     if !prefix.tls {
         return None;
     }
@@ -43,7 +47,7 @@ pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
 
 /// True until the handshake is complete.
 pub(crate) fn is_opening(conn: &Connection) -> bool {
-    conn.awaits_hello.get()
+    matches!(*conn.stage.borrow(), Stage::Hello)
         || conn
             .io
             .tls()
@@ -79,63 +83,15 @@ struct Offer {
     offered: Offered,
 }
 
-/// Readable before there is a session: on the hot path. `full`: the read has filled its buffer, so there may be more.
-pub(crate) fn opening(
-    thread: &Rc<Thread>,
-    live: &Rc<Live>,
-    index: u32,
-    conn: &Rc<Connection>,
-    input: &[u8],
-    full: bool,
-) {
-    conn.input.borrow_mut().extend_from_slice(input);
-    let go_on = |begin| serve::spawn(thread, index, conn.clone(), Vec::new(), begin);
-    match begin(thread, live, conn) {
-        // No event tells again of what was left in the socket.
-        Begun::Partial if full => thread.tell_again(index, conn),
-        Begun::Partial if conn.io.is_closed() => {
-            closed(live, conn);
-            thread.release(index);
-        }
-        Begun::Partial => {}
-        Begun::Plain => go_on(serve::Begin::Read),
-        Begun::Load(load) => go_on(serve::Begin::Load(load)),
-        Begun::Refused => thread.release(index),
-        Begun::Session => {
-            let mut buf = [0; 2048];
-            match conn.io.try_read(&mut buf) {
-                Ok(0) => {
-                    closed(live, conn);
-                    thread.release(index);
-                }
-                // Early data.
-                Ok(count) => {
-                    conn.input.borrow_mut().extend_from_slice(&buf[..count]);
-                    go_on(serve::Begin::Read);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if conn.io.tls().is_some_and(brisk_net::Tls::has_control) {
-                        go_on(serve::Begin::Read);
-                    }
-                }
-                Err(error) => {
-                    failed(live, conn, &error);
-                    thread.release(index);
-                }
-            }
-        }
-    }
-}
-
-/// Looks at the connection's input.
-fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
+/// Looks at the connection's input, which is the beginning of a connection that wants TLS.
+pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
     let parsed = {
         let input = conn.input.borrow();
         match input.first() {
             None => return Begun::Partial,
             // As nginx: what is no handshake record, nor SSLv2, is taken for HTTP.
             Some(&first) if first != 22 && first & 0x80 == 0 => {
-                conn.awaits_hello.set(false);
+                conn.stage.replace(Stage::Request);
                 conn.plain_on_tls.set(true);
                 return Begun::Plain;
             }
@@ -152,7 +108,7 @@ fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>) -> Begun {
         }
         Err(wrong) => return refused(live, conn, wrong),
     };
-    conn.awaits_hello.set(false);
+    conn.stage.replace(Stage::Request);
     let mut r = thread.take_request();
     let begun = choose(live, conn, hello, &mut r);
     thread.put_request(r);
@@ -299,33 +255,6 @@ pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
         }
     }
     matches!(start(live, conn, &context, offer, received, Some(certified.into())), Begun::Session)
-}
-
-/// Waits for the ClientHello where a task has the connection; false if there will be no session.
-pub(crate) async fn wait(thread: &Rc<Thread>, conn: &Rc<Connection>) -> bool {
-    let live = thread.live();
-    let deadline_ms = conn.started.mono_ms + live.header_timeout(&conn.listener).as_millis() as u64;
-    let mut buf = vec![0; 4096];
-    loop {
-        match begin(thread, &live, conn) {
-            Begun::Plain | Begun::Session => return true,
-            Begun::Load(load) => return finish(&live, conn, *load).await,
-            Begun::Refused => return false,
-            Begun::Partial => {}
-        }
-        let left = Duration::from_millis(deadline_ms.saturating_sub(clock::mono_ms()));
-        match timeout(left, conn.io.read(&mut buf)).await {
-            Ok(Ok(count)) if count > 0 => conn.input.borrow_mut().extend_from_slice(&buf[..count]),
-            Ok(_) => {
-                closed(&live, conn);
-                return false;
-            }
-            Err(_) => {
-                timed_out(&live, conn);
-                return false;
-            }
-        }
-    }
 }
 
 /// The ClientHello is wrong.

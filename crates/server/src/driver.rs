@@ -1,0 +1,337 @@
+//! The driver: reads all readable connections, then has what they sent worked through.
+//!
+//! First everything is read, then the file cache is confirmed once, then answers are written: one look at the kernel's file
+//! events covers all requests of a wake-up, because each of them was read before it.
+//!
+//! All bytes of a connection come by here: what they are is its [`Stage`]. Bytes that are part of something (a PROXY header, a
+//! ClientHello, a head) are kept with the connection, which waits for the rest without a task. A task has a connection only
+//! while it answers a request, and gives it back with [`resume`].
+
+use crate::connection::Connection;
+use crate::core::LogLevel;
+use crate::counters::Ongoing;
+use crate::h1::serve::{self, Begin};
+use crate::h1::{self, parked};
+use crate::limits::{ARENA_BYTES, READ_CHUNK_BYTES};
+use crate::proxy_protocol::{self, Taken};
+use crate::thread::{Awake, Live, Thread};
+use crate::tls::{self, Begun};
+use crate::{h2, stream::Session};
+use brisk_http::RequestHead;
+use brisk_net::{Loop, Tls, clock};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What the next bytes of a connection are, until it is a [`Session`].
+pub(crate) enum Stage {
+    /// A PROXY header (`listen … proxy_protocol`); then TLS, if `tls`.
+    ProxyHeader { tls: bool },
+    /// A ClientHello (`listen … ssl`).
+    Hello,
+    /// A request, or the first of HTTP/2's.
+    Request,
+    /// The rest of a request's head. What has come of it is the connection's input.
+    Head(Box<PartialHead>),
+}
+
+/// A head that has not come as a whole.
+pub(crate) struct PartialHead {
+    /// How far it is parsed.
+    pub head: RequestHead,
+    _reading: Ongoing,
+}
+
+struct Read {
+    index: u32,
+    conn: Rc<Connection>,
+    start: usize,
+    end: usize,
+}
+
+/// Handles connections that are readable, or have input left from an earlier turn.
+pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
+    let mut arena = thread.arena.take();
+    if arena.len() < ARENA_BYTES {
+        arena.resize(ARENA_BYTES, 0);
+    }
+    thread.turn.set(thread.turn.get() + 1);
+    let mut reads: Vec<Read> = Vec::new();
+    let mut used = 0;
+    for key in keys {
+        let (index, conn) = match thread.awake(key) {
+            Awake::Idle(index, conn) => (index, conn),
+            Awake::Parked(index, conn, parked) => {
+                parked::wake(thread, index, conn, parked);
+                continue;
+            }
+            Awake::Nobody => continue,
+        };
+        if conn.session().is_some_and(Session::is_deaf) {
+            continue;
+        }
+        if arena.len() - used < READ_CHUNK_BYTES {
+            answer(thread, &arena, &mut reads);
+            used = 0;
+        }
+        if conn.has_backlog() {
+            reads.push(Read { index, conn, start: used, end: used });
+            continue;
+        }
+        match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
+            Ok(0) => closed(thread, index, &conn),
+            Ok(count) => {
+                reads.push(Read { index, conn, start: used, end: used + count });
+                used += count;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                tls::failed(&thread.live(), &conn, &error);
+                h1::gone(thread, &conn);
+                thread.release(index);
+            }
+        }
+    }
+    answer(thread, &arena, &mut reads);
+    parked::send_all(thread);
+    thread.arena.replace(arena);
+}
+
+/// Answers what was read. A panic costs the one connection.
+fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
+    if reads.is_empty() {
+        return;
+    }
+    thread.files.must_confirm();
+    for read in reads.drain(..) {
+        let mut out = thread.out.take();
+        out.clear();
+        let id = read.conn.id;
+        let index = read.index;
+        if thread.shared.budget.has_grown() {
+            thread.look_at_memory();
+        }
+        let work = AssertUnwindSafe(|| connection(thread, read, arena, &mut out));
+        if catch_unwind(work).is_err() {
+            panicked(thread, id);
+            thread.release(index);
+        }
+        thread.out.replace(out);
+    }
+}
+
+/// Reports a panic; the connection is closed by the caller.
+pub fn panicked(thread: &Thread, connection: u64) {
+    let text = format_args!("*{connection} a handler panicked; its connection is closed");
+    crate::worker::log_error(&thread.live(), LogLevel::Alert, text);
+}
+
+fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
+    let Read { index, conn, start, end } = read;
+    let data = &arena[start..end];
+    // A read that filled its room may have left something behind; without one, nobody knows.
+    let full = data.is_empty() || data.len() == READ_CHUNK_BYTES;
+    if let Some(session) = conn.session() {
+        return session.input(&conn, data, full, out);
+    }
+    if !thread.is_idle(index, &conn) {
+        // It was closed in the meantime, or a task has it.
+        return conn.input.borrow_mut().extend_from_slice(data);
+    }
+    let is_backlog = data.is_empty();
+    let mut kept = conn.input.take();
+    let at = Arrived { index, conn, full, is_backlog };
+    if kept.is_empty() {
+        if !is_backlog {
+            advance(thread, at, data, out);
+        }
+        return;
+    }
+    kept.extend_from_slice(data);
+    advance(thread, at, &kept, out);
+}
+
+/// A connection whose bytes are being worked through.
+pub(crate) struct Arrived {
+    pub index: u32,
+    pub conn: Rc<Connection>,
+    /// There may be more in the socket.
+    pub full: bool,
+    /// The bytes came behind a request that was answered in the meantime.
+    pub is_backlog: bool,
+}
+
+/// Works through what has come, from the stage that the connection is in.
+fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>) {
+    let live = thread.live();
+    let header = if let Stage::ProxyHeader { tls } = *at.conn.stage.borrow() { Some(tls) } else { None };
+    if let Some(tls) = header {
+        match proxy_protocol::take(&live, &at.conn, input) {
+            Taken::Whole(len) => input = &input[len..],
+            Taken::Part => return wait(thread, &at, input),
+            Taken::Nothing => return thread.release(at.index),
+        }
+        at.conn.stage.replace(if tls { Stage::Hello } else { Stage::Request });
+        if input.is_empty() {
+            // The deadline of a new connection goes on: it is for the header and the first request together.
+            return wait(thread, &at, input);
+        }
+    }
+    let is_hello = matches!(*at.conn.stage.borrow(), Stage::Hello);
+    if is_hello { hello(thread, &live, at, input, out) } else { http(thread, &live, at, input, out) }
+}
+
+/// Keeps what has come, and waits for more of it.
+fn wait(thread: &Rc<Thread>, at: &Arrived, input: &[u8]) {
+    at.conn.input.borrow_mut().extend_from_slice(input);
+    if at.full {
+        // No event tells again of what was left in the socket.
+        thread.tell_again(at.index, &at.conn);
+    } else if at.conn.io.is_closed() {
+        // The end was reported together with the last data.
+        closed(thread, at.index, &at.conn);
+    }
+}
+
+/// Waits for the rest of a request's head, for `client_header_timeout` from its beginning on.
+pub(crate) fn wait_for_head(thread: &Rc<Thread>, at: &Arrived, input: &[u8], partial: Box<PartialHead>) {
+    at.conn.stage.replace(Stage::Head(partial));
+    wait(thread, at, input);
+}
+
+impl PartialHead {
+    /// The beginning of a head has come just now.
+    pub fn begin(thread: &Rc<Thread>, index: u32, conn: &Connection, head: RequestHead) -> Box<PartialHead> {
+        let timeout = thread.live().header_timeout(&conn.listener);
+        thread.extend(index, clock::mono_ms() + timeout.as_millis() as u64);
+        Box::new(PartialHead { head, _reading: Ongoing::new(thread, |counters| &counters.reading) })
+    }
+}
+
+/// A ClientHello, or what stands in its place.
+fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
+    at.conn.input.borrow_mut().extend_from_slice(input);
+    match tls::begin(thread, live, &at.conn) {
+        Begun::Partial => return wait(thread, &at, b""),
+        Begun::Plain => {
+            let input = at.conn.input.take();
+            return http(thread, live, at, &input, out);
+        }
+        Begun::Load(load) => {
+            return serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Load(load));
+        }
+        Begun::Refused => return thread.release(at.index),
+        Begun::Session => {}
+    }
+    let mut early = [0; 2048];
+    match at.conn.io.try_read(&mut early) {
+        Ok(0) => closed(thread, at.index, &at.conn),
+        Ok(count) => http(thread, live, Arrived { full: true, ..at }, &early[..count], out),
+        // What the handshake has to send must leave before anything comes.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            if at.conn.io.tls().is_some_and(Tls::has_control) {
+                serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Flush);
+            }
+        }
+        Err(error) => {
+            tls::failed(live, &at.conn, &error);
+            thread.release(at.index);
+        }
+    }
+}
+
+/// Requests, of the version that the first bytes tell.
+fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
+    let conn = &at.conn;
+    if conn.requests.get() == 0 {
+        if tls::must_ask(conn) {
+            conn.input.borrow_mut().extend_from_slice(input);
+            return serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Ask);
+        }
+        if input.first() == Some(&b'P') || conn.io.tls().is_some() {
+            match h2::is_preface(live, conn, input) {
+                Some(true) => {
+                    conn.take_partial_head();
+                    return match h2::begin(thread, live, at.index, conn) {
+                        Some(session) => session.input(conn, input, at.full, out),
+                        None => thread.release(at.index),
+                    };
+                }
+                Some(false) => {}
+                None => {
+                    let begin = || PartialHead::begin(thread, at.index, conn, RequestHead::default());
+                    let partial = conn.take_partial_head().unwrap_or_else(begin);
+                    return wait_for_head(thread, &at, input, partial);
+                }
+            }
+        }
+    }
+    h1::requests(thread, live, at, input, out);
+}
+
+/// The client has closed its side.
+fn closed(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
+    if let Some(session) = conn.session() {
+        return session.closed(conn);
+    }
+    let live = thread.live();
+    proxy_protocol::closed(&live, conn);
+    tls::closed(&live, conn);
+    h1::gone(thread, conn);
+    thread.release(index);
+}
+
+/// What was waited for has not come in time.
+pub fn expired(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
+    let live = thread.live();
+    proxy_protocol::timed_out(&live, conn);
+    tls::timed_out(&live, conn);
+    h1::timed_out(thread, conn);
+    thread.release(index);
+}
+
+/// A task gives a connection back, which waits for its next request for `keepalive` (zero: as its socket says). False if it is
+/// to be closed instead.
+pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive: Duration) -> bool {
+    let live = thread.live();
+    let Some(core) = live.default_core(&conn.listener) else {
+        thread.release(index);
+        return true;
+    };
+    let is_idle = conn.input.borrow().is_empty();
+    if is_idle && thread.is_draining() && conn.requests.get() > 0 && !conn.has_unread() {
+        return false;
+    }
+    if is_idle && live.snap.measures_lag {
+        // What comes from here on was not there when the loop woke up.
+        conn.caught_up_us.set(clock::precise_us());
+    }
+    let is_head = matches!(*conn.stage.borrow(), Stage::Head(_));
+    let deadline_ms = if is_head || conn.requests.get() > 0 {
+        let keepalive = match () {
+            () if is_head => core.client_header_timeout,
+            () if keepalive.is_zero() => core.keepalive_timeout,
+            () => keepalive,
+        };
+        clock::mono_ms() + keepalive.as_millis() as u64
+    } else {
+        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+    };
+    if is_idle {
+        // Who waits holds no buffer.
+        conn.input.take();
+        thread.rest(index, conn, deadline_ms);
+    } else {
+        thread.set_idle(index, deadline_ms);
+        if !is_head {
+            go_on(thread, index);
+        }
+    }
+    true
+}
+
+/// Has the connection's input worked through in the next turn: others have theirs first.
+pub fn go_on(thread: &Thread, index: u32) {
+    Loop::current().push_hot(thread.key_of(index));
+}
