@@ -40,17 +40,19 @@ pub fn status(failure: &Failure) -> u16 {
     }
 }
 
-/// What a handler returns for it. There is a response if the client can still be told.
+/// What a handler returns for it. There is a response unless it is the client that can be told nothing more; that the
+/// connection to an upstream server is lost, or was never there, says nothing of the client's.
 pub fn flow(failure: &Failure, r: &mut Request) -> Flow {
     let status = status(failure);
-    if failure.origin() == Origin::Upstream || failure.scope() == Scope::Stream {
-        return Flow::Status(status);
+    match (failure.scope(), failure.origin(), failure.cause()) {
+        (Scope::Connection, _, Cause::Decided(_)) => Flow::Close,
+        (Scope::Connection, Origin::Client, _) => {
+            // For the log: nothing is sent.
+            (r.resp.status, r.err_status) = (status, status);
+            Flow::Close
+        }
+        _ => Flow::Status(status),
     }
-    if failure.origin() == Origin::Client {
-        // For the log: nothing is sent.
-        (r.resp.status, r.err_status) = (status, status);
-    }
-    Flow::Close
 }
 
 /// Logs a failure, and says what a handler returns for it.
@@ -280,6 +282,9 @@ mod tests {
         check(&Failure::decided(403), 403, None);
         assert!(is_closed(&Failure::decided(499).scope_is(Scope::Connection)));
         check(&Failure::reported(), 500, None);
+        // The kernel could not connect to an upstream server: the client still waits.
+        assert!(!is_closed(&Failure::new(Origin::Local, Activity::Connecting, refused())));
+        assert!(!is_closed(&Failure::upstream(Activity::ReadingHead, Cause::Closed)));
         let broken = Failure::broken("gzip data ended early");
         let text = "gzip data ended early while sending response to client";
         check(&broken, 500, Some((LogLevel::Error, text)));

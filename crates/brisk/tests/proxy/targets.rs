@@ -235,3 +235,29 @@ fn variables_reach_no_socket_that_the_configuration_does_not_name() {
     }
     server.wait_for_line("unix.log", "which the configuration does not name");
 }
+
+/// The kernel refuses to connect before anything is asked: another peer is, and a client without a response gets a 502.
+#[test]
+fn a_peer_to_which_the_kernel_cannot_connect_is_passed_over_or_a_502() {
+    let backend = Backend::answering("there");
+    let text = format!(
+        "upstream mixed {{ server unix:{{{{DIR}}}}/none.sock; server 127.0.0.1:{}; }}
+        server {{ listen 127.0.0.1:{{{{PORT}}}}; error_log {{{{DIR}}}}/refused.log crit;
+            location /none {{ proxy_pass http://unix:{{{{DIR}}}}/none.sock; }}
+            location /address {{ proxy_pass http://[fe80::1]:1; }}
+            location /fastcgi {{ fastcgi_pass unix:{{{{DIR}}}}/none.sock; }}
+            location /mixed {{ proxy_pass http://mixed/; }} }}",
+        backend.port()
+    );
+    let mut builder = Builder::new(BIN);
+    let text = builder.fill(&text);
+    let server = builder.http(&text).start();
+    for target in ["/none", "/address", "/fastcgi"] {
+        assert_eq!(server.get(target).status, 502, "{target}");
+    }
+    let line = r"\[crit\] .*none\.sock failed \(2: No such file or directory\) while connecting to upstream";
+    server.wait_for_line("refused.log", line);
+    for _ in 0..3 {
+        assert_eq!(server.get("/mixed").text(), "there");
+    }
+}
