@@ -240,7 +240,9 @@ pub fn purge(pid_path: &str, zone: &str, order: &Purge) -> Result<Option<u64>, S
         .write_all(line.as_bytes())
         .and_then(|()| stream.read_to_string(&mut answer))
         .map_err(|error| brisk_conf::os_text(&error))?;
-    match answer.trim_end().split_once(' ') {
+    // Lines about what the master waits for come first.
+    let answer = answer.trim_end().lines().find(|line| !line.starts_with(WAITS)).unwrap_or_default();
+    match answer.split_once(' ') {
         Some(("ok", count)) => Ok(count.parse().ok()),
         Some((_, why)) => Err(why.into()),
         None => Err("no answer from the master".into()),

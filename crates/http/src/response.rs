@@ -6,7 +6,7 @@ mod parse;
 mod tests;
 
 pub use cgi::{CgiStart, cgi_framing, parse_cgi};
-pub use parse::{ResponseError, parse_response};
+pub use parse::{ResponseError, parse_response, parse_response_tolerantly};
 
 use crate::framing::{ConnectionOptions, connection_options, parse_length};
 use crate::head::{Header, HeaderId, Span, Version, printable};

@@ -5,8 +5,8 @@ use crate::chunked::ChunkError;
 use crate::framing::{connection_tokens, parse_length};
 use crate::head::{Header, HeaderId, Parsed};
 use crate::response::{
-    RequestKind, ResponseError, ResponseFraming, ResponseHead, parse_response, response_framing,
-    response_persists,
+    RequestKind, ResponseError, ResponseFraming, ResponseHead, parse_response, parse_response_tolerantly,
+    response_framing, response_persists,
 };
 use std::fmt;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use std::ops::Range;
 pub enum Rules {
     /// It is refused, as by nginx: for answers that are passed on.
     Strict,
-    /// It is read by the order of RFC 9112 §6.3 (a transfer coding before a length, equal lengths as one): for answers that
-    /// are only looked at.
+    /// It is read by the order of RFC 9112 §6.3 (a transfer coding before a length, equal lengths as one), and values
+    /// may have control bytes: for answers that are only looked at.
     Tolerant,
 }
 
@@ -196,7 +196,11 @@ impl Client {
     }
 
     fn receive_head(&mut self, input: &[u8]) -> Result<Received, ClientError> {
-        if parse_response(input, &mut self.head).map_err(ClientError::Head)? == Parsed::Partial {
+        let parsed = match self.rules {
+            Rules::Strict => parse_response(input, &mut self.head),
+            Rules::Tolerant => parse_response_tolerantly(input, &mut self.head),
+        };
+        if parsed.map_err(ClientError::Head)? == Parsed::Partial {
             return Ok(Received { used: 0, event: Event::NeedMore });
         }
         let used = self.head.len;

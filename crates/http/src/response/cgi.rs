@@ -1,6 +1,6 @@
 //! Response heads of gateways (FastCGI, SCGI, uwsgi): fields, and a status that is one of them (RFC 3875 §6).
 
-use super::parse::{ResponseError, Stage, fields, status_line};
+use super::parse::{Controls, ResponseError, Stage, fields, status_line};
 use super::{RequestKind, ResponseFraming, ResponseHead, lengths};
 use crate::head::{HeaderId, Parsed, Span, printable};
 
@@ -40,7 +40,7 @@ pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead, start: CgiStart) -> Result
             }
         }
     }
-    let parsed = fields(buf, head)?;
+    let parsed = fields(buf, head, Controls::Refused)?;
     if parsed == Parsed::Complete && head.status == 0 {
         take_status(buf, head)?;
     }

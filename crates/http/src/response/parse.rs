@@ -69,6 +69,22 @@ impl std::error::Error for ResponseError {}
 ///
 /// Odd names are ordinary fields here, as in nginx, as long as they are tokens.
 pub fn parse_response(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
+    parse(buf, head, Controls::Refused)
+}
+
+/// The same for clients that show or measure what a server sends, and pass nothing on: values may have control bytes.
+pub fn parse_response_tolerantly(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
+    parse(buf, head, Controls::Taken)
+}
+
+/// What becomes of control bytes in values, which RFC 9110 §5.5 forbids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Controls {
+    Refused,
+    Taken,
+}
+
+fn parse(buf: &[u8], head: &mut ResponseHead, controls: Controls) -> Result<Parsed, ResponseError> {
     if matches!(head.progress.stage, Stage::New | Stage::Done) {
         head.clear();
         head.progress.stage = Stage::StatusLine;
@@ -76,7 +92,7 @@ pub fn parse_response(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, Res
     if head.progress.stage == Stage::StatusLine && status_line(buf, head)? == Parsed::Partial {
         return Ok(Parsed::Partial);
     }
-    fields(buf, head)
+    fields(buf, head, controls)
 }
 
 /// The first line; then the stage is the fields.
@@ -146,7 +162,11 @@ fn skip_spaces(line: &[u8], from: usize) -> usize {
 }
 
 /// The fields, and the empty line behind them.
-pub(super) fn fields(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
+pub(super) fn fields(
+    buf: &[u8],
+    head: &mut ResponseHead,
+    controls: Controls,
+) -> Result<Parsed, ResponseError> {
     loop {
         let start = head.progress.line;
         if let Some(&first) = buf.get(start)
@@ -162,7 +182,9 @@ pub(super) fn fields(buf: &[u8], head: &mut ResponseHead) -> Result<Parsed, Resp
                 if end == start {
                     // A reason phrase is text for people; what it holds means nothing to a parser.
                     let fields = head.status_text.end as usize;
-                    if let Some(at) = stray_control(&buf[fields..next]) {
+                    if controls == Controls::Refused
+                        && let Some(at) = stray_control(&buf[fields..next])
+                    {
                         let line = memchr::memrchr(b'\n', &buf[..fields + at]).map_or(0, |end| end + 1);
                         return Err(invalid_header(&buf[line..], fields + at - line));
                     }
