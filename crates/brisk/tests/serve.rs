@@ -340,9 +340,11 @@ fn a_unix_socket_is_told_and_a_stale_one_replaced() {
         .stderr(std::fs::File::create(dir.path().join(".terminal")).unwrap())
         .spawn()
         .unwrap();
-    wait::holds("it to answer", || Client::connect_unix(&path).is_ok());
+    // The socket is bound before anybody serves on it; the line comes after that.
+    let line = format!("  unix:{}\n", path.display());
+    let said = || std::fs::read_to_string(dir.path().join(".terminal")).unwrap();
+    wait::holds("the line that tells the socket", || said().contains(&line));
+    assert!(Client::connect_unix(&path).is_ok());
     process::signal(child.id(), Signal::INT);
-    assert!(child.wait().unwrap().success());
-    let said = std::fs::read_to_string(dir.path().join(".terminal")).unwrap();
-    assert!(said.contains(&format!("  unix:{}\n", path.display())), "{said}");
+    assert!(child.wait().unwrap().success(), "{}", said());
 }
