@@ -111,13 +111,17 @@ fn nobody() -> Option<Account> {
 #[test]
 fn a_command_runs_as_another_user_with_limits_and_its_output_is_lines() {
     assert!(rustix::process::geteuid().is_root(), "users are changed: run this as root");
+    // The last line has no end: a file tells that it was written.
+    let told = std::env::temp_dir().join(format!("brisk-supervise-{}", std::process::id()));
     let script = "id -u; id -g; id -G; ulimit -n; echo to the error stream >&2; printf 'a\\033b\\n'; \
-                  grep SigBlk /proc/self/status; printf unfinished; exec sleep 1000";
+                  grep SigBlk /proc/self/status; printf unfinished; : >";
+    let script = format!("{script}{}; exec sleep 1000", told.display());
     let account = nobody();
     let (uid, gid) = account.as_ref().map(|account| (account.uid, account.gid)).unwrap();
-    let mut service = Service::new(script, account);
-    service.until("its lines", |service| service.lines.len() >= 7);
+    let mut service = Service::new(script.leak(), account);
+    service.until("its lines", |service| service.lines.len() >= 7 && told.exists());
     service.end(None);
+    std::fs::remove_file(&told).unwrap();
     let wanted = [
         uid.to_string(),
         gid.to_string(),
