@@ -45,7 +45,7 @@ pub fn run(
     let snap = Arc::new(snap);
     match begin(paths, &snap, &logs, &sockets, &pid_path) {
         Ok((signals, worker)) => {
-            // From here on nobody gives orders to it: it ends when it has finished what runs.
+            // The last order to the adopted worker: it finishes the requests that it has begun, and ends.
             if let Some(Taken { channel, .. }) = orphan {
                 let quit = Order::Quit { server_ends: false };
                 let _ = channel.try_send(&quit.into_parcel(1, orders::now() + QUIT_TIME));

@@ -1,5 +1,5 @@
 //! The master process: keeps sockets, logs and the last accepted configuration; starts workers and replaces those that die or do
-//! not answer; obeys signals and the control socket. It has one thread and serves nobody itself.
+//! not answer; obeys signals and the control socket. It has one thread and answers no requests.
 //!
 //! It never waits for a worker: orders are given and their answers are taken when they come ([`workers`]), beside signals, callers
 //! and everything else that [`turn`] looks at. What is under way is kept as a value: a reload is a [`change::Change`], an order to

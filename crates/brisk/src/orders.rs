@@ -23,7 +23,7 @@ pub enum Order {
     Purge { order: String },
     /// The control socket is another one from now on.
     Control { listener: OwnedFd },
-    /// Accept nothing more (it answers when that is so), finish what runs, then end. `server_ends`: nobody takes over, so the
+    /// Accept nothing more (it answers when that is so), finish what runs, then end. `server_ends`: no other server takes over, so the
     /// death of the master ends what still runs.
     Quit { server_ends: bool },
     /// End now. It has no answer but the end.

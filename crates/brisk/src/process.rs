@@ -31,7 +31,7 @@ pub struct Start {
 
 /// What a worker needs to go on without its master, until another one takes it over.
 pub struct Heir {
-    /// Where that one asks. Without it nobody can.
+    /// The socket on which a new master asks for the worker. `None`: no master can take it over.
     pub control: Option<Control>,
     pub token: Token,
     /// The master, for messages.

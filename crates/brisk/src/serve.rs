@@ -125,7 +125,7 @@ fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local
     brisk_conf::escape_controls(&(lines.join("\n") + "\n"))
 }
 
-/// A server that root starts answers as the user `nobody`. Gives the first folder on the way to `folder` that this user may
+/// A server that root starts answers with the rights of the account `nobody`. Gives the first folder on the way to `folder` that this user may
 /// not enter.
 fn closed_to_worker(folder: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {

@@ -29,7 +29,7 @@ const TAKEN: &[u8] = b"ok adopt\n";
 /// Descriptors before the listening sockets: the control socket, both ends of the token.
 const OWN_FDS: usize = 3;
 
-/// Who has it serves on when the master is gone.
+/// One byte in a pipe that all workers share. When the master dies, the worker that reads it goes on serving; the others end.
 pub struct Token {
     reader: OwnedFd,
     writer: OwnedFd,

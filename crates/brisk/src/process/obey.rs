@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// A worker without a master says so again after this time.
 const REMIND_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Who gives the orders.
+/// Where orders come from.
 enum Lead {
     Master(Channel),
     /// The master was killed. This worker has the token, serves on, and takes orders on the control socket.
@@ -320,7 +320,7 @@ impl Servant {
             self.drain = Some(Drain::begin(&self.worker));
         }
         self.sockets.clear();
-        // Callers are refused, or find who serves now.
+        // The control socket is closed: a caller is refused, or reaches the server that listens there by now.
         self.heir.control = None;
         if matches!(self.lead, Lead::Orphan { .. }) {
             self.lead = Lead::Nobody;
