@@ -15,6 +15,8 @@ use std::mem::MaybeUninit;
 const FDS_MAX: usize = 200;
 /// The kind and five numbers.
 const HEAD_BYTES: usize = 41;
+/// A payload up to this size travels behind the head: a process without a free descriptor can still say so.
+const INLINE_BYTES_MAX: usize = 1024;
 
 /// One end of the pair.
 pub struct Channel(OwnedFd);
@@ -69,9 +71,14 @@ impl Channel {
         for number in [parcel.id, parcel.number, parcel.until, length, fds] {
             head.extend_from_slice(&number.to_le_bytes());
         }
-        // The payload may be larger than any packet: it travels as a file in memory.
-        let memory = memory_file(&parcel.payload)?;
-        self.packet(&head, &[memory.as_fd()], flags)?;
+        if parcel.payload.len() <= INLINE_BYTES_MAX {
+            head.extend_from_slice(&parcel.payload);
+            self.packet(&head, &[], flags)?;
+        } else {
+            // The payload may be larger than any packet: it travels as a file in memory.
+            let memory = memory_file(&parcel.payload)?;
+            self.packet(&head, &[memory.as_fd()], flags)?;
+        }
         for chunk in parcel.fds.chunks(FDS_MAX) {
             let borrowed: Vec<_> = chunk.iter().map(AsFd::as_fd).collect();
             self.packet(b"+", &borrowed, flags)?;
@@ -130,7 +137,7 @@ impl Channel {
     }
 
     fn receive_with(&self, flags: RecvFlags) -> io::Result<Option<Parcel>> {
-        let mut head = [0u8; HEAD_BYTES];
+        let mut head = [0u8; HEAD_BYTES + INLINE_BYTES_MAX];
         let (count, memory) = match self.receive_packet(&mut head, flags) {
             Ok((0, _)) => return Ok(None),
             // It has ended without having read all that was sent to it.
@@ -138,12 +145,16 @@ impl Channel {
             other => other?,
         };
         let malformed = || io::Error::other("malformed message between master and worker");
-        if count != head.len() {
+        if count < HEAD_BYTES {
             return Err(malformed());
         }
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
         let (length, fd_count) = (number(25) as usize, number(33) as usize);
-        let payload = read_memory(memory.first().ok_or_else(malformed)?, length)?;
+        let payload = match memory.first() {
+            Some(memory) => read_memory(memory, length)?,
+            None if count == HEAD_BYTES + length => head[HEAD_BYTES..count].to_vec(),
+            None => return Err(malformed()),
+        };
         let mut fds = Vec::new();
         while fds.len() < fd_count {
             // The rest of a parcel is on its way already.
@@ -238,16 +249,28 @@ mod tests {
     #[test]
     fn a_sender_that_is_killed_is_gone() {
         let (a, b) = Channel::pair().unwrap();
-        let empty = memory_file(b"").unwrap();
         let mut head = vec![0; HEAD_BYTES];
         head[33] = 1;
-        a.packet(&head, &[empty.as_fd()], SendFlags::NOSIGNAL).unwrap();
+        a.packet(&head, &[], SendFlags::NOSIGNAL).unwrap();
         drop(a);
         assert!(matches!(b.try_receive().unwrap(), Received::Gone));
         let (a, b) = Channel::pair().unwrap();
         b.send(&Parcel::default()).unwrap();
         drop(a);
         assert!(matches!(b.try_receive().unwrap(), Received::Gone));
+    }
+
+    /// What lies at the border between the two ways of a payload arrives whole.
+    #[test]
+    fn payloads_of_all_sizes_arrive() {
+        let (a, b) = Channel::pair().unwrap();
+        for length in [0, 1, INLINE_BYTES_MAX - 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1] {
+            let payload = vec![b'p'; length];
+            a.send(&Parcel { payload: payload.clone(), ..Parcel::default() }).unwrap();
+            assert_eq!(b.receive().unwrap().unwrap().payload, payload);
+        }
+        a.packet(&[0; HEAD_BYTES + 1], &[], SendFlags::NOSIGNAL).unwrap();
+        assert!(b.receive().is_err());
     }
 
     /// A reader that has stopped does not hold up the sender.

@@ -154,10 +154,36 @@ fn a_start_that_fails_says_so_and_leaves_nothing() {
         "",
         "chdir(\"/nonexistent\") failed (2: No such file or directory)",
     );
-    check("", "ulimit -n 10;", "Too many open files");
-    check("", "ulimit -n 16;", "Too many open files");
     check("pid /nonexistent/brisk.pid;", "", "open() \"/nonexistent/brisk.pid\" failed (2:");
     check("error_log /nonexistent/error.log;", "", "open() \"/nonexistent/error.log\" failed (2:");
+}
+
+/// Wherever on its way a start runs out of descriptors, it says so. Which step that is depends on how many the caller has
+/// left open, so all limits are tried.
+#[test]
+fn a_start_without_descriptors_says_so() {
+    for mode in ["on", "off"] {
+        let prepared = site(&format!("master_process {mode};"));
+        let refused = (8..64).take_while(|limit| {
+            let inner = prepared.command(&[]);
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
+            command.arg(inner.get_program()).args(inner.get_args());
+            let output = piped(command);
+            let said = text(&output.stderr);
+            if output.status.success() {
+                return false;
+            }
+            assert!(said.contains("[emerg] ") && said.contains("Too many open files"), "{limit} {mode}: {said}");
+            assert_eq!(processes(&prepared), [], "{limit} {mode}");
+            for name in ["brisk.pid", "brisk.pid.sock", "s"] {
+                assert!(!prepared.dir().join(name).exists(), "{limit} {mode}: {name}");
+            }
+            true
+        });
+        assert!((6..56).contains(&refused.count()), "{mode}");
+        end(&prepared);
+    }
 }
 
 /// Threads that find no memory abort the worker: what limits it is named.

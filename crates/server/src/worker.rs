@@ -72,19 +72,23 @@ impl Worker {
                     thread.logs.flush();
                     result
                 };
-                match catch_unwind(AssertUnwindSafe(run)) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) if ready.send(Err(io::Error::from(error.kind()))).is_ok() => {}
-                    // The loop has failed, or there was a panic outside any connection: the thread's state cannot be
-                    // trusted. The master starts a new worker.
-                    _ => std::process::abort(),
+                let is_told = match catch_unwind(AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => true,
+                    // Until all threads have started, `start` tells its caller.
+                    Ok(Err(error)) => ready.send(Err(error)).is_ok(),
+                    Err(_) => false,
+                };
+                // The loop has failed, or there was a panic outside any connection: the thread's state cannot be
+                // trusted. The master starts a new worker.
+                if !is_told {
+                    std::process::abort();
                 }
             };
             std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?;
         }
-        for _ in 0..count {
-            started.recv().map_err(io::Error::other)??;
-        }
+        // All of them are heard before the first failure is told: one whose failure nobody hears aborts.
+        let results: Vec<io::Result<()>> = started.iter().take(count).collect();
+        results.into_iter().collect::<io::Result<()>>()?;
         // Now that the threads have what they need.
         shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         Ok(Worker { shared, generation, logs, snap })
