@@ -3,6 +3,7 @@
 use crate::files::OpenFile;
 use crate::request::Request;
 use crate::text::Text;
+use brisk_net::Failure;
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
@@ -53,11 +54,6 @@ pub enum Chunk {
 pub struct Reported;
 
 impl Reported {
-    /// Whether this is such an error.
-    pub fn is_in(error: &io::Error) -> bool {
-        matches!(error.get_ref(), Some(inner) if inner.is::<Reported>())
-    }
-
     /// The error that ends a body.
     pub fn error() -> io::Error {
         io::Error::other(Reported)
@@ -71,6 +67,14 @@ impl fmt::Display for Reported {
 }
 
 impl std::error::Error for Reported {}
+
+/// What an error of a stream is: its body's, whatever failed in it, and never the client's.
+pub fn failure_of(error: &io::Error) -> Failure {
+    match error.get_ref() {
+        Some(inner) if inner.is::<Reported>() => Failure::reported(),
+        _ => Failure::broken(brisk_conf::os_text(error)),
+    }
+}
 
 /// A body that is made while it is sent. It is pulled when what it gave before has left.
 pub trait BodyStream {

@@ -17,4 +17,4 @@ pub use body::BodyReader;
 pub(crate) use hot::{can_inline, finish, requests};
 pub(crate) use parked::{Burst, Parked, waker};
 pub(crate) use send::rate_of;
-pub(crate) use serve::{body_failed, close_patiently, gone, post_action, timed_out};
+pub(crate) use serve::{close_patiently, gone, post_action, timed_out};

@@ -5,10 +5,10 @@ use crate::core::Rate;
 use crate::files::OpenFile;
 use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
 use crate::request::Request;
-use crate::response::{Body, BodyStream, Chunk, Piece};
+use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
 use brisk_http::h1::Delimiting;
-use brisk_net::{Deadline, blocking, clock, file, sleep};
+use brisk_net::{Deadline, Failure, blocking, clock, file, sleep};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -59,7 +59,10 @@ pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
 /// Why sending ended early.
 #[derive(Debug)]
 pub enum SendError {
+    /// The client's connection: a write failed, or the client has closed it.
     Io(io::Error),
+    /// What is sent could not be had.
+    Body(Failure),
     TimedOut,
     /// The file was shorter than announced.
     Truncated,
@@ -69,6 +72,11 @@ impl From<io::Error> for SendError {
     fn from(error: io::Error) -> SendError {
         SendError::Io(error)
     }
+}
+
+/// A file that is sent could not be read.
+fn unread(error: &io::Error) -> SendError {
+    SendError::Body(Failure::broken(brisk_conf::os_text(error)))
 }
 
 impl Sender {
@@ -240,7 +248,7 @@ impl Sender {
             });
             match next.await {
                 None => return self.head(head).await,
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(SendError::Body(failure_of(&error))),
                 Some(Ok(Chunk::Flush)) => self.head(std::mem::take(&mut head)).await?,
                 Some(Ok(Chunk::Piece(piece))) => {
                     self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
@@ -378,7 +386,7 @@ impl Sender {
             file::read_warm(fd, &mut probe, offset).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
         });
         if cold {
-            let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(io::Error::from)?;
+            let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
             let job = blocking::run(move || {
                 let mut buf = vec![0; count.min(COPY_CHUNK_BYTES)];
                 let mut offset = at;
@@ -412,17 +420,17 @@ impl Sender {
             let count = match file::read_warm(fd, &mut buf[..want], at) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(io::Error::from)?;
+                    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
                     let job = blocking::run(move || {
                         let mut buf = vec![0; want];
                         file::read_cold(&fd, &mut buf, at).map(|count| (buf, count))
                     });
-                    let job = job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?;
-                    let (read, count) = job.await?;
+                    let full = |_| SendError::Body(Failure::broken("the queue of the thread pool is full"));
+                    let (read, count) = job.map_err(full)?.await.map_err(|error| unread(&error))?;
                     buf[..count].copy_from_slice(&read[..count]);
                     count
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(unread(&error)),
             };
             if count == 0 {
                 return Err(SendError::Truncated);

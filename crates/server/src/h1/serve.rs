@@ -6,17 +6,16 @@ use crate::body::RequestBody;
 use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::driver;
+use crate::failure;
 use crate::limits::LOG_WAIT_MS_MAX;
 use crate::logged::{Logged, delay_refusal, refusal_delay};
 use crate::phases::{self, Run};
 use crate::request::{Persistence, Request};
-use crate::response::{Body, Piece, Reported};
+use crate::response::{Body, Piece};
 use crate::thread::Thread;
 use crate::tls;
 use brisk_net::{clock, timeout};
-use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -281,14 +280,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
 
 fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
     match error {
-        // Whoever made the body has told why it ended.
-        send::SendError::Io(error)
-            if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Reported>) => {}
-        send::SendError::Io(error)
-            if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WriteZero =>
-        {
-            body_failed(r, error);
-        }
+        send::SendError::Body(failure) => failure::report(failure, r),
         send::SendError::Io(error) => {
             crate::rlog!(r, Info, "send() failed ({}) while sending to client", brisk_conf::os_text(error));
         }
@@ -305,11 +297,6 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
             );
         }
     }
-}
-
-/// The body failed, not the client: a file or coded data that is not what it was said to be.
-pub fn body_failed(r: &Request, error: &io::Error) {
-    crate::rlog!(r, Error, "{error} while sending response to client");
 }
 
 /// Closes, in a task of its own, when the client has had time to hear what was said.

@@ -5,14 +5,15 @@ use super::exchange::{Exchange, Stop, Stuck};
 use crate::body::RequestBody;
 use crate::connection::Cut;
 use crate::core::{CoreConf, Rate};
+use crate::failure;
 use crate::files::OpenFile;
 use crate::h1::{self, rate_of};
 use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
 use crate::request::Request;
-use crate::response::{Body, BodyStream, Chunk, Piece, Reported};
+use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use brisk_http::status;
-use brisk_net::{blocking, clock, file, sleep, timeout};
+use brisk_net::{Failure, blocking, clock, file, sleep, timeout};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -136,7 +137,8 @@ enum SendError {
     Gone,
     TimedOut,
     Truncated,
-    Io(io::Error),
+    /// What is sent could not be had.
+    Body(Failure),
 }
 
 fn failed(r: &Request, error: &SendError) -> Reset {
@@ -151,11 +153,8 @@ fn failed(r: &Request, error: &SendError) -> Reset {
             crate::rlog!(r, Alert, "file \"{uri}\" was truncated while it was sent");
             Reset::Internal
         }
-        SendError::Io(error) => {
-            // Whoever made the body may have told why it ended.
-            if !Reported::is_in(error) {
-                h1::body_failed(r, error);
-            }
+        SendError::Body(failure) => {
+            failure::report(failure, r);
             Reset::Internal
         }
     }
@@ -277,7 +276,7 @@ impl<'a> Sender<'a> {
             }
             match next {
                 None => return Ok(()),
-                Some(Err(error)) => return Err(SendError::Io(error)),
+                Some(Err(error)) => return Err(SendError::Body(failure_of(&error))),
                 Some(Ok(Chunk::Flush)) => {}
                 Some(Ok(Chunk::Piece(piece))) => drop(self.piece(piece, false).await?),
             }
@@ -352,16 +351,20 @@ fn part_of(piece: &Piece, at: u64, len: u64) -> Piece {
     }
 }
 
+fn unread(error: &io::Error) -> SendError {
+    SendError::Body(Failure::broken(brisk_conf::os_text(error)))
+}
+
 /// Has the pool read a part of a file that is not in memory.
 async fn warm(file: &OpenFile, offset: u64, len: usize) -> Result<(), SendError> {
     let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
-    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| SendError::Io(error.into()))?;
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
     let job = blocking::run(move || {
         let mut buf = vec![0; len];
         file::read_cold(&fd, &mut buf, offset).map(drop)
     });
     match job {
-        Ok(job) => job.await.map_err(SendError::Io),
+        Ok(job) => job.await.map_err(|error| unread(&error)),
         Err(_) => {
             sleep(Duration::from_millis(10)).await;
             Ok(())
