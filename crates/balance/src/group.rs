@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::hash::Points;
 use crate::method::Method;
 use crate::peer::{Clock, Endpoint, Peer, PeerId, PeerInfo, ServerSpec, address_id};
+use crate::set::Set;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,13 +29,6 @@ pub struct Resolved {
 pub(crate) struct Server {
     pub id: PeerId,
     pub spec: ServerSpec,
-}
-
-#[derive(Default)]
-pub(crate) struct Set {
-    pub peers: Vec<Peer>,
-    /// Sum of configured weights, in whole numbers.
-    pub total_weight: u64,
 }
 
 pub(crate) struct State {

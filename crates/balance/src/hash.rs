@@ -1,9 +1,8 @@
 //! `ip_hash`, `hash` and its ketama variant, with nginx's arithmetic: the same key goes to the same server.
 
-use crate::crc32::{Crc32, crc32};
-use crate::group::Set;
 use crate::peer::{Clock, SCALE};
-use crate::select::Tried;
+use crate::set::{Set, Tried};
+use crc32fast::Hasher;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -26,11 +25,12 @@ pub(crate) fn ip_round(hash: u32, address: &[u8]) -> u32 {
 
 /// One round of `hash`: what is added to the sum. Compatible with Cache::Memcached.
 pub(crate) fn key_round(key: &[u8], rehash: u32) -> u32 {
-    let mut crc = Crc32::new();
+    let mut crc = Hasher::new();
     if rehash > 0 {
-        crc = crc.update(rehash.to_string().as_bytes());
+        crc.update(rehash.to_string().as_bytes());
     }
-    crc.update(key).value() >> 16 & 0x7fff
+    crc.update(key);
+    crc.finalize() >> 16 & 0x7fff
 }
 
 /// The peer that a number means, each having as many numbers as its weight.
@@ -55,10 +55,15 @@ impl Points {
         for peer in &set.peers {
             let server = &peer.info.server;
             let (host, port) = host_and_port(server);
-            let base = Crc32::new().update(host).update(b"\0").update(port);
+            let mut base = Hasher::new();
+            for part in [host, b"\0", port] {
+                base.update(part);
+            }
             let mut previous = 0u32;
             for _ in 0..(peer.weight / SCALE) as usize * POINTS_PER_WEIGHT {
-                previous = base.update(&previous.to_le_bytes()).value();
+                let mut point = base.clone();
+                point.update(&previous.to_le_bytes());
+                previous = point.finalize();
                 points.push((previous, server.clone()));
             }
         }
@@ -69,7 +74,7 @@ impl Points {
 
     /// Where a key is on the circle.
     pub fn place_of(&self, key: &[u8]) -> usize {
-        let hash = crc32(key);
+        let hash = crc32fast::hash(key);
         self.0.partition_point(|(point, _)| *point < hash)
     }
 

@@ -1,12 +1,10 @@
 //! `least_conn` and `least_time`: the peer with the least to do, by round robin among equals.
 
-use crate::group::Set;
+use crate::limits::TIME_MS_MAX;
 use crate::method::LeastTime;
 use crate::peer::{Clock, Peer};
-use crate::select::Tried;
+use crate::set::{Set, Tried};
 
-/// Beyond it all are equally slow, and only connections count.
-const TIME_MAX_MS: u64 = 5_000;
 /// Times within one such step are the same.
 const TIME_STEP_MS: u64 = 20;
 
@@ -70,7 +68,7 @@ pub(crate) fn estimate(peer: &Peer, which: LeastTime, now: Clock) -> u64 {
     if peer.inflight > 0 {
         time = time.max(peer.inflight_time);
     }
-    time = if time > TIME_MAX_MS { TIME_MAX_MS } else { time + TIME_STEP_MS - time % TIME_STEP_MS };
+    time = if time > TIME_MS_MAX { TIME_MS_MAX } else { time + TIME_STEP_MS - time % TIME_STEP_MS };
     time * (1 + u64::from(peer.conns))
 }
 

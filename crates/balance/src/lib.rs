@@ -5,17 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod budget;
-mod crc32;
 mod group;
 mod hash;
 mod lease;
 mod least;
+mod limits;
 mod method;
 mod peer;
 mod random;
 mod round_robin;
 mod select;
 mod sessions;
+mod set;
 mod status;
 
 pub use group::{Group, Resolved};

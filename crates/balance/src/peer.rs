@@ -2,7 +2,6 @@
 
 use md5::{Digest as _, Md5};
 use std::fmt;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -165,11 +164,7 @@ pub struct PeerInfo {
 
 /// The MD5 of an address in hexadecimal: how cookies name a peer without telling its address.
 pub(crate) fn address_id(name: &str) -> Arc<str> {
-    let mut text = String::with_capacity(32);
-    for byte in Md5::digest(name.as_bytes()) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.into()
+    format!("{:032x}", u128::from_be_bytes(Md5::digest(name.as_bytes()).into())).into()
 }
 
 /// A peer with its state, owned by its group.

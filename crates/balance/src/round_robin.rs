@@ -1,8 +1,8 @@
-//! Weighted round robin without bursts: everybody is owed its weight, who is owed most has its turn and pays for all.
+//! Smooth weighted round robin: each choice adds every peer's weight to its current weight, picks the peer with the highest,
+//! and subtracts the sum of all weights from it. A peer of weight 5 beside one of weight 1 gets 5 of 6 requests, spread evenly.
 
-use crate::group::Set;
 use crate::peer::{Clock, SCALE};
-use crate::select::Tried;
+use crate::set::{Set, Tried};
 
 /// The peer whose turn it is. `own` is the peer that the request belongs to (`sticky`): it has its turn now and is owed
 /// less later.

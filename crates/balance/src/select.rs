@@ -4,16 +4,15 @@ use crate::group::{Group, State};
 use crate::hash;
 use crate::lease::{Lease, Outcome, Times};
 use crate::least;
+use crate::limits::ROUNDS_MAX;
 use crate::method::{Measure, Method};
-use crate::peer::{Clock, PeerId, Stats};
+use crate::peer::{Clock, Stats};
 use crate::random::Random;
 use crate::round_robin;
+use crate::set::Tried;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Draws and rounds of a hash before the choice is left to round robin, as in nginx.
-const ROUNDS_MAX: u32 = 20;
 
 /// What a choice may depend on.
 #[derive(Clone, Debug, Default)]
@@ -26,33 +25,6 @@ pub struct Ask {
     pub own: Option<Arc<str>>,
     /// For `random`: anything.
     pub seed: u64,
-}
-
-/// The peers that a request has asked already.
-#[derive(Debug, Default)]
-pub(crate) struct Tried {
-    /// Mostly there is no other.
-    first: Option<PeerId>,
-    more: Vec<PeerId>,
-}
-
-impl Tried {
-    pub fn has(&self, id: PeerId) -> bool {
-        self.first == Some(id) || self.more.contains(&id)
-    }
-
-    fn add(&mut self, id: PeerId) {
-        if self.first.is_none() {
-            self.first = Some(id);
-        } else {
-            self.more.push(id);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.first = None;
-        self.more.clear();
-    }
 }
 
 /// A request's choice of peers: one after the other until it is answered.

@@ -1,6 +1,6 @@
 //! The command line: nginx's options, exit codes and words; what `-t` says; `brisk directives`.
 
-use brisk_testkit::server::{Prepared, text};
+use brisk_testkit::server::{Prepared, check, text};
 use brisk_testkit::{Builder, TempDir, process};
 use regex::Regex;
 use std::process::{Command, Output, Stdio};
@@ -8,21 +8,6 @@ use std::process::{Command, Output, Stdio};
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 const SITE: &str = "server { listen 127.0.0.1:{{PORT}}; }";
-
-/// Asserts on exit code and output (stdout, then stderr); patterns are regular expressions, `!` before one forbids it.
-#[track_caller]
-fn check(output: &Output, code: i32, patterns: &[&str]) {
-    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{all}");
-    for pattern in patterns {
-        let (wanted, pattern) = match pattern.strip_prefix('!') {
-            Some(pattern) => (false, pattern),
-            None => (true, *pattern),
-        };
-        let found = Regex::new(&format!("(?m){pattern}")).unwrap().is_match(&all);
-        assert_eq!(found, wanted, "{pattern:?} in:\n{all}");
-    }
-}
 
 fn brisk(args: &[&str]) -> Output {
     Command::new(BIN).args(args).stdin(Stdio::null()).output().unwrap()

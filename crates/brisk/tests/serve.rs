@@ -1,27 +1,12 @@
 //! `brisk serve`: where it listens and what it says, what it never gives out, its page of a folder.
 
-use brisk_testkit::server::text;
+use brisk_testkit::server::check;
 use brisk_testkit::{Client, TempDir, ports, process, wait};
 use regex::Regex;
 use rustix::process::Signal;
 use std::process::{Command, Output, Stdio};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
-
-/// Asserts on exit code and standard error; patterns are regular expressions, `!` before one forbids it.
-#[track_caller]
-fn check(output: &Output, code: i32, patterns: &[&str]) {
-    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{all}");
-    for pattern in patterns {
-        let (wanted, pattern) = match pattern.strip_prefix('!') {
-            Some(pattern) => (false, pattern),
-            None => (true, *pattern),
-        };
-        let found = Regex::new(&format!("(?m){pattern}")).unwrap().is_match(&all);
-        assert_eq!(found, wanted, "{pattern:?} in:\n{all}");
-    }
-}
 
 fn brisk(args: &[&str]) -> Output {
     Command::new(BIN).args(args).stdin(Stdio::null()).output().unwrap()

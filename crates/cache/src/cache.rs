@@ -6,6 +6,7 @@ use crate::fill::Report;
 use crate::format::{self, FormatError, Meta, OF_HEAD};
 use crate::housekeeping::{self, Bell, Pace};
 use crate::index::{Index, Lock, Look};
+use crate::limits::{BODY_BYTES_MAX, DESCRIPTORS_MAX};
 use crate::object::{Body, Identity, Object};
 use crate::purge::{Pattern, Purge, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
@@ -18,10 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Open files that the memory tier keeps.
-const DESCRIPTORS_MAX: usize = 512;
-/// A body up to this size is kept in memory.
-const BODY_BYTES_MAX: u64 = 256 * 1024;
 /// How long an answer that could not be stored keeps others from waiting for one another.
 const UNSTORABLE_MS: u64 = 3000;
 

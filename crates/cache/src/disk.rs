@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::format::{self, FormatError, HEADER_BYTES_MAX, Header, PREFIX_BYTES};
+use crate::limits::SCAN_THREADS_MAX;
 use crate::object::{Body, Identity, Object};
 use brisk_net::file;
 use rustix::fd::OwnedFd;
@@ -18,8 +19,6 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Files that are handed on at once.
 const BATCH: usize = 256;
-/// Threads that look through a folder at once, at most.
-const SCAN_THREADS_MAX: usize = 4;
 /// Bytes of a file that are read first: most headers, and small bodies whole.
 const FIRST_READ_BYTES: usize = 16 * 1024;
 

@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::disk::{self, Source, Temp};
 use crate::format::{self, Meta};
+use crate::limits::WINDOW_BYTES_MAX;
 use crate::object::{Body, Object};
 use brisk_net::{blocking, file};
 use rustix::fd::OwnedFd;
@@ -25,8 +26,6 @@ use std::task::{Context, Poll, Waker};
 
 /// A body up to this size is written in one go when it is complete.
 const SMALL_BODY_BYTES: u64 = 64 * 1024;
-/// Bytes that wait in memory to be read or written, at most.
-const WINDOW_BYTES_MAX: u64 = 256 * 1024;
 /// Bytes that are handed to the pool at a time.
 const WRITE_BYTES: u64 = 64 * 1024;
 

@@ -4,6 +4,7 @@
 //! is whole by its checksum and the file is as long as the header says; what a killed process leaves behind is none.
 
 use crate::digest::Digest;
+pub use crate::limits::HEADER_BYTES_MAX;
 use brisk_cachepolicy::Terms;
 use brisk_cachepolicy::partial::Part;
 use std::fmt;
@@ -15,8 +16,6 @@ const FIXED_BYTES: usize = 192;
 const KEY_LINE: &[u8] = b"\nKEY: ";
 /// Room for a later head that is longer: then the body need not be copied.
 const SPARE_BYTES: usize = 192;
-/// Longer headers are not stored and not read.
-pub const HEADER_BYTES_MAX: usize = 256 * 1024;
 
 /// What a key begins with if it is that of a HEAD, is otherwise like that of a GET, and is not to be answered with what a GET has
 /// stored: the answer to a HEAD has no body, and none of them may be given for the other. No key that is made of a request (text, a

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::disk::{self, Seen, Want};
+use crate::limits::RULES_MAX;
 use crate::purge::Rule;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -18,8 +19,6 @@ pub struct Pace {
 const PAUSE: Duration = Duration::from_secs(10);
 /// Temporary files older than this were left behind by a process that is gone.
 const TEMP_AGE_S: i64 = 600;
-/// From so many rules on all files are looked through, whatever `purger` says.
-const RULES_MAX: usize = 1000;
 
 /// Wakes the thread.
 #[derive(Default)]

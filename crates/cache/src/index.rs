@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::disk::Seen;
+use crate::limits::UNSTORABLE_MAX;
 use crate::object::Object;
 use crate::shard::{BLOCK_BYTES, Busy, Entry, Shard, blocks};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -368,9 +369,6 @@ impl Index {
         (0..SHARDS).flat_map(of).collect()
     }
 }
-
-/// Remembered ones per shard at most.
-const UNSTORABLE_MAX: usize = 4096;
 
 fn note_unstorable(shard: &mut Shard, digest: Digest, until_ms: u64) {
     if shard.unstorable.len() >= UNSTORABLE_MAX {

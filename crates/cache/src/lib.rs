@@ -13,6 +13,7 @@ pub mod format;
 pub mod fuzz;
 mod housekeeping;
 mod index;
+mod limits;
 mod list;
 mod memory;
 mod object;

@@ -1,9 +1,7 @@
 //! `Cache-Control` of requests and responses (RFC 9111 §5.2), and `Surrogate-Control`.
 
 use crate::fields::{Fields, members, unquoted};
-
-/// The longest time that counts, in seconds: 68 years (RFC 9111 §1.2.2 asks for at least 2^31).
-pub const SECONDS_MAX: u64 = 1 << 31;
+pub use crate::limits::SECONDS_MAX;
 
 /// A number of seconds: digits and nothing else. More than can be told apart counts as [`SECONDS_MAX`].
 pub fn delta_seconds(text: &[u8]) -> Option<u64> {

@@ -13,6 +13,7 @@ pub mod fields;
 pub mod fuzz;
 pub mod head;
 pub mod invalidate;
+mod limits;
 pub mod nginx;
 pub mod partial;
 pub mod reuse;

@@ -3,11 +3,9 @@
 
 use crate::directives::{Response as Directives, SECONDS_MAX};
 use crate::fields::members;
+pub use crate::limits::VARY_BYTES_MAX;
 use crate::rfc9111::{Exchange, Refusal, Terms, Verdict, delta_seconds_wide};
 use brisk_http::date::parse_http_date;
-
-/// The longest `Vary` that nginx takes, in bytes.
-pub const VARY_BYTES_MAX: usize = 128;
 
 /// What the fields say so far, in the order of nginx's reading.
 #[derive(Default)]

@@ -4,6 +4,7 @@ use crate::age;
 use crate::date;
 use crate::directives::{Request as RequestDirectives, Response as Directives, SECONDS_MAX, delta_seconds};
 use crate::fields::{Fields, members};
+use crate::limits::HEURISTIC_SECONDS_MAX;
 use crate::structured::cdn_cache_control;
 
 /// Status codes that may be given out without being told for how long (RFC 9110 §15.1).
@@ -11,8 +12,6 @@ pub const HEURISTICALLY_CACHEABLE: &[u16] = &[200, 203, 204, 206, 300, 301, 308,
 
 /// Part of the time since the last change that a response is taken to be fresh for: one in 10 (RFC 9111 §4.2.2).
 const HEURISTIC_PART: i64 = 10;
-/// But no longer than this, in seconds.
-const HEURISTIC_SECONDS_MAX: i64 = 24 * 3600;
 
 /// Until when a stored response may be used, and how. Times are seconds since 1970 or lengths in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,7 @@
 //! `X-LiteSpeed-Tag` (by commas).
 
 use crate::fields::Fields;
-
-/// Tags of one answer that count, and the longest one in bytes: what a back end sends must not fill the memory.
-pub const TAGS_MAX: usize = 128;
-pub const TAG_BYTES_MAX: usize = 256;
+pub use crate::limits::{TAG_BYTES_MAX, TAGS_MAX};
 
 /// The tags of an answer.
 #[derive(Debug, Default)]

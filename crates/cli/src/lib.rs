@@ -10,6 +10,7 @@
 
 mod entry;
 pub mod getopt;
+mod limits;
 pub mod output;
 pub mod terminal;
 

@@ -1,14 +1,11 @@
 //! What the terminal takes: how many columns, and whether colours.
 
+use crate::limits::{COLUMNS_MAX, COLUMNS_MIN};
 use rustix::fd::AsFd;
 use std::io::{IsTerminal, stderr, stdout};
 
 /// Columns of what is not a terminal, unless `COLUMNS` says otherwise.
 const COLUMNS_USUAL: usize = 100;
-/// Fewer cannot hold an option and its text.
-const COLUMNS_MIN: usize = 40;
-/// Longer lines are hard to read.
-const COLUMNS_MAX: usize = 120;
 
 /// Columns for text in sentences: of the terminal that is written to, else what `COLUMNS` says, else of the terminal that a
 /// pager stands before.

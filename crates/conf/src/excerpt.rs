@@ -1,12 +1,8 @@
 //! A line of a file for a terminal, with a caret under what is meant.
 
+use crate::limits::{LEAD_CHARS_MAX, LINE_CHARS_MAX};
 use crate::source::{SourceMap, Span};
 use std::fmt;
-
-/// Characters of a line that are shown: configurations may be one long line.
-const LINE_CHARS_MAX: usize = 160;
-/// Of those, the ones before the place.
-const LEAD_CHARS_MAX: usize = 60;
 
 /// Characters that look like a space, or like nothing, and are neither.
 pub(crate) const INVISIBLE: [char; 5] = ['\u{a0}', '\u{202f}', '\u{200b}', '\u{2060}', '\u{feff}'];

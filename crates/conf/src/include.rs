@@ -1,7 +1,8 @@
 //! `include`: one file, or all that match a pattern.
 
 use crate::diag::Diag;
-use crate::parser::{DEPTH_MAX, Directive, parse_at};
+use crate::limits::BLOCK_DEPTH_MAX;
+use crate::parser::{Directive, parse_at};
 use crate::source::SourceMap;
 use std::io;
 use std::net::IpAddr;
@@ -53,9 +54,9 @@ pub(crate) fn expand(
     out: &mut Vec<Directive>,
 ) {
     let token = directive.arg(0);
-    if depth >= DEPTH_MAX {
+    if depth >= BLOCK_DEPTH_MAX {
         diags.push(
-            Diag::emerg(directive.span, format!("includes are nested deeper than {DEPTH_MAX}"))
+            Diag::emerg(directive.span, format!("includes are nested deeper than {BLOCK_DEPTH_MAX}"))
                 .help("does the file include itself?"),
         );
         return;

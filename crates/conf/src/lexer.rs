@@ -4,10 +4,8 @@
 //! next byte, and `\" \' \\ \t \r \n` are replaced. `${` never opens a block.
 
 use crate::diag::Diag;
+use crate::limits::TOKEN_BYTES_MAX;
 use crate::source::{FileId, Span};
-
-/// nginx refuses longer parameters; so do we, with the same words.
-const TOKEN_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lexeme {

@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod hints;
 mod include;
 mod lexer;
+mod limits;
 pub mod nginx;
 mod parser;
 pub mod row;

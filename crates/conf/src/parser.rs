@@ -4,11 +4,9 @@ use crate::braces::{self, Block};
 use crate::diag::Diag;
 use crate::include::{self, Loader};
 use crate::lexer::{Lexeme, Lexer};
+use crate::limits::BLOCK_DEPTH_MAX;
 use crate::source::{FileId, SourceMap, Span};
 use crate::{foreign, hints};
-
-/// How deep blocks and includes may nest; a file that includes itself ends here.
-pub(crate) const DEPTH_MAX: usize = 32;
 
 /// One parameter (or a directive's name), unescaped.
 #[derive(Clone, Debug)]
@@ -177,9 +175,9 @@ impl Parser<'_> {
 
     fn nested(&mut self, name: Span, opener: Span, depth: usize) -> Vec<Directive> {
         let mut block = Vec::new();
-        if depth >= DEPTH_MAX {
+        if depth >= BLOCK_DEPTH_MAX {
             self.diags.push(
-                Diag::emerg(opener, format!("blocks are nested deeper than {DEPTH_MAX}"))
+                Diag::emerg(opener, format!("blocks are nested deeper than {BLOCK_DEPTH_MAX}"))
                     .help("is a closing \"}\" missing further up?"),
             );
             self.skip_block();

@@ -19,6 +19,7 @@ pub mod client;
 mod dates;
 pub mod fuzz;
 pub mod get;
+mod limits;
 pub mod old;
 pub mod page;
 pub mod probe;

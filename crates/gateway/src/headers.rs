@@ -1,6 +1,7 @@
 //! A client's header fields as parameters: `HTTP_` and the name in capitals (RFC 3875 §4.1.18).
 
 use crate::Params;
+use crate::limits::COMPARED_MAX;
 use brisk_http::{Header, HeaderId, RequestHead};
 use std::cmp::Ordering;
 
@@ -27,10 +28,6 @@ impl Taken {
 fn capital(byte: u8) -> u8 {
     if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
 }
-
-/// Fields of unknown names that are compared with each other, each with all before it: up to so many that takes less time
-/// than sorting them, and no memory.
-const COMPARED_MAX: usize = 32;
 
 /// Gives all fields of a request to `out`, except those in `taken`. A field that was sent several times is one
 /// parameter, at the place of the first: values are joined by `, `, those of `Cookie` by `; `.

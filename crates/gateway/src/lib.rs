@@ -8,6 +8,7 @@
 pub mod fastcgi;
 pub mod fuzz;
 pub mod headers;
+mod limits;
 pub mod scgi;
 pub mod uwsgi;
 

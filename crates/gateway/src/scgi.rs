@@ -1,5 +1,6 @@
 //! SCGI: one netstring of NUL-terminated names and values, then the body. The answer ends with the connection.
 
+use crate::limits::LENGTH_BYTES_MAX;
 use crate::{Pair, Params, put_all};
 
 /// Writes a request up to its body.
@@ -7,9 +8,6 @@ pub struct RequestWriter<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
 }
-
-/// Room for the netstring's length, which is known last.
-const LENGTH_BYTES_MAX: usize = 20;
 
 impl<'a> RequestWriter<'a> {
     /// Begins a request at the end of `out`. `CONTENT_LENGTH` must come first, and must be there without a body too.

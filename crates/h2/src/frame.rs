@@ -1,15 +1,12 @@
 //! Frames as bytes (RFC 9113 §4, §6).
 
 use crate::error::ErrorCode;
+pub use crate::limits::{PAYLOAD_BYTES_MAX, WINDOW_MAX};
 
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 9;
 /// The smallest and usual limit of a frame's payload (RFC 9113 §4.2).
 pub const PAYLOAD_BYTES_DEFAULT: u32 = 1 << 14;
-/// The largest.
-pub const PAYLOAD_BYTES_MAX: u32 = (1 << 24) - 1;
-/// Windows and stream ids have 31 bits.
-pub const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The window of connections and streams before anything is said (RFC 9113 §6.9.2).
 pub const WINDOW_DEFAULT: u32 = 65_535;
 

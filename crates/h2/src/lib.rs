@@ -17,6 +17,7 @@ mod flow;
 pub mod frame;
 pub mod fuzz;
 pub mod hpack;
+mod limits;
 pub mod message;
 pub mod priority;
 mod settings;

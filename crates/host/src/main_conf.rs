@@ -103,7 +103,7 @@ impl MainConf {
     pub fn debugs(&self, peer: &Peer) -> bool {
         self.debug_clients.iter().any(|client| match (client, peer.ip()) {
             (DebugClient::Unix, None) => true,
-            (DebugClient::Net(net), Some(ip)) => net.contains(ip) || net.contains(ip.to_canonical()),
+            (DebugClient::Net(net), Some(ip)) => net.contains(ip) || net.contains_unmapped(ip),
             _ => false,
         })
     }

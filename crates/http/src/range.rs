@@ -1,5 +1,6 @@
 //! Byte ranges (RFC 9110 §14) as nginx's range filter reads and answers them.
 
+pub use crate::limits::MAX_RANGES_UNSET;
 /// What a `Range` field asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeOutcome {
@@ -11,9 +12,6 @@ pub enum RangeOutcome {
     /// `multipart/byteranges`. In the order of the request, perhaps overlapping.
     Ranges(Vec<(u64, u64)>),
 }
-
-/// `max_ranges` where it is not configured.
-pub const MAX_RANGES_UNSET: usize = i32::MAX as usize;
 
 /// Parses the value of `Range` for a representation of `len` bytes.
 ///

@@ -1,16 +1,12 @@
 //! From the bytes of an image to its pixels: the first picture, if there are several.
 
+use crate::limits::{ICC_BYTES_MAX, JPEG_SCANS_MAX};
 use crate::pixels::Pixels;
 use crate::{Error, Format, exif};
 use std::io::Cursor;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
-
-/// Bytes of an ICC profile that are carried over; a usual one has 500 to 4000.
-const ICC_BYTES_MAX: usize = 64 * 1024;
-/// Scans of a progressive JPEG: each is a pass over the whole picture, and a small file could ask for thousands.
-const JPEG_SCANS_MAX: usize = 64;
 
 /// Decodes an image of at most `pixels_max` pixels.
 pub fn decode(bytes: &[u8], format: Format, pixels_max: u64) -> Result<Pixels, Error> {

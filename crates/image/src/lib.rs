@@ -7,6 +7,7 @@
 mod decode;
 mod encode;
 mod exif;
+mod limits;
 mod pixels;
 mod png_writer;
 mod probe;

@@ -1,11 +1,9 @@
 //! A user's cookies (RFC 6265), as far as one user at a few servers needs them.
 
+use crate::limits::COOKIES_MAX;
 use std::time::SystemTime;
 
 use crate::url::Url;
-
-/// Cookies kept at most.
-const COOKIES_MAX: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cookie {

@@ -26,6 +26,7 @@ pub mod engine;
 pub mod fuzz;
 pub mod histogram;
 pub mod jar;
+mod limits;
 pub mod live;
 pub mod plan;
 pub mod report;

@@ -3,13 +3,11 @@
 //! The engine is `brisk_http`'s. Beside it: heads that have come before are recognised, not parsed, and bodies are counted,
 //! not kept.
 
+pub use crate::limits::RESPONSE_HEAD_BYTES_MAX;
 use brisk_http::h1::{Client, ClientError, Event, Known, Rules};
 use brisk_http::head::Header;
 use brisk_http::response::{RequestKind, ResponseError as HeadError, ResponseFraming};
 use std::fmt;
-
-/// A head longer than this is refused.
-pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What a response's head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +31,7 @@ impl From<Known> for Head {
 pub enum ResponseError {
     /// The status line or a header line is not one.
     BadHead,
-    /// The head exceeds [`HEAD_BYTES_MAX`].
+    /// The head exceeds [`RESPONSE_HEAD_BYTES_MAX`].
     HeadTooLong,
     /// `Content-Length` is no number or differs from another one.
     BadLength,
@@ -177,7 +175,7 @@ impl ResponseReader {
                         self.partial.extend_from_slice(input);
                     }
                     *input = &[];
-                    if self.partial.len() > HEAD_BYTES_MAX {
+                    if self.partial.len() > RESPONSE_HEAD_BYTES_MAX {
                         return Err(ResponseError::HeadTooLong);
                     }
                 }

@@ -1,12 +1,10 @@
 //! Counters of one thread's work, their course over time, and their sum.
 
+use crate::limits::LATENESS_MS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::histogram::{Histogram, Sparse};
-
-/// A generator that is later than this with one request in a hundred is too late.
-const LATENESS_MS_MAX: f64 = 5.0;
 
 /// Why a request got no usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -89,7 +89,7 @@ fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag>
         b"all" => Who::All,
         b"unix:" => Who::Unix,
         _ => {
-            let parsed = Cidr::parse(token.str()).ok_or_else(|| {
+            let parsed = Cidr::parse(token.bytes()).ok_or_else(|| {
                 invalid_parameter(token).help("write an address, a network such as 10.0.0.0/8, unix: or all")
             })?;
             if parsed.is_rough {
@@ -142,7 +142,7 @@ impl Handler for Access {
 /// The first rule that matches an address; `None` is a unix socket.
 fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
     // An IPv4 client of an IPv6 socket is an IPv4 client, as far as there are rules for such.
-    let has_v4 = rules.iter().any(|rule| matches!(rule.who, Who::All | Who::Net(Cidr::V4 { .. })));
+    let has_v4 = rules.iter().any(|rule| matches!(rule.who, Who::All | Who::Net(Cidr::V4(..))));
     let address = address.map(|ip| if has_v4 { ip.to_canonical() } else { ip });
     let matches = |who: Who| match (who, address) {
         (Who::All, _) | (Who::Unix, None) => true,
@@ -179,7 +179,7 @@ mod tests {
                     let who = match who {
                         "all" => Who::All,
                         "unix:" => Who::Unix,
-                        net => Who::Net(Cidr::parse(net).unwrap().cidr),
+                        net => Who::Net(Cidr::parse(net.as_bytes()).unwrap().cidr),
                     };
                     Rule { who, verdict }
                 })

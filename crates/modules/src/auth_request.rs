@@ -1,6 +1,7 @@
 //! `ngx_http_auth_request_module`: a subrequest decides who may come in.
 
 use crate::computed::{taken, variable_name};
+use crate::limits::DRAINED_BYTES_MAX;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_http::Method;
 use brisk_server::conf::Cx;
@@ -23,9 +24,6 @@ pub static MODULE: Module = Module {
     install: Some(install),
     ..Module::EMPTY
 };
-
-/// Bytes of an answer's body that are worth being read.
-const DRAINED_BYTES_MAX: u64 = 1024 * 1024;
 
 static ROWS: &[Row] = &[
     directive("auth_request")

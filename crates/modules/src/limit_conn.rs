@@ -1,13 +1,13 @@
 //! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
 
-use crate::limits::{self, Outcome, Outcomes, Parts, ZoneRef};
+use crate::limiting::{self, Outcome, Outcomes, Parts, ZoneRef, no_zone, refusal_rows};
+use crate::limits::LIMIT_CONN_KEY_BYTES_MAX;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::{Cx, invalid_parameter};
-use brisk_server::core::LogLevel;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row, joined, rows_in};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
@@ -18,20 +18,23 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 const NAME: &str = "limit_conn";
-const KEY_BYTES_MAX: usize = 255;
 
 pub static MODULE: Module = Module {
     name: NAME,
-    rows: ROWS,
+    rows: &ROWS,
     variables: VARIABLES,
     conf: || Arc::new(Conf::default()),
-    finish: Some(finish),
+    finish: Some(limiting::finish::<Limit>),
     install: Some(install),
     metrics: Some(metrics),
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[
+const TABLES: &[&[Row]] = &[OWN, &REFUSAL];
+
+static ROWS: [Row; rows_in(TABLES)] = joined(TABLES);
+
+const OWN: &[Row] = &[
     directive("limit_conn_zone")
         .doc("Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.")
         .in_(Context::HTTP)
@@ -51,36 +54,14 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("limit_conn connections 10;")
         .set(limit_conn),
-    directive("limit_conn_log_level")
-        .doc("The level of messages about refused requests: info, notice, warn or error.")
-        .in_(Context::HSL)
-        .takes_one_of(&limits::LEVELS)
-        .default("error")
-        .risk(Risk::Security)
-        .example("limit_conn_log_level warn;")
-        .set(|cx, d| {
-            cx.conf::<Conf>().level = value::choice(d.arg(0), &limits::LEVELS)?;
-            Ok(())
-        }),
-    directive("limit_conn_status")
-        .doc("The status of refused requests: 400 to 599.")
-        .in_(Context::HSL)
-        .takes_number()
-        .range(400, 599)
-        .unit("status code")
-        .default("503")
-        .risk(Risk::Security)
-        .example("limit_conn_status 429;")
-        .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
-    directive("limit_conn_dry_run")
-        .doc("Whether requests are only counted and logged, not refused.")
-        .in_(Context::HSL)
-        .takes_flag()
-        .default("off")
-        .risk(Risk::Security)
-        .example("limit_conn_dry_run on;")
-        .sets(|cx, on| cx.conf::<Conf>().dry_run = on),
 ];
+
+const REFUSAL: [Row; 3] = refusal_rows!(
+    "limit_conn",
+    Limit,
+    "The level of messages about refused requests: info, notice, warn or error.",
+    "Whether requests are only counted and logged, not refused."
+);
 
 static VARIABLES: &[Variable] = &[Variable {
     name: "limit_conn_status",
@@ -95,25 +76,7 @@ static VARIABLES: &[Variable] = &[Variable {
     ..Variable::SILENT
 }];
 
-#[derive(Clone)]
-struct Conf {
-    limits: Vec<Limit>,
-    level: LogLevel,
-    status: u16,
-    dry_run: bool,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { limits: Vec::new(), level: LogLevel::Error, status: 503, dry_run: false }
-    }
-}
-
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-}
+type Conf = limiting::Conf<Limit>;
 
 /// `limit_conn`.
 #[derive(Clone)]
@@ -122,6 +85,19 @@ struct Limit {
     max: u32,
     /// Set when the block is complete.
     keyed: Option<Keyed>,
+}
+
+impl limiting::Limit for Limit {
+    const MODULE: &'static str = NAME;
+    type Declared = Keyed;
+
+    fn zone(&self) -> &ZoneRef {
+        &self.zone
+    }
+
+    fn declared(&mut self) -> &mut Option<Keyed> {
+        &mut self.keyed
+    }
 }
 
 /// `limit_conn_zone`, as limits see it.
@@ -139,7 +115,7 @@ fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let named = zones::parse(token)?;
     if named.0.is_empty() {
-        return Err(Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name())));
+        return Err(no_zone(d));
     }
     let name = named.0.clone();
     let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
@@ -149,14 +125,6 @@ fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn limit_conn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let zone = ZoneRef { name: d.arg(0).str().into(), span: d.arg(0).span };
-    let is_first = cx.first;
-    let conf = cx.conf::<Conf>();
-    if is_first {
-        conf.limits.clear();
-    }
-    if conf.limits.iter().any(|limit| limit.zone.name == zone.name) {
-        return Err(Diag::reason(d.span, "is duplicate"));
-    }
     let token = d.arg(1);
     let max = value::number(token).ok().filter(|&max| max > 0).ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid number of connections \"{}\"", token.text()))
@@ -164,21 +132,7 @@ fn limit_conn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     if max > 65_535 {
         return Err(Diag::emerg(token.span, "connection limit must be less 65536"));
     }
-    conf.limits.push(Limit { zone, max: max as u32, keyed: None });
-    Ok(())
-}
-
-/// Finds the zones of this block's own limits: by now all are declared.
-fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    let conf = cx.conf_of::<Conf>();
-    let mut found = Vec::new();
-    for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.keyed.is_none()) {
-        found.push((at, limit.zone.declared(cx, NAME)?));
-    }
-    for (at, keyed) in found {
-        cx.conf::<Conf>().limits[at].keyed = Some(keyed);
-    }
-    Ok(())
+    limiting::add(cx, d, Limit { zone, max: max as u32, keyed: None })
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
@@ -227,7 +181,7 @@ impl Handler for LimitConn {
         }
         for limit in &self.conf.limits {
             let Some(keyed) = &limit.keyed else { continue };
-            let Some(key) = limit.zone.key(&keyed.key, r, NAME, KEY_BYTES_MAX) else { continue };
+            let Some(key) = limit.zone.key(&keyed.key, r, NAME, LIMIT_CONN_KEY_BYTES_MAX) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
             let counters = keyed.zone.state::<Counters>();
             let entered = counters.enter(&key, limit.max);

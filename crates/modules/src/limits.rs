@@ -1,126 +1,205 @@
-//! What `limit_req` and `limit_conn` share: their words, keys and outcomes, and zones cut into parts with a lock each.
+//! Every limit of this crate that is not a directive, with its unit in its name.
 
-use brisk_conf::{Diag, Span};
-use brisk_server::conf::Cx;
-use brisk_server::core::LogLevel;
-use brisk_server::metrics::{Counter, Scrape};
-use brisk_server::request::Request;
-use brisk_server::rlog;
-use brisk_server::vars::Template;
-use hashbrown::DefaultHashBuilder;
-use std::hash::BuildHasher as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// A part has at least this much memory; smaller zones have fewer parts.
-const PART_BYTES_MIN: u64 = 64 << 10;
-const PARTS_MAX: u64 = 16;
+// api/mod.rs
 
-/// A zone's state in parts: threads seldom meet, and each lock is held for a look-up only.
-pub struct Parts<T> {
-    parts: Box<[Mutex<T>]>,
-    hasher: DefaultHashBuilder,
-}
+/// Bytes of a request's document.
+pub const API_BODY_BYTES_MAX: usize = 64 * 1024;
 
-impl<T> Parts<T> {
-    /// `make` gets the bytes that a part may take.
-    pub fn new(bytes: u64, make: impl Fn(usize) -> T) -> Parts<T> {
-        let count = (bytes / PART_BYTES_MIN).clamp(1, PARTS_MAX);
-        let each = usize::try_from(bytes / count).unwrap_or(usize::MAX);
-        Parts {
-            parts: (0..count).map(|_| Mutex::new(make(each))).collect(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
+// api/servers.rs
 
-    /// The part that a key belongs to, and the key's hash.
-    pub fn of(&self, key: &[u8]) -> (MutexGuard<'_, T>, u64) {
-        let hash = self.hasher.hash_one(key);
-        // The hash table uses the low bits and the topmost seven: these here lie between.
-        let part = &self.parts[(hash >> 40) as usize % self.parts.len()];
-        (part.lock().unwrap_or_else(PoisonError::into_inner), hash)
-    }
-}
+/// Servers that one upstream may have.
+pub const SERVERS_MAX: usize = 4096;
+/// The longest route= of a server that the API takes, in bytes, as in nginx.
+pub const SERVERS_ROUTE_BYTES_MAX: usize = 32;
 
-/// A zone that a limit names. It may be declared further down in `http`.
-#[derive(Clone)]
-pub struct ZoneRef {
-    pub name: Box<str>,
-    pub span: Span,
-}
+// auth_basic/password.rs
 
-impl ZoneRef {
-    /// What the module has noted of the zone's declaration, once all of `http` has been read.
-    pub fn declared<T: Clone + 'static>(&self, cx: &Cx<'_, '_>, module: &'static str) -> Result<T, Diag> {
-        let found = cx.global.named.get(&(module, self.name.to_string()));
-        found.and_then(|found| found.downcast_ref::<T>()).cloned().ok_or_else(|| {
-            Diag::emerg(self.span, format!("zero size shared memory zone \"{}\"", self.name))
-                .help(format!("declare it in http: {module}_zone KEY zone={}:10m …", self.name))
-                .once()
-        })
-    }
+/// Longer passwords are refused: the work for some of these schemes grows with the square of the length.
+pub const PASSWORD_BYTES_MAX: usize = 1024;
 
-    /// What a request is counted under, if it is.
-    pub fn key(&self, key: &Template, r: &Request, module: &str, bytes_max: usize) -> Option<Vec<u8>> {
-        let (key, name) = (key.eval(r), &self.name);
-        if key.len() > bytes_max {
-            let what = format_args!("the key of {module}_zone \"{name}\"");
-            rlog!(r, Error, "the value of {what} is more than {bytes_max} bytes");
-            return None;
-        }
-        (!key.is_empty()).then_some(key)
-    }
-}
+// auth_jwt/json.rs
 
-/// The levels of messages about refused requests.
-pub const LEVELS: [(&str, LogLevel); 4] = [
-    (LogLevel::Info.as_str(), LogLevel::Info),
-    (LogLevel::Notice.as_str(), LogLevel::Notice),
-    (LogLevel::Warn.as_str(), LogLevel::Warn),
-    (LogLevel::Error.as_str(), LogLevel::Error),
-];
+/// Objects and lists within each other.
+pub const JSON_DEPTH_MAX: u8 = 16;
 
-/// What a limit has done to a request, once for it and its subrequests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Passed,
-    Delayed,
-    Rejected,
-    DelayedDryRun,
-    RejectedDryRun,
-}
+// auth_jwt/keys.rs
 
-impl Outcome {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Passed => "PASSED",
-            Outcome::Delayed => "DELAYED",
-            Outcome::Rejected => "REJECTED",
-            Outcome::DelayedDryRun => "DELAYED_DRY_RUN",
-            Outcome::RejectedDryRun => "REJECTED_DRY_RUN",
-        }
-    }
-}
+/// Keys of one set.
+pub const KEYS_MAX: usize = 1024;
 
-/// How often a zone has said what, for whoever watches.
-#[derive(Default)]
-pub struct Outcomes([Counter; 5]);
+// auth_jwt/source.rs
 
-impl Outcomes {
-    pub fn note(&self, outcome: Outcome) {
-        self.0[outcome as usize].add(1);
-    }
+/// Bytes of a key set.
+pub const KEY_SET_BYTES_MAX: usize = 1024 * 1024;
+/// Files or answers that one thread keeps the keys of; their names may follow from requests.
+pub const KEPT_TOKENS_MAX: usize = 1024;
 
-    /// Tells the numbers of these outcomes under their names.
-    pub fn tell(
-        &self,
-        to: &mut Scrape,
-        (name, help): (&'static str, &'static str),
-        zone: &str,
-        outcomes: &[Outcome],
-    ) {
-        for &outcome in outcomes {
-            let labels = [("zone", zone), ("outcome", &outcome.as_str().to_ascii_lowercase())];
-            to.counter(name, help, &labels, self.0[outcome as usize].get());
-        }
-    }
-}
+// auth_jwt/token.rs
+
+/// Bytes of a token; longer ones are refused unseen.
+pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of its first part.
+pub const HEADER_BYTES_MAX: usize = 4 * 1024;
+/// Keys that a signature is tried with: each costs a public-key operation that a stranger may ask for at will.
+pub const KEYS_TRIED_MAX: usize = 8;
+
+// auth_request.rs
+
+/// Bytes of an answer's body that are worth being read.
+pub const DRAINED_BYTES_MAX: u64 = 1024 * 1024;
+
+// cache/path.rs
+
+/// nginx's smallest zone: two pages.
+pub const PATH_ZONE_BYTES_MIN: u64 = 2 * 4096;
+
+// coding/encoder.rs
+
+/// Zstandard windows of more than 8 MiB are refused by browsers (RFC 9659 §3).
+pub const ENCODER_ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Finished encoders that a thread keeps: making one costs as much as compressing some kilobytes.
+pub const IDLE_ENCODERS_MAX: usize = 4;
+
+// coding/filter.rs
+
+/// Bodies in memory up to this size are compressed at once, in the time that a few requests take. They keep a
+/// Content-Length and may become prepared answers, compressed once and sent often.
+pub const CODING_INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// The same where a level takes about twice the time of the others.
+pub const INLINE_USUAL_BYTES_MAX: u64 = 32 * 1024;
+/// The same where a level is chosen that takes its time.
+pub const INLINE_SLOW_BYTES_MAX: u64 = 16 * 1024;
+
+// coding/gunzip.rs
+
+/// Bodies in memory whose plain text is no longer than this are decompressed at once.
+pub const INLINE_PLAIN_BYTES_MAX: usize = 128 * 1024;
+
+// coding/stream.rs
+
+/// A piece up to this size is compressed on the event loop; sending it to the pool would cost about as much.
+pub const INLINE_PIECE_BYTES_MAX: usize = 8 * 1024;
+/// Less output than this waits for more.
+pub const OUTPUT_BYTES_MIN: usize = 4096;
+
+// compress_static/mod.rs
+
+/// Files shorter than this fit into one packet anyway.
+pub const SOURCE_BYTES_MIN: u64 = 512;
+/// `max_size` where none is given.
+pub const FOLDER_BYTES_MAX: u64 = 256 << 20;
+
+// compress_static/store.rs
+
+/// Larger files are served as they are.
+pub const SOURCE_BYTES_MAX: u64 = 32 << 20;
+/// Files up to this size get the highest level; beyond it that would take minutes.
+pub const BEST_LEVEL_BYTES_MAX: u64 = 2 << 20;
+/// Variants that are asked for and not made yet.
+pub const PENDING_FILES_MAX: usize = 256;
+
+// dictionary/encode.rs
+
+/// The fastest level of Brotli that looks into a dictionary.
+pub const BROTLI_LEVEL_MIN: u8 = 2;
+/// Zstandard windows of more than 8 MiB need not be accepted (RFC 9842 §5).
+pub const ENCODE_ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Up to this, all levels remember all of the dictionary.
+pub const ZSTD_SHORT_BYTES_MAX: usize = 128 * 1024;
+
+// dictionary/mod.rs
+
+/// Bytes of a dictionary, and of a body that is compressed with one: together they fit into the windows that clients
+/// must have.
+pub const DICTIONARY_BODY_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+// gateway/records.rs
+
+/// A message of the application that is longer than this goes to the log in pieces.
+pub const MESSAGE_BYTES_MAX: usize = 2048;
+
+// limit_conn.rs
+
+/// The longest key that limit_conn counts under, in bytes, as in nginx.
+pub const LIMIT_CONN_KEY_BYTES_MAX: usize = 255;
+
+// limit_req/mod.rs
+
+/// The longest key that limit_req counts under, in bytes, as in nginx.
+pub const LIMIT_REQ_KEY_BYTES_MAX: usize = 65_535;
+
+// memcached/mod.rs
+
+/// memcached's own limit (`KEY_MAX_LENGTH`): it holds no longer ones, and takes a question for one as a mistake.
+pub const MEMCACHED_KEY_BYTES_MAX: usize = 250;
+
+// referer.rs
+
+/// A longer host name is valid nowhere.
+pub const HOST_BYTES_MAX: usize = 256;
+
+// ssi/commands.rs
+
+/// Levels of `if` within each other; nginx has one.
+pub const LEVELS_MAX: usize = 32;
+
+// ssi/expression.rs
+
+/// Bytes that a value may come to. Variables can hold variables' values: without a limit a page of some lines could
+/// fill the memory.
+pub const VALUE_BYTES_MAX: usize = 256 * 1024;
+/// Compiled expressions that a thread keeps.
+pub const REGEXES_MAX: usize = 64;
+
+// ssi/parser.rs
+
+/// Bytes of a command's name, and of a parameter's (nginx: `NGX_HTTP_SSI_COMMAND_LEN`).
+pub const NAME_BYTES_MAX: usize = 32;
+/// Parameters of a command (nginx: `NGX_HTTP_SSI_MAX_PARAMS`).
+pub const PARAMS_MAX: usize = 16;
+
+// ssi/time.rs
+
+/// Bytes that a time may come to, as in nginx.
+pub const TIME_BYTES_MAX: usize = 2048;
+
+// ssl/rows.rs
+
+/// nginx's smallest cache: eight pages.
+pub const CACHE_BYTES_MIN: u64 = 8 * 4096;
+
+// sub_filter/mod.rs
+
+/// As in nginx.
+pub const PATTERNS_MAX: usize = 255;
+/// Bodies in memory up to this size are worked on at once and keep a Content-Length.
+pub const SUB_FILTER_INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+// upstream/draft.rs
+
+/// nginx's smallest zone: eight pages.
+pub const DRAFT_ZONE_BYTES_MIN: u64 = 8 * 4096;
+
+// upstream/health/probe.rs
+
+/// An answer's head and as much of its body as `match` looks at.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+// upstream/resolve.rs
+
+/// A lookup that failed for another reason than that there is no such name is tried again no sooner.
+pub const RETRY_TIME_MIN: Duration = Duration::from_secs(1);
+
+// upstream/server.rs
+
+/// What a session's number may be at most.
+pub const SERVER_ROUTE_BYTES_MAX: usize = 32;
+/// `sun_path`, with its end.
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+// upstream/sticky.rs
+
+/// `expires=max`, as nginx counts it.
+pub const EXPIRES_SECS_MAX: u64 = 2_145_916_555;

@@ -1,6 +1,7 @@
 //! `ngx_http_realip_module`: the client's address, as trusted proxies tell it.
 
-use crate::cidr::{Cidr, forwarded};
+use crate::forwarded::forwarded;
+use brisk_conf::cidr::{Cidr, Parsed};
 use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_http::HeaderId;
 use brisk_http::range::write_number;
@@ -106,7 +107,7 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut found = Vec::new();
     if token.bytes() != b"unix:" {
         match Cidr::parse(token.bytes()) {
-            Some((cidr, is_rough)) => {
+            Some(Parsed { cidr, is_rough }) => {
                 if is_rough {
                     let text = format!("low address bits of {} are meaningless", token.text());
                     cx.warn(Diag::warn(token.span, text));
@@ -132,8 +133,7 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// The addresses of a host; `None` if there are none.
 fn resolve(cx: &Cx<'_, '_>, host: &str) -> Option<Vec<Cidr>> {
     let addresses = cx.global.loader.addresses(host).ok()?;
-    let one = |ip: IpAddr| Cidr::parse(ip.to_string().as_bytes()).map(|(cidr, _)| cidr);
-    Some(addresses.into_iter().filter_map(one).collect()).filter(|found: &Vec<Cidr>| !found.is_empty())
+    Some(addresses.into_iter().map(Cidr::one).collect()).filter(|found: &Vec<Cidr>| !found.is_empty())
 }
 
 fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -1,5 +1,6 @@
 //! `ngx_http_referer_module`: `$invalid_referer` tells whether a request comes from a page of strangers.
 
+use crate::limits::HOST_BYTES_MAX;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::HeaderId;
 use brisk_server::conf::Cx;
@@ -56,9 +57,6 @@ static VARIABLES: &[Variable] = &[Variable {
     doc: "1 if the Referer header is none of valid_referers, else empty.",
     ..Variable::SILENT
 }];
-
-/// A longer host name is valid nowhere.
-const HOST_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Default)]
 struct Conf {

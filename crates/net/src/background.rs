@@ -1,11 +1,10 @@
 //! Work that nobody waits for: one thread of low priority, so that it takes only what others leave.
 
+use crate::limits::QUEUE_JOBS_MAX;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Jobs that wait at most.
-const QUEUE_MAX: usize = 1024;
 /// The lowest priority but for what runs on an idle machine only.
 const NICE: i32 = 19;
 
@@ -23,7 +22,7 @@ static STATE: Mutex<State> = Mutex::new(State { jobs: VecDeque::new(), running: 
 /// is given up.
 pub fn run(job: impl FnOnce() + Send + 'static) -> bool {
     let mut state = lock();
-    if state.jobs.len() >= QUEUE_MAX {
+    if state.jobs.len() >= QUEUE_JOBS_MAX {
         return false;
     }
     state.jobs.push_back(Box::new(job));

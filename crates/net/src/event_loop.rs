@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::io::{Ready, Source};
+use crate::limits::EVENTS_MAX;
 use crate::mailbox::{Letter, Mailbox};
 use crate::task::{TaskId, Tasks};
 use crate::timer::Timers;
@@ -12,8 +13,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Events taken per wake-up: bounds the work before timers and other threads are heard again.
-const EVENTS_MAX: usize = 512;
 const MAILBOX_SLOT: u64 = u64::MAX;
 
 /// What the owner of a loop does with events that belong to no task.

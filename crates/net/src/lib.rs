@@ -13,6 +13,7 @@ mod failure;
 pub mod fault;
 pub mod file;
 mod io;
+mod limits;
 pub mod listen;
 mod mailbox;
 mod stream;

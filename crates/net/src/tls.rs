@@ -7,6 +7,7 @@
 //! goes on as before.
 
 use crate::io::Io;
+use crate::limits::KERNEL_BYTES_MIN;
 use crate::sys;
 use brisk_tls::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 use std::cell::{Cell, RefCell};
@@ -21,8 +22,6 @@ use std::time::Duration;
 const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
 /// Plaintext sealed at a time.
 const SEAL_BYTES: usize = 4 * RECORD_PLAIN_MAX;
-/// Who sends less than this at a time does not have the kernel set up for it.
-const KERNEL_BYTES_MIN: u64 = 64 * 1024;
 /// The type of records with alerts (RFC 8446 §5.1).
 const ALERT: u8 = 21;
 /// The probe connects within this machine.

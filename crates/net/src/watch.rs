@@ -15,6 +15,7 @@
 //! `fs.inotify.max_user_watches`. Not reported at all are writes through a shared memory map, by io_submit(2) (Linux AIO) and by
 //! polled io_uring, and a mount over a watched path: callers that keep things for long look for themselves now and then.
 
+use crate::limits::{EVENTS_PER_SYNC_MAX, LINKS_MAX};
 use rustix::fs::FileType;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -28,12 +29,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Symbolic links followed in one path, as the kernel's own limit.
-const LINKS_MAX: usize = 40;
 /// Registrations between two sweeps for flags that nobody holds any more.
 const SWEEP_EVERY: usize = 4096;
-/// Events taken in one [`Watcher::sync`]: four times what the kernel queues by default.
-const EVENTS_PER_SYNC_MAX: usize = 65_536;
 
 /// File systems whose changes inotify reports completely (for local changes: there are no others).
 const COHERENT: [u64; 10] = [

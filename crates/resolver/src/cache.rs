@@ -1,12 +1,10 @@
 //! What servers have told, until it expires. Time is passed in; names are in lower case.
 
+use crate::limits::ENTRIES_MAX;
 use crate::message::Srv;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Names that are kept at most; when there are more, those that have expired go, then any.
-const ENTRIES_MAX: usize = 16_384;
 
 /// What is asked for: addresses of a name, or a service's places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,6 +2,7 @@
 
 use crate::cache::{Fact, Wanted};
 use crate::flight::{Flight, Told};
+use crate::limits::UDP_BYTES_MAX;
 use crate::message::{self, Answer, Kind, Malformed};
 use crate::resolver::{Config, Log};
 use brisk_net::{Io, Stream, clock, timeout};
@@ -13,8 +14,6 @@ use std::time::Duration;
 
 /// A server that does not answer is given this long, then the next one is asked. nginx's `resend_timeout`.
 const RESEND_TIME: Duration = Duration::from_secs(5);
-/// More than a server may send over UDP.
-const UDP_BYTES_MAX: usize = 4096;
 
 /// A question and who asks it.
 pub(crate) struct Exchange {

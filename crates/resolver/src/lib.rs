@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod limits;
 pub mod message;
 
 mod exchange;

@@ -1,13 +1,9 @@
 //! DNS messages (RFC 1035, 2782, 3596): queries are written, answers read. What is read comes from strangers.
 
+use crate::limits::{LABEL_BYTES_MAX, MESSAGE_ALIASES_MAX, NAME_BYTES_MAX, POINTERS_MAX};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// RFC 1035 §2.3.4 has two less, nginx asks for four labels of 63 too.
-const NAME_BYTES_MAX: usize = 257;
-const LABEL_BYTES_MAX: usize = 63;
-/// As many are enough for a name of 255 bytes; more are a loop.
-const POINTERS_MAX: usize = 128;
 const HEAD_BYTES: usize = 12;
 const CLASS_IN: u16 = 1;
 
@@ -260,14 +256,11 @@ enum Data {
     Alias(String),
 }
 
-/// Aliases that are followed within an answer: more are a loop, or an attempt to keep us busy.
-const ALIASES_MAX: usize = 32;
-
 /// Takes what is about the name that was asked for, or about a name that it is an alias of. RFC 5452 §6: whatever else a server
 /// adds is not its business. Aliases may stand in any order.
 fn believe(found: Vec<Record>, answer: &mut Answer) {
     let mut names = vec![answer.name.clone()];
-    while names.len() <= ALIASES_MAX {
+    while names.len() <= MESSAGE_ALIASES_MAX {
         let last = names.last().cloned().unwrap_or_default();
         let alias = found.iter().rev().find_map(|record| match &record.data {
             Data::Alias(to) if record.owner == last && !names.contains(to) => Some(to.clone()),

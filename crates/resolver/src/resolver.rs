@@ -3,6 +3,7 @@
 use crate::cache::{Cache, Fact, Wanted};
 use crate::exchange::Exchange;
 use crate::flight::{Flight, Told};
+use crate::limits::RESOLVER_ALIASES_MAX;
 use crate::message::{self, Srv};
 use brisk_net::{clock, timeout};
 use std::collections::HashMap;
@@ -12,9 +13,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Aliases of aliases that are followed.
-const ALIASES_MAX: usize = 50;
 
 /// Where complaints about servers go, each a line at level `error`.
 pub type Log = Rc<dyn Fn(fmt::Arguments<'_>)>;
@@ -139,7 +137,7 @@ impl Resolver {
     async fn follow(self: &Arc<Self>, wanted: Wanted, name: &str, log: &Log) -> Told {
         let lower = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let (mut name, mut valid) = (Arc::<str>::from(lower), u64::MAX);
-        for _ in 0..=ALIASES_MAX {
+        for _ in 0..=RESOLVER_ALIASES_MAX {
             let (fact, until) = self.fact(wanted, &name, log).await?;
             valid = valid.min(until);
             match fact {

@@ -1,5 +1,6 @@
 //! Services (RFC 2782): where one is offered, from SRV records and the addresses of their targets.
 
+use crate::limits::RECORDS_MAX;
 use crate::resolver::{Log, ResolveError, Resolver, random};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -7,9 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-
-/// Records of one service that are looked at.
-const RECORDS_MAX: usize = 256;
 
 /// One place where a service is offered.
 #[derive(Clone, Debug, PartialEq, Eq)]

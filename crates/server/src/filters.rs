@@ -126,7 +126,8 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
     r.resp.body = cut(body, &[(start, end)], |_| None);
 }
 
-/// Numbers of multipart boundaries: unique in the process, hard to guess for nobody's harm.
+/// The last number of a multipart boundary. It is unique in the process; a client that guesses it gains nothing, since the
+/// parts are cut from bytes that the client is given anyway.
 static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {

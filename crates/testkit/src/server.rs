@@ -525,6 +525,21 @@ fn fill(text: &str, dir: &Path, ports: &mut Vec<Port>) -> String {
     text
 }
 
+/// Asserts on exit code and output (stdout, then stderr); patterns are regular expressions, `!` before one forbids it.
+#[track_caller]
+pub fn check(output: &Output, code: i32, patterns: &[&str]) {
+    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{all}");
+    for pattern in patterns {
+        let (wanted, pattern) = match pattern.strip_prefix('!') {
+            Some(pattern) => (false, pattern),
+            None => (true, *pattern),
+        };
+        let found = Regex::new(&format!("(?m){pattern}")).expect("a valid pattern").is_match(&all);
+        assert_eq!(found, wanted, "{pattern:?} in:\n{all}");
+    }
+}
+
 /// Bytes that a program wrote, as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

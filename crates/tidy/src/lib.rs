@@ -4,6 +4,7 @@
 //! and what cargo knows of the packages.
 #![forbid(unsafe_code)]
 
+pub mod imports;
 pub mod packages;
 pub mod source;
 pub mod tree;

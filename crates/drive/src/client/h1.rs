@@ -7,7 +7,7 @@ use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
 use brisk_http::h1::{Client, ClientError, Event, Known, Rules};
 use brisk_http::head::{Header, Version};
 use brisk_http::response::{INTERIM_RESPONSES_MAX, RequestKind, ResponseFraming, ResponseHead};
-use brisk_load::response::{HEAD_BYTES_MAX, ResponseError, check_head};
+use brisk_load::response::{RESPONSE_HEAD_BYTES_MAX, ResponseError, check_head};
 use brisk_net::Stream;
 use std::fmt::Write as _;
 use std::io;
@@ -128,7 +128,7 @@ impl Conn {
                 let rest = self.left.split_off(received.used);
                 return Ok(std::mem::replace(&mut self.left, rest));
             }
-            if self.left.len() > HEAD_BYTES_MAX {
+            if self.left.len() > RESPONSE_HEAD_BYTES_MAX {
                 return Err(Failure::new(Fault::Malformed, "the response head is too long"));
             }
             let nothing = self.left.is_empty();

@@ -3,6 +3,7 @@
 use super::show::{self, Wire};
 use crate::cli::{ClientArgs, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
+use crate::limits::GET_REDIRECTS_MAX;
 use brisk_cli::Entry;
 use brisk_load::cli::{WRONG_USAGE, read};
 use brisk_load::jar::Jar;
@@ -12,9 +13,6 @@ use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
-
-/// Redirects followed at most.
-const REDIRECTS_MAX: usize = 10;
 
 /// What the command line asks for.
 pub(super) struct Args {
@@ -162,7 +160,7 @@ async fn go(args: &Args) -> Result<(), String> {
     let client = Client::new(&common).watched(Rc::new(move |note| seen.borrow_mut().note(&note)));
     let mut request = args.request.clone();
     let mut jar = args.jar.clone();
-    for _ in 0..=REDIRECTS_MAX {
+    for _ in 0..=GET_REDIRECTS_MAX {
         let asked = jar.as_ref().map_or_else(|| request.clone(), |jar| request.with_cookies(jar));
         let result = client.exchange(&asked).await;
         let wire = wire.take();
@@ -178,7 +176,7 @@ async fn go(args: &Args) -> Result<(), String> {
         }
         request = next.unwrap_or(request);
     }
-    Err(format!("more than {REDIRECTS_MAX} redirects"))
+    Err(format!("more than {GET_REDIRECTS_MAX} redirects"))
 }
 
 /// A failure with what had been seen until then.

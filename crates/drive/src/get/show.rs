@@ -3,15 +3,11 @@
 use super::cli::Args;
 use crate::caching;
 use crate::client::{Exchange, Note, Request, decode};
+use crate::limits::{PRETTY_CHARS_MAX, SHOW_LINES_MAX};
 use brisk_h2::frame::{FrameHead, flag, kind};
 use brisk_load::output;
 use std::fmt::Write as _;
 use std::time::Duration;
-
-/// Lines that are kept of frames and chunks: a long body has millions.
-const LINES_MAX: usize = 2000;
-/// Characters of a body shown at most when it is pretty.
-const PRETTY_MAX: usize = 4000;
 
 /// What was seen on the wire.
 #[derive(Default)]
@@ -29,13 +25,13 @@ impl Wire {
             Note::RequestHead(text) => (*text).clone_into(&mut self.head),
             Note::Chunk(size) => {
                 self.chunks_all += 1;
-                if self.chunks.len() < LINES_MAX {
+                if self.chunks.len() < SHOW_LINES_MAX {
                     self.chunks.push(*size);
                 }
             }
             Note::Frame { sent, head, payload } => {
                 self.frames_all += 1;
-                if self.frames.len() < LINES_MAX {
+                if self.frames.len() < SHOW_LINES_MAX {
                     self.frames.push(frame(*sent, *head, payload));
                 }
             }
@@ -284,7 +280,7 @@ pub(super) fn body(exchange: &Exchange, args: &Args) -> Result<Vec<u8>, String> 
             Err(bytes) => format!("({} bytes that are not text; -o FILE keeps them)", bytes.as_bytes().len()),
         },
     };
-    if let Some((at, _)) = text.char_indices().nth(PRETTY_MAX) {
+    if let Some((at, _)) = text.char_indices().nth(PRETTY_CHARS_MAX) {
         let left_out = text.len() - at;
         text.truncate(at);
         let _ = write!(text, "\n… ({left_out} bytes more; --body shows all)");

@@ -3,6 +3,7 @@
 mod report;
 
 use super::{flag, number, option, run};
+use crate::limits::CALLS_MAX;
 use crate::old;
 use brisk_cli::getopt::{self, Given, Long};
 use brisk_cli::{Call, Entry};
@@ -59,9 +60,6 @@ fn definition() -> Command {
         options.into_iter().chain(refused).collect(),
     )
 }
-
-/// Each request is kept for the report.
-const CALLS_MAX: u64 = 20_000_000;
 
 /// What httperf can do and we cannot.
 const REFUSED: [&str; 17] = [

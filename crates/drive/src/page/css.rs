@@ -1,9 +1,7 @@
 //! The references in a style sheet: imports and `url()` (CSS Syntax 3 §4.3.6, as far as URLs need it).
 
 use super::html::Kind;
-
-/// A style sheet refers to no more than this many things.
-const REFERENCES_MAX: usize = 1000;
+use crate::limits::REFERENCES_MAX;
 
 /// What a style sheet refers to, in order.
 pub fn references(css: &str) -> Vec<(String, Kind)> {

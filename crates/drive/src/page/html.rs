@@ -2,12 +2,10 @@
 
 use super::css;
 use crate::client::Url;
+use crate::limits::RESOURCES_MAX;
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{Token, Tokenizer};
 use std::collections::HashSet;
-
-/// A page refers to no more than this many things.
-const RESOURCES_MAX: usize = 2000;
 
 /// What a reference is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use super::html::{self, Kind};
 use crate::client::{
     Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode, unless_interrupted,
 };
+use crate::limits::{ENTRIES_MAX, PAGE_REDIRECTS_MAX, TEXT_BYTES_MAX};
 use brisk_load::jar::Jar;
 use brisk_net::spawn;
 use std::cell::RefCell;
@@ -14,13 +15,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Things fetched at most.
-const ENTRIES_MAX: usize = 3000;
-const REDIRECTS_MAX: usize = 10;
 /// Streams of one HTTP/2 connection that are used at a time.
 const STREAMS: usize = 100;
-/// A body larger than this, its codings undone, is not looked into.
-const TEXT_MAX: u64 = 32 << 20;
 
 /// How a page is fetched.
 #[derive(Debug, Clone)]
@@ -261,7 +257,7 @@ impl Loader {
             gzip_bytes: None,
         };
         let mut found = Vec::new();
-        if let Some(url) = entry.next().filter(|_| wanted.hops < REDIRECTS_MAX) {
+        if let Some(url) = entry.next().filter(|_| wanted.hops < PAGE_REDIRECTS_MAX) {
             let (kind, blocks, depth) = (wanted.kind, wanted.blocks, wanted.depth);
             found.push(Wanted { url, kind, blocks, known: done, hops: wanted.hops + 1, depth });
         } else {
@@ -309,7 +305,7 @@ impl Loader {
     fn look_into(&self, entry: &mut Entry, depth: usize, now: Duration) -> Vec<Wanted> {
         let Ok(exchange) = &entry.result else { return Vec::new() };
         let coding = exchange.fields.get("content-encoding");
-        let plain = decode::decode(&exchange.body, coding.unwrap_or_default(), TEXT_MAX).ok().flatten();
+        let plain = decode::decode(&exchange.body, coding.unwrap_or_default(), TEXT_BYTES_MAX).ok().flatten();
         let plain = plain.unwrap_or_else(|| exchange.body.clone());
         entry.plain_bytes = plain.len() as u64;
         let kind = exchange.fields.get("content-type").unwrap_or_default().to_ascii_lowercase();

@@ -3,6 +3,7 @@
 
 use super::model::Scenario;
 use crate::client::{Exchange, Failure, Fault};
+use crate::limits::{KINDS_MAX, RAW_RECORDS_MAX, WIDTH_TIME_MIN};
 use brisk_load::engine::Outcome;
 use brisk_load::stats::{ErrorKind, Slice, Stats};
 use std::collections::BTreeMap;
@@ -11,14 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A slice is no narrower than this.
-const WIDTH_MIN: Duration = Duration::from_millis(100);
 /// Slices of a run, about: those of a longer one are wider.
 const SLICES: u32 = 6000;
-/// Kinds of failures that are told apart.
-const KINDS_MAX: usize = 60;
-/// Requests that the raw log keeps: about 200 bytes of memory each.
-const RAW_MAX: usize = 10_000_000;
 
 /// Why a step or a line of a log did not get what it asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +187,7 @@ impl Course {
     pub fn new(scenario: &Scenario, keeps_rows: bool) -> Self {
         Self {
             began: OnceLock::new(),
-            width: (scenario.length() / SLICES).max(WIDTH_MIN),
+            width: (scenario.length() / SLICES).max(WIDTH_TIME_MIN),
             is_open: scenario.replay.is_some(),
             keeps_rows,
             seen: Mutex::default(),
@@ -258,7 +253,7 @@ impl Course {
         seen.now.connects += taken.connects;
         seen.now.resumed += taken.resumed;
         if self.keeps_rows {
-            if seen.rows.len() < RAW_MAX {
+            if seen.rows.len() < RAW_RECORDS_MAX {
                 seen.rows.push((step.to_owned(), taken.clone()));
             } else {
                 seen.rows_dropped += 1;

@@ -1,5 +1,7 @@
 //! Every key of a scenario file. Its reader, the remedies that it offers and the JSON Schema for editors come from here.
 
+pub use crate::limits::LENGTH_SECS_MAX;
+use crate::limits::{KEYS_USERS_MAX, WEIGHT_MAX};
 use serde_json::{Map, Value, json};
 
 /// Where a key stands.
@@ -111,13 +113,6 @@ pub const APART: &[(Scope, &str, &str)] = &[
     (Scope::Step, "upload", "files"),
 ];
 
-/// Users at most.
-const USERS_MAX: u64 = 20_000;
-/// Of those who share something, one is no heavier.
-const WEIGHT_MAX: u64 = 1_000_000;
-/// A run ends after this many seconds.
-pub const LENGTH_MAX_S: u64 = 7 * 24 * 3600;
-
 /// All of them.
 pub const KEYS: &[Key] = &[
     key(Scope::Root, "target", Kind::Url, "URL that the paths of steps are relative to: http://host:port"),
@@ -130,7 +125,7 @@ pub const KEYS: &[Key] = &[
     key(Scope::Root, "insecure", Kind::Bool, "take any certificate [false]"),
     key(Scope::Root, "timeout", Kind::Span, "longest wait for a response [30s]"),
     key(Scope::Root, "redirects", Kind::Bool, "follow redirects, ten at most, as part of the step [true]"),
-    key(Scope::Root, "users", Kind::Count(USERS_MAX), "users at a time, where there are no stages [1]"),
+    key(Scope::Root, "users", Kind::Count(KEYS_USERS_MAX), "users at a time, where there are no stages [1]"),
     key(Scope::Root, "ramp", Kind::Time, "in which they come, evenly [0s]"),
     key(Scope::Root, "duration", Kind::Span, "how long, ramp included [10s, or the ramp]"),
     key(
@@ -156,7 +151,7 @@ pub const KEYS: &[Key] = &[
         Kind::Inner(Scope::Replay),
         "an access log to be played again, in place of users",
     ),
-    key(Scope::Stage, "users", Kind::Whole(USERS_MAX), "users at the end of the ramp"),
+    key(Scope::Stage, "users", Kind::Whole(KEYS_USERS_MAX), "users at the end of the ramp"),
     key(Scope::Stage, "over", Kind::Time, "length of the ramp [0s]"),
     key(Scope::Stage, "hold", Kind::Time, "length of the plateau behind it [0s]"),
     key(Scope::Data, "name", Kind::Text, "values are {{name.column}}"),
@@ -317,11 +312,11 @@ fn type_of(kind: Kind) -> Map<String, Value> {
         Kind::Whole(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
         Kind::Number(most) => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": most }),
         Kind::Time => {
-            json!({ "type": ["string", "number"], "pattern": format!("^{time}$"), "minimum": 0, "maximum": LENGTH_MAX_S })
+            json!({ "type": ["string", "number"], "pattern": format!("^{time}$"), "minimum": 0, "maximum": LENGTH_SECS_MAX })
         }
         Kind::Span => json!({ "type": ["string", "number"], "pattern": format!("^(?=.*[1-9]){time}$"),
-            "exclusiveMinimum": 0, "maximum": LENGTH_MAX_S }),
-        Kind::Think => json!({ "type": ["string", "number"], "minimum": 0, "maximum": LENGTH_MAX_S,
+            "exclusiveMinimum": 0, "maximum": LENGTH_SECS_MAX }),
+        Kind::Think => json!({ "type": ["string", "number"], "minimum": 0, "maximum": LENGTH_SECS_MAX,
             "pattern": format!(r"^({time}(\.\.{time})?|exp:{time})$") }),
         Kind::Thresholds => {
             let share = format!(r"(mean|max|p{NUMBER})\s*[<>]\s*{time}");

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A run ends after this.
-const LENGTH_MAX: Duration = Duration::from_secs(keys::LENGTH_MAX_S);
+const LENGTH_MAX: Duration = Duration::from_secs(keys::LENGTH_SECS_MAX);
 /// Where nothing says otherwise.
 const LENGTH: Duration = Duration::from_secs(10);
 

@@ -6,6 +6,7 @@ use super::run::{Done, Effort};
 use super::tally::Tally;
 use crate::client::{Client, Common, Options, Request, Url, block_on};
 use crate::dates::parse_log;
+use crate::limits::STEPS_MAX;
 use brisk_load::output;
 use brisk_load::system;
 use brisk_net::{sleep, spawn};
@@ -18,8 +19,6 @@ use std::time::Duration;
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(5);
-/// Paths that a report tells apart.
-const STEPS_MAX: usize = 50;
 
 /// What a log has told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::course::Course;
 use super::model::Scenario;
 use super::run::{Done, Effort};
 use super::tally::HEAD;
+use crate::limits::BUSY_SHARE_MAX;
 use brisk_load::engine::Outcome;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, Section};
@@ -46,9 +47,6 @@ impl Beginning {
         Some(Watched { beside, responses, generator_share })
     }
 }
-
-/// A generator that had less than a tenth of its time to spare may be what users waited for.
-const BUSY_SHARE_MAX: f64 = 0.9;
 
 /// See the module's head.
 pub struct Report {

@@ -4,6 +4,7 @@ use super::course::{Course, Taken, UnderWay, Wrong};
 use super::model::{Check, Escape, Scenario, Step, User};
 use super::tally::Tally;
 use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on, decode};
+use crate::limits::{BODY_BYTES_MAX, SCENARIO_REDIRECTS_MAX};
 use brisk_load::jar::Jar;
 use brisk_load::plan::Think;
 use brisk_load::rng::Rng;
@@ -16,13 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const REDIRECTS_MAX: usize = 10;
 /// After a failure on the wire a user waits this long: a server that is gone is not asked as fast as the machine can.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of an answer, what is kept to look for values and to check.
-const BODY_MAX: usize = 4 << 20;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -119,7 +117,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         version: scenario.version,
         insecure: scenario.insecure,
         timeout: scenario.timeout,
-        body_max: BODY_MAX,
+        body_max: BODY_BYTES_MAX,
         keep_alive: true,
         resume: true,
     })?;
@@ -353,7 +351,7 @@ impl Visitor {
     async fn ask(&self, step: &Step, mind: &mut Mind, taken: &mut Taken) -> Judged {
         let began = Instant::now();
         let mut request = self.request(step, mind).map_err(Wrong::check)?;
-        for _ in 0..=REDIRECTS_MAX {
+        for _ in 0..=SCENARIO_REDIRECTS_MAX {
             let asked = self.elapsed();
             taken.status = 0;
             let exchange = mind.client.exchange(&request.with_cookies(&mind.jar)).await;

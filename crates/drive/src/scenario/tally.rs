@@ -3,7 +3,7 @@
 use super::course::{Taken, count};
 use super::threshold::Threshold;
 use brisk_load::histogram::Histogram;
-use brisk_load::report::QUANTILES;
+use brisk_load::report::{QUANTILES, lost_share};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -86,10 +86,9 @@ impl Tally {
         self.stayed += other.stayed;
     }
 
-    /// The share of their time that users waited for what never came. Whoever is not answered asks seldom: he is one
-    /// failure while others have a thousand answers.
+    /// The share of the users' time that they waited for what never came: 0 to 1.
     pub fn lost_share(&self) -> f64 {
-        (self.lost.as_secs_f64() / self.stayed.as_secs_f64().max(1e-9)).min(1.0)
+        lost_share(self.lost.as_secs_f64(), self.stayed.as_secs_f64())
     }
 
     /// Counts what became of a step.

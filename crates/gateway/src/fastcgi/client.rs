@@ -3,11 +3,9 @@
 use super::pairs::{pair_len, write_pair};
 use super::record::{Eight, HEAD_BYTES, Kind, Part, RecordError, RecordHead, Records};
 use super::{EndRequest, KEEP_CONN, ProtocolStatus, RESPONDER};
+use crate::limits::RECORD_BYTES_MAX;
 use crate::{Params, total};
 use std::ops::Range;
-
-/// Parameters that one record can hold.
-const RECORD_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Writes a request up to its body: `BEGIN_REQUEST` and all parameters.
 ///

@@ -1,10 +1,8 @@
 //! Name-value pairs: a length of one or four bytes for the name, one for the value, then both.
 
 use super::RecordError;
+use crate::limits::SHORT_MAX;
 use crate::{Pair, put_all, total};
-
-/// Lengths up to this need one byte.
-const SHORT_MAX: usize = 127;
 
 /// Bytes that a pair takes.
 pub(super) fn pair_len(name: usize, value: usize) -> usize {

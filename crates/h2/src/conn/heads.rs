@@ -5,11 +5,9 @@ use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Nuisance;
 use crate::frame::{self, FrameHead, WINDOW_DEFAULT, flag};
 use crate::hpack::{Discard, FieldSink, HpackError};
+use crate::limits::PARTS_MAX;
 use crate::priority::Dependency;
 use crate::streams::Half;
-
-/// CONTINUATION frames of one block: whoever needs more than a few is up to something.
-const PARTS_MAX: u32 = 64;
 
 /// A block that has not come as a whole yet.
 #[derive(Debug)]

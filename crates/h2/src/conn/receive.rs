@@ -5,6 +5,7 @@ use crate::PREFACE;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Nuisance;
 use crate::frame::{self, FrameHead, HEAD_BYTES, WINDOW_MAX, flag, kind};
+use crate::limits::EARLY_MAX;
 use crate::priority::{Dependency, Priority};
 use crate::streams::Half;
 
@@ -17,9 +18,6 @@ pub(super) struct DataFrame {
     padding: u32,
     end: bool,
 }
-
-/// Priorities that are kept for streams that have not begun.
-const EARLY_MAX: usize = 16;
 
 /// Nothing but what was used up.
 fn quiet<'a, T>(used: usize) -> Received<'a, T> {

@@ -4,6 +4,7 @@ use super::{Connection, Role};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Nuisance;
 use crate::frame::{self, WINDOW_MAX, flag, kind};
+use crate::limits::UPGRADED_BYTES_MAX;
 use crate::priority::Priority;
 use crate::streams::Half;
 
@@ -29,10 +30,6 @@ impl<T: Default> Connection<T> {
         Some(id)
     }
 }
-
-/// What the answer to an upgrade (RFC 7540 §3.2) may be before the client's preface has come. There are clients that have
-/// room for little behind the 101.
-const UPGRADED_BYTES_MAX: usize = 8 * 1024;
 
 impl<T> Connection<T> {
     /// Sends a head: a request's, an interim or final response's, or trailers. `end`: nothing follows.

@@ -2,6 +2,7 @@
 //!
 //! It is canonical: the codes follow from their lengths. All tables are made by the compiler.
 
+use crate::limits::CODE_BITS_MAX;
 /// Bits of each symbol's code; the last is EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
@@ -17,24 +18,26 @@ const LENGTHS: [u8; 257] = [
 ];
 
 const EOS: usize = 256;
-const LENGTH_MAX: usize = 30;
 /// So many bits are looked up at a time. Most symbols of texts have codes of five or six bits: one look finds two of them.
 const FAST_BITS: u32 = 12;
 
 /// Symbols ordered by code; for each length where its codes begin in that order, and the first code.
 struct Canonical {
     order: [u16; 257],
-    first_index: [u16; LENGTH_MAX + 2],
-    first_code: [u32; LENGTH_MAX + 2],
+    first_index: [u16; CODE_BITS_MAX + 2],
+    first_code: [u32; CODE_BITS_MAX + 2],
 }
 
 static CANONICAL: Canonical = canonical();
 
 const fn canonical() -> Canonical {
-    let mut all =
-        Canonical { order: [0; 257], first_index: [0; LENGTH_MAX + 2], first_code: [0; LENGTH_MAX + 2] };
+    let mut all = Canonical {
+        order: [0; 257],
+        first_index: [0; CODE_BITS_MAX + 2],
+        first_code: [0; CODE_BITS_MAX + 2],
+    };
     let (mut length, mut index, mut code) = (1, 0, 0u32);
-    while length <= LENGTH_MAX + 1 {
+    while length <= CODE_BITS_MAX + 1 {
         all.first_index[length] = index;
         all.first_code[length] = code;
         let mut symbol = 0;
@@ -167,7 +170,7 @@ fn decode_to(src: &[u8], long: bool, out: &mut [u8]) -> Result<usize, Invalid> {
             bits <<= used;
             count -= used;
         }
-        if count < LENGTH_MAX as u32 && !rest.is_empty() {
+        if count < CODE_BITS_MAX as u32 && !rest.is_empty() {
             continue;
         }
         if count < 8 && rest.is_empty() && is_padding(bits, count) {
@@ -195,7 +198,7 @@ fn is_padding(bits: u64, count: u32) -> bool {
 /// A symbol by its code's length, if the `count` bits hold a whole one.
 #[cold]
 fn slow(bits: u64, count: u32) -> Option<(usize, u32)> {
-    for length in 5..=(LENGTH_MAX as u32).min(count) {
+    for length in 5..=(CODE_BITS_MAX as u32).min(count) {
         let code = (bits >> (64 - length)) as u32;
         let at = length as usize;
         let symbols = CANONICAL.first_index[at + 1] - CANONICAL.first_index[at];

@@ -1,8 +1,6 @@
 //! Integers with a prefix (RFC 7541 §5.1).
 
-/// No larger one is meant by anybody: lengths and indexes are far smaller, table sizes too.
-pub const INTEGER_MAX: u32 = (1 << 28) - 1;
-
+pub use crate::limits::INTEGER_MAX;
 /// Why an integer could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerError {

@@ -1,5 +1,6 @@
 //! What can be wrong with a request head, in nginx's words.
 
+use crate::limits::TEXT_BYTES_MAX;
 use std::fmt::{self, Write};
 
 /// Why a request head was refused. `Display` is the message nginx logs at level `info`.
@@ -22,9 +23,6 @@ pub enum HeadError {
     /// A header line is malformed. Holds the line up to the byte at fault, escaped.
     InvalidHeader(Box<str>),
 }
-
-/// The longest text of a header line that goes into an error (nginx: `NGX_MAX_ERROR_STR - 300`).
-const TEXT_BYTES_MAX: usize = 1748;
 
 impl HeadError {
     /// The line `line` is malformed at its byte `at`.

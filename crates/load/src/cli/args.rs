@@ -1,13 +1,11 @@
 //! What options hold: numbers, times, rates, sizes, thought pauses.
 
+pub use crate::limits::CONNECTIONS_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arrivals::Rate;
 use crate::plan::Think;
-
-/// Connections that a run may have.
-pub const CONNECTIONS_MAX: usize = 1_000_000;
 
 /// A number of any type.
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {

@@ -1,5 +1,6 @@
 //! What the command line asks for.
 
+use crate::limits::{BODY_BYTES_MAX, IDLE_TIME_MAX, RAW_RECORDS_MAX};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +19,6 @@ use crate::request::{FormField, multipart};
 use crate::sweep::slo::Slo;
 use crate::system;
 use crate::watch::{self, Tier};
-
-/// Files that are sent are kept in memory.
-const BODY_BYTES_MAX: u64 = 1 << 30;
-/// Idle connections are not kept for longer, unless `-d` says so: no run is without an end.
-const IDLE_MAX: Duration = Duration::from_hours(1);
-/// Requests that the raw log keeps: 100 bytes of memory each.
-const RAW_MAX: usize = 50_000_000;
 
 /// Sends load over HTTP/1.1 or HTTP/2 and says what came of it.
 #[derive(Debug, Parser)]
@@ -388,7 +382,7 @@ impl Args {
         match &self.much.users {
             Some(users) => Mode::Users(users.clone()),
             None if self.much.find_max => Mode::FindMax,
-            None if self.how.idle => Mode::Idle(self.much.duration.unwrap_or(IDLE_MAX)),
+            None if self.how.idle => Mode::Idle(self.much.duration.unwrap_or(IDLE_TIME_MAX)),
             None => Mode::Single,
         }
     }
@@ -423,7 +417,7 @@ impl Args {
         plan.recv_buffer = how.recv_buffer;
         plan.per_connection = how.no_keepalive.then_some(1);
         plan.series = Some(Duration::from_millis(100));
-        plan.record = self.outputs.raw.is_some().then_some(RAW_MAX);
+        plan.record = self.outputs.raw.is_some().then_some(RAW_RECORDS_MAX);
         plan
     }
 

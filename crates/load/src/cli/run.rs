@@ -1,5 +1,6 @@
 //! Carries out what the options ask for.
 
+use crate::limits::SETTLED_TIME_MAX;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,6 @@ pub fn execute(command: String, options: Options) -> Result<i32, String> {
     }
     load.finish(&options, files)
 }
-
-/// Idle connections are made within this time.
-const SETTLED_MAX: Duration = Duration::from_mins(2);
 
 struct Load {
     live: Live,
@@ -161,7 +159,7 @@ impl Load {
         let run = engine::start(plan).map_err(|error| error.to_string())?;
         let begun = Instant::now();
         let mut all = false;
-        while !all && begun.elapsed() < SETTLED_MAX && !run.is_over() && !system::interrupted() {
+        while !all && begun.elapsed() < SETTLED_TIME_MAX && !run.is_over() && !system::interrupted() {
             all = run.wait_settled(Duration::from_millis(50));
         }
         let progress = run.progress();

@@ -1,5 +1,6 @@
 //! Servers that a command brings up for a run.
 
+use crate::limits::{END_TIME_MAX, LOOK_TIME_MAX, START_TIME_MAX};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -12,13 +13,6 @@ use super::options::tls;
 use crate::engine;
 use crate::plan::{Endpoint, Plan, RequestOptions, Stop, Url, Version, sites};
 use crate::system;
-
-/// How long a command may take until its server answers.
-const START_MAX: Duration = Duration::from_secs(20);
-/// How long it may take to end, and to give its address back.
-const END_MAX: Duration = Duration::from_secs(10);
-/// How long a look at an address may take.
-const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// A command's server. Dropping it ends the command and all that it has started.
 pub struct Server {
@@ -33,7 +27,7 @@ impl Server {
         // An earlier server may take its time to go.
         let begun = Instant::now();
         while is_taken(url)? {
-            if begun.elapsed() > END_MAX || system::interrupted() {
+            if begun.elapsed() > END_TIME_MAX || system::interrupted() {
                 return Err(taken(command, url));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -51,7 +45,7 @@ impl Server {
             if answers(url)? {
                 return Ok(server);
             }
-            if begun.elapsed() > START_MAX || system::interrupted() {
+            if begun.elapsed() > START_TIME_MAX || system::interrupted() {
                 let seconds = begun.elapsed().as_secs();
                 return Err(format!("\"{command}\" does not answer at {url} within {seconds} s"));
             }
@@ -83,7 +77,7 @@ impl Drop for Server {
         let _ = kill_process_group(group, Signal::TERM);
         let begun = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > END_MAX {
+            if begun.elapsed() > END_TIME_MAX {
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = self.child.wait();
                 return;
@@ -107,7 +101,7 @@ fn taken(command: &str, url: &Url) -> String {
 fn is_taken(url: &Url) -> Result<bool, String> {
     Ok(match url.endpoint().map_err(|error| error.to_string())? {
         // A socket that is given the very port that it asks for speaks with itself.
-        Endpoint::Tcp(address) => TcpStream::connect_timeout(&address, LOOK_MAX)
+        Endpoint::Tcp(address) => TcpStream::connect_timeout(&address, LOOK_TIME_MAX)
             .is_ok_and(|stream| stream.local_addr().ok() != stream.peer_addr().ok()),
         Endpoint::Unix(path) => UnixStream::connect(path).is_ok(),
     })

@@ -1,11 +1,7 @@
 //! One side of a pair: what it cost, and whether it was left in peace.
 
+pub use crate::limits::{ERROR_SHARE_MAX, TAKEN_SHARE_MAX};
 use std::fmt;
-
-/// A side of a pair is spoilt if others took more than this of the CPU time that server and generator wanted.
-pub const TAKEN_SHARE_MAX: f64 = 0.05;
-/// Or if more than this share of its requests failed.
-pub const ERROR_SHARE_MAX: f64 = 0.001;
 
 /// CPU time during a run, in nanoseconds: who wanted it, and who got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,5 +1,6 @@
 //! One open connection: TLS's handshake, then HTTP/1.1 or HTTP/2.
 
+use crate::limits::READS_PER_TURN_MAX;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -10,9 +11,6 @@ use super::secure::{Failed, Secure};
 use super::wire::{End, Read, Wire};
 use crate::plan::Tls;
 use crate::stats::ErrorKind;
-
-/// Full reads in one turn before others get theirs.
-const READS_PER_TURN_MAX: usize = 16;
 
 /// What is spoken.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The course of a thread's work: warm-up, slices, what comes after the end, and the sum of what is counted.
 
+use crate::limits::MISSED_SLICES_MAX;
 use std::sync::{Mutex, PoisonError};
 
 use super::context::{Context, Ns};
@@ -7,9 +8,6 @@ use crate::plan::Plan;
 use crate::stats::{Part, Slice, Stats};
 use crate::system;
 use std::time::Duration;
-
-/// Slices that begin in one wake-up, at most: of a thread that was stopped for longer, one has the rest.
-const MISSED_MAX: usize = 1000;
 
 /// See the module's head. The counters of the context are those since the last slice.
 pub struct Course<'a> {
@@ -65,7 +63,7 @@ impl<'a> Course<'a> {
 
     #[cold]
     fn turn(&mut self, now: Ns, ctx: &mut Context<'_>) {
-        for _ in 0..MISSED_MAX {
+        for _ in 0..MISSED_SLICES_MAX {
             if now < self.ends {
                 return;
             }

@@ -1,5 +1,6 @@
 //! One thread's loop: its slots, their events, its share of the plan.
 
+use crate::limits::{EVENTS_MAX, WAITING_REQUESTS_MAX};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
@@ -23,16 +24,12 @@ use crate::plan::Stop;
 use crate::stats::{ErrorKind, Record, Stats};
 use crate::system;
 
-/// Events taken per wake-up.
-const EVENTS_MAX: usize = 512;
 /// How much later than asked for the kernel may end a wait.
 const TIMER_SLACK_NS: u64 = 1000;
 /// How often a loop without events looks at the stop flag.
 const TICK: Ns = 20_000_000;
 /// How often connections are checked for overdue responses.
 const OVERDUE_TICK: Ns = 250_000_000;
-/// Requests of an open loop that wait for a connection, per thread; beyond it they count as not sent at once.
-const WAITING_MAX: usize = 1 << 20;
 /// How long to wait after a connection could not be made.
 const RETRY_DELAY: Ns = 10_000_000;
 
@@ -235,7 +232,7 @@ impl<'a> Worker<'a> {
             }
             arrivals.advance();
             self.ctx.stats.lateness.record(now - due);
-            if self.ctx.waiting.len() < WAITING_MAX {
+            if self.ctx.waiting.len() < WAITING_REQUESTS_MAX {
                 self.ctx.waiting.push_back(due);
             } else {
                 self.ctx.stats.unsent += 1;

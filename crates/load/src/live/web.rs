@@ -1,5 +1,6 @@
 //! The picture in a browser: a small server on this machine, for as long as the run lasts.
 
+use crate::limits::WEB_HEAD_BYTES_MAX;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +10,6 @@ use crate::engine::Outcome;
 use crate::report::{Body, RunReport, Section, fragment, page, series_charts};
 use crate::stats::{Slice, Stats};
 
-/// A request line with its head is not longer.
-const HEAD_BYTES_MAX: u64 = 16 * 1024;
 /// A client that takes longer than this gets nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What fetches the picture again. A page without scripts could only reload itself, and would lose its place.
@@ -100,7 +99,7 @@ impl Web {
 fn answer(client: &TcpStream, content: &Mutex<String>) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(client.take(HEAD_BYTES_MAX));
+    let mut reader = BufReader::new(client.take(WEB_HEAD_BYTES_MAX));
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut rest = String::new();

@@ -7,6 +7,7 @@ mod resources;
 mod tables;
 mod text;
 
+use crate::limits::GENERATOR_SHARE_MAX;
 pub use environment::Environment;
 pub use html::{Body, Section, fragment, html, page, sections, series_charts};
 pub use json::json;
@@ -25,8 +26,11 @@ use crate::watch::{MachineSummary, TierSummary};
 pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// A generator whose thread is on a CPU for more than this share of the time may be what is measured.
-const GENERATOR_SHARE_MAX: f64 = 0.97;
+/// The share of the users' time that went into what never came. A user who is not answered asks seldom: one failure stands
+/// beside a thousand answers of others, so failures are weighed by time, not counted. 0 to 1.
+pub fn lost_share(lost_secs: f64, users_secs: f64) -> f64 {
+    (lost_secs / users_secs.max(1e-9)).min(1.0)
+}
 
 /// One run.
 #[derive(Debug, Clone)]
@@ -163,12 +167,17 @@ impl RunReport {
         if self.rate.is_some() {
             return 0.0;
         }
-        self.share_of_users_time(u128::from(self.outcome.stats.failed_ns)).min(1.0)
+        lost_share(self.outcome.stats.failed_ns as f64 / 1e9, self.users_secs())
+    }
+
+    /// All the time that the users of a closed loop had, in seconds.
+    fn users_secs(&self) -> f64 {
+        self.seconds() * (self.users * self.depth.max(1)).max(1) as f64
     }
 
     /// These nanoseconds, as a share of all the time that the users of a closed loop had.
     fn share_of_users_time(&self, ns: u128) -> f64 {
-        ns as f64 / 1e9 / self.seconds() / (self.users * self.depth.max(1)).max(1) as f64
+        ns as f64 / 1e9 / self.users_secs()
     }
 
     /// What the users did when they did not wait for an answer that came in time: what took most of it.

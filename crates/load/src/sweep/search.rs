@@ -4,6 +4,7 @@
 //! the promises hold there every time. What decides is left to the caller's trials, so that the search is tested without a
 //! server.
 
+use crate::limits::{RATE_MAX, TRIALS_MAX};
 use serde_json::{Value, json};
 
 use crate::chart::short;
@@ -12,10 +13,6 @@ use crate::chart::short;
 const GAP: f64 = 0.05;
 /// Trials at the best rate: if the promises held there only every second time, five in a row would be a 3 % chance.
 const CONFIRMATIONS: usize = 5;
-/// Trials in all: a search ends.
-const TRIALS_MAX: usize = 40;
-/// No server that can be reached is faster.
-const RATE_MAX: f64 = 5e6;
 
 /// One trial.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 mod servers;
 mod upstreams;
 
+use crate::limits::API_BODY_BYTES_MAX;
 use crate::upstream::Upstream;
 use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
@@ -80,9 +81,6 @@ fn location_prefix(cx: &Cx<'_, '_>) -> Arc<[u8]> {
     if core.location_is_regex { Arc::from(&b""[..]) } else { core.location_text.clone() }
 }
 
-/// Bytes of a request's document.
-const BODY_BYTES_MAX: usize = 64 * 1024;
-
 /// What a call comes to.
 pub(crate) enum Answer {
     Found(Value),
@@ -122,7 +120,7 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
             let mut body = Vec::new();
             loop {
                 match r.body_piece(&mut body).await {
-                    Ok(true) if body.len() > BODY_BYTES_MAX => return Flow::Status(413),
+                    Ok(true) if body.len() > API_BODY_BYTES_MAX => return Flow::Status(413),
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(failure) => return brisk_server::failure::end(&failure, r),

@@ -2,6 +2,7 @@
 
 use super::upstreams::{find, server, servers, unknown, unknown_server};
 use super::{Answer, upstreams};
+use crate::limits::{SERVERS_MAX, SERVERS_ROUTE_BYTES_MAX};
 use crate::upstream::{Upstream, place};
 use brisk_balance::{Admin, Change, PeerId, ServerSpec};
 use brisk_conf::value;
@@ -10,10 +11,6 @@ use brisk_net::clock;
 use brisk_server::request::Request;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Servers that one upstream may have.
-const SERVERS_MAX: usize = 4096;
-const ROUTE_BYTES_MAX: usize = 32;
 
 /// What was changed, or why nothing was.
 pub(super) type Done = Result<(Answer, Arc<Upstream>), Answer>;
@@ -79,8 +76,8 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
         "max_fails" => change.max_fails = Some(number()?),
         "fail_timeout" => change.fail_timeout_secs = Some(time(true).ok_or_else(wrong)?),
         "slow_start" => change.slow_start_ms = Some(time(false).ok_or_else(wrong)?),
-        "route" if text()?.len() > ROUTE_BYTES_MAX => {
-            return Err(bad(format!("route is longer than {ROUTE_BYTES_MAX}")));
+        "route" if text()?.len() > SERVERS_ROUTE_BYTES_MAX => {
+            return Err(bad(format!("route is longer than {SERVERS_ROUTE_BYTES_MAX}")));
         }
         "route" => change.route = Some(Some(text()?).filter(|text| !text.is_empty()).map(Into::into)),
         "down" | "drain" => {

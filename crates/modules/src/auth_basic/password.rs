@@ -1,15 +1,13 @@
 //! Passwords as `htpasswd` files keep them.
 
 use super::des;
+use crate::limits::PASSWORD_BYTES_MAX;
 use crate::secret::is_same;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use md5::{Digest as _, Md5};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sha1::Sha1;
-
-/// Longer passwords are refused: the work for some of these schemes grows with the square of the length.
-const PASSWORD_BYTES_MAX: usize = 1024;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,

@@ -3,12 +3,10 @@
 //! Of two members with one name each reader may believe another (RFC 8259 §4, RFC 7515 §4): whoever checks a token and
 //! whoever uses it must see the same.
 
+use crate::limits::JSON_DEPTH_MAX;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// Objects and lists within each other.
-const DEPTH_MAX: u8 = 16;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +25,7 @@ impl Json {
     /// Reads one value that is all of `text`.
     pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let value = Depth(DEPTH_MAX).deserialize(&mut reader)?;
+        let value = Depth(JSON_DEPTH_MAX).deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)
     }

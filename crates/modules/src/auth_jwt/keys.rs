@@ -1,6 +1,7 @@
 //! Key sets (RFC 7517, RFC 7518 §6, RFC 8037) and the check of a signature.
 
 use super::json::Json;
+use crate::limits::KEYS_MAX;
 use aws_lc_rs::{hmac, signature};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,8 +9,6 @@ use std::fmt;
 
 /// Bytes of an RSA modulus.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
-/// Keys of one set.
-const KEYS_MAX: usize = 1024;
 
 /// How a token is signed (RFC 7518 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

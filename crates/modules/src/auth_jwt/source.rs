@@ -4,6 +4,8 @@
 //! once, and the keys that it had stay in force.
 
 use super::keys::KeySet;
+use crate::limits::KEPT_TOKENS_MAX;
+pub use crate::limits::KEY_SET_BYTES_MAX;
 use brisk_conf::os_text;
 use brisk_http::Method;
 use brisk_net::file::{Info, Symlinks};
@@ -23,11 +25,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Bytes of a key set.
-pub const KEY_SET_BYTES_MAX: usize = 1024 * 1024;
-/// Files or answers that one thread keeps the keys of; their names may follow from requests.
-const KEPT_MAX: usize = 1024;
 
 /// A file of keys.
 pub struct KeyFile {
@@ -66,7 +63,7 @@ pub enum Missing {
 
 /// Makes room in a table whose keys may be a stranger's choice.
 fn bounded<K, V>(table: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
-    if table.len() >= KEPT_MAX {
+    if table.len() >= KEPT_TOKENS_MAX {
         table.clear();
     }
     table

@@ -4,17 +4,11 @@
 
 use super::json::Json;
 use super::keys::{Algorithm, KeySet};
+use crate::limits::{HEADER_BYTES_MAX, KEYS_TRIED_MAX, TOKEN_BYTES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::fmt;
 use std::sync::Arc;
-
-/// Bytes of a token; longer ones are refused unseen.
-const TOKEN_BYTES_MAX: usize = 32 * 1024;
-/// Bytes of its first part.
-const HEADER_BYTES_MAX: usize = 4 * 1024;
-/// Keys that a signature is tried with: each costs a public-key operation that a stranger may ask for at will.
-const KEYS_TRIED_MAX: usize = 8;
 
 /// Why a token is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

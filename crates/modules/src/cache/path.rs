@@ -2,6 +2,7 @@
 
 use super::PREFIXES;
 use super::conf::split;
+use crate::limits::PATH_ZONE_BYTES_MIN;
 use brisk_cache::{Cache, Pace, Settings};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -20,8 +21,6 @@ use std::time::Duration;
 const MODULE: &str = "cache";
 /// nginx's share of a zone per entry.
 const ENTRY_BYTES: u64 = 128;
-/// nginx's smallest zone: two pages.
-const ZONE_BYTES_MIN: u64 = 2 * 4096;
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// A declared cache.
@@ -218,7 +217,7 @@ fn keys_zone(text: &str, token: &Token) -> Result<(String, u64, Token), Diag> {
     };
     let (name, size) = text.split_once(':').ok_or_else(bad)?;
     let size = Token { value: size.as_bytes().into(), span: token.span, quoted: false };
-    let bytes = value::size(&size).ok().filter(|bytes| *bytes >= ZONE_BYTES_MIN).ok_or_else(bad)?;
+    let bytes = value::size(&size).ok().filter(|bytes| *bytes >= PATH_ZONE_BYTES_MIN).ok_or_else(bad)?;
     if name.is_empty() {
         return Err(bad());
     }

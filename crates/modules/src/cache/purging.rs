@@ -2,8 +2,8 @@
 
 use super::path::Declared;
 use super::{key, purge};
-use crate::cidr::Cidr;
 use brisk_cache::format::OF_HEAD;
+use brisk_conf::cidr::Cidr;
 use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::plan::Plan;
@@ -134,6 +134,6 @@ fn read_networks(from: &Token, tokens: &[Token]) -> Result<Arc<[Cidr]>, Diag> {
     {
         return Ok(Arc::default());
     }
-    let network = |token: &Token| Cidr::parse(token.bytes()).map(|(network, _)| network);
+    let network = |token: &Token| Cidr::parse(token.bytes()).map(|parsed| parsed.cidr);
     tokens.iter().map(|token| network(token).ok_or_else(|| invalid_parameter(token))).collect()
 }

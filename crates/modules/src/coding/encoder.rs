@@ -1,5 +1,6 @@
 //! The encoders of all codings behind one interface: bytes in, bytes out, no I/O.
 
+use crate::limits::{ENCODER_ZSTD_WINDOW_LOG_MAX, IDLE_ENCODERS_MAX};
 use brisk_http::negotiate::Coding;
 use brotlic::encode::BrotliOperation;
 use brotlic::{BrotliEncoder, BrotliEncoderOptions, Quality, WindowSize};
@@ -51,16 +52,12 @@ enum State {
     Zstd(raw::Encoder<'static>),
 }
 
-/// Zstandard windows of more than 8 MiB are refused by browsers (RFC 9659 §3).
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The lowest level that would have a larger one.
 const ZSTD_LEVEL_LARGE: u8 = 20;
 /// With less than this the library looks for repetitions in another way, which takes a third longer and finds no more.
 const BROTLI_WINDOW_SHORT: u8 = 17;
 /// Room that is made for output at a time.
 const OUT_STEP_BYTES: usize = 8 * 1024;
-/// Finished encoders that a thread keeps: making one costs as much as compressing some kilobytes.
-const IDLE_MAX: usize = 4;
 
 thread_local! {
     static IDLE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
@@ -89,7 +86,7 @@ impl Encoder {
             Coding::Zstd => {
                 let mut encoder = raw::Encoder::new(level.into())?;
                 if level >= ZSTD_LEVEL_LARGE {
-                    encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_LOG_MAX))?;
+                    encoder.set_parameter(CParameter::WindowLog(ENCODER_ZSTD_WINDOW_LOG_MAX))?;
                 }
                 State::Zstd(encoder)
             }
@@ -108,7 +105,7 @@ impl Encoder {
             State::Zstd(encoder) => encoder.reinit().is_ok(),
         };
         IDLE.with_borrow_mut(|idle| {
-            if reusable && idle.len() < IDLE_MAX {
+            if reusable && idle.len() < IDLE_ENCODERS_MAX {
                 idle.push(self);
             }
         });

@@ -4,6 +4,7 @@ use super::encoder::{Encoder, Op, Params};
 use super::rules::{Rules, weaken_etag};
 use super::stream::{Coded, Sizes};
 use super::{brotli, gzip, zstd};
+use crate::limits::{CODING_INLINE_BODY_BYTES_MAX, INLINE_SLOW_BYTES_MAX, INLINE_USUAL_BYTES_MAX};
 use crate::media_types::MediaTypes;
 use brisk_http::negotiate::Coding;
 use brisk_server::conf::Cx;
@@ -12,14 +13,6 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use std::io;
 use std::sync::Arc;
-
-/// Bodies in memory up to this size are compressed at once, in the time that a few requests take. They keep a
-/// Content-Length and may become prepared answers, compressed once and sent often.
-const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
-/// The same where a level takes about twice the time of the others.
-const INLINE_USUAL_BYTES_MAX: u64 = 32 * 1024;
-/// The same where a level is chosen that takes its time.
-const INLINE_SLOW_BYTES_MAX: u64 = 16 * 1024;
 
 /// A coding that is switched on.
 #[derive(Clone)]
@@ -38,7 +31,7 @@ impl Offer {
             Coding::Zstd => (8, 8),
         };
         match self.params.level {
-            level if level <= fast => INLINE_BODY_BYTES_MAX,
+            level if level <= fast => CODING_INLINE_BODY_BYTES_MAX,
             level if level <= usual => INLINE_USUAL_BYTES_MAX,
             _ => INLINE_SLOW_BYTES_MAX,
         }

@@ -2,6 +2,7 @@
 
 use super::gzip;
 use super::rules::{Rules, weaken_etag};
+use crate::limits::INLINE_PLAIN_BYTES_MAX;
 use brisk_conf::{Arity, Context};
 use brisk_http::negotiate::Coding;
 use brisk_server::conf::Cx;
@@ -63,9 +64,6 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 struct Gunzip {
     rules: Rules,
 }
-
-/// Bodies in memory whose plain text is no longer than this are decompressed at once.
-const INLINE_PLAIN_BYTES_MAX: usize = 128 * 1024;
 
 impl Filter for Gunzip {
     fn declares(&self) -> Declared {

@@ -1,6 +1,7 @@
 //! A body that is compressed while it is sent: pieces of some size on the pool, small ones at once.
 
 use super::encoder::{Encoder, Op, Params};
+use crate::limits::{INLINE_PIECE_BYTES_MAX, OUTPUT_BYTES_MIN};
 use brisk_net::blocking;
 use brisk_server::in_memory::InMemory;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
@@ -14,8 +15,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A piece up to this size is compressed on the event loop; sending it to the pool would cost about as much.
-const INLINE_PIECE_BYTES_MAX: usize = 8 * 1024;
 /// Bytes that the pool compresses at a time: what comes of them is sent before the next are taken.
 const PART_BYTES: usize = 128 * 1024;
 /// Pieces compressed on the event loop in a row before others have their turn.
@@ -93,9 +92,6 @@ pub struct Coded {
     /// Output that waits for more, as long as there is some at once: encoders give their first bytes apart.
     held: Vec<u8>,
 }
-
-/// Less output than this waits for more.
-const OUTPUT_BYTES_MIN: usize = 4096;
 
 impl Coded {
     pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {

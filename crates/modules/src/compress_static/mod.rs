@@ -9,6 +9,7 @@ mod store;
 
 use crate::coding::gzip;
 use crate::coding::rules::Rules;
+use crate::limits::{FOLDER_BYTES_MAX, SOURCE_BYTES_MIN};
 use crate::media_types::{MediaTypes, types_row};
 use crate::static_files::{etag, respond_with};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
@@ -43,12 +44,8 @@ const TYPES: &str = "text/html text/css text/plain text/xml text/javascript text
     application/rss+xml application/atom+xml application/xhtml+xml application/wasm image/svg+xml font/ttf font/otf \
     application/vnd.ms-fontobject image/bmp image/x-icon";
 
-/// Files shorter than this fit into one packet anyway.
-const SOURCE_BYTES_MIN: u64 = 512;
 /// The folder where none is named.
 const FOLDER: &str = "compress_static";
-/// `max_size` where none is given.
-const FOLDER_BYTES_MAX: u64 = 256 << 20;
 
 /// The words of `compress_static`.
 const WHETHER: [(&str, bool); 2] = [("off", false), ("auto", true)];

@@ -1,6 +1,8 @@
 //! The folder of compressed files: names, the job that fills it, its limit.
 
 use crate::coding::encoder::{Encoder, Op, Params};
+pub use crate::limits::SOURCE_BYTES_MAX;
+use crate::limits::{BEST_LEVEL_BYTES_MAX, PENDING_FILES_MAX};
 use brisk_conf::os_text;
 use brisk_http::negotiate::Coding;
 use brisk_net::file::{self, Info};
@@ -19,14 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Larger files are served as they are.
-pub const SOURCE_BYTES_MAX: u64 = 32 << 20;
-/// Files up to this size get the highest level; beyond it that would take minutes.
-const BEST_LEVEL_BYTES_MAX: u64 = 2 << 20;
 /// A variant must save at least this part of the file: one in 16.
 const GAIN: u64 = 16;
-/// Variants that are asked for and not made yet.
-const PENDING_MAX: usize = 256;
 /// Variants made within this time are not dropped for others: a folder too small for what is in use would be filled anew
 /// for ever.
 const KEPT_FOR: Duration = Duration::from_mins(10);
@@ -107,7 +103,7 @@ impl Store {
         let name = source.name(coding);
         {
             let mut pending = self.pending();
-            if pending.len() >= PENDING_MAX || !pending.insert(name.clone()) {
+            if pending.len() >= PENDING_FILES_MAX || !pending.insert(name.clone()) {
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! The two codings of RFC 9842, `dcb` (§4) and `dcz` (§5): a head that names the dictionary, then Brotli or Zstandard.
 
 use super::store::Hash;
+use crate::limits::{BROTLI_LEVEL_MIN, ENCODE_ZSTD_WINDOW_LOG_MAX, ZSTD_SHORT_BYTES_MAX};
 use brisk_http::negotiate::Coding;
 use brotli::enc::{BrotliCompressCustomIoCustomDict, BrotliEncoderParams, StandardAlloc};
 use brotli::{IoReaderWrapper, IoWriterWrapper};
@@ -10,12 +11,6 @@ use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 const DCB_MAGIC: [u8; 4] = [0xff, b'D', b'C', b'B'];
 /// A frame that decoders skip.
 const DCZ_MAGIC: [u8; 8] = [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0];
-/// The fastest level of Brotli that looks into a dictionary.
-const BROTLI_LEVEL_MIN: u8 = 2;
-/// Zstandard windows of more than 8 MiB need not be accepted (RFC 9842 §5).
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// Up to this, all levels remember all of the dictionary.
-const ZSTD_SHORT_BYTES_MAX: usize = 128 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The name of a coding with a dictionary; gzip has none.
@@ -49,7 +44,7 @@ pub fn encode(
         }
         Coding::Zstd => {
             let mut out = [&DCZ_MAGIC[..], hash].concat();
-            zstandard(level, window.clamp(10, ZSTD_WINDOW_LOG_MAX), dictionary, plain, &mut out)?;
+            zstandard(level, window.clamp(10, ENCODE_ZSTD_WINDOW_LOG_MAX), dictionary, plain, &mut out)?;
             Ok(out)
         }
         Coding::Gzip => Err(io::ErrorKind::Unsupported.into()),

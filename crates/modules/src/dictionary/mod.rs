@@ -8,6 +8,7 @@ mod encode;
 mod store;
 
 use crate::coding::{Offer, Rules, offers, weaken_etag};
+use crate::limits::DICTIONARY_BODY_BYTES_MAX;
 use aws_lc_rs::digest::{Context as Sha, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,9 +35,6 @@ use std::task::{Context as Task, Poll, ready};
 use store::{Hash, Store};
 
 const NAME: &str = "dictionary";
-/// Bytes of a dictionary, and of a body that is compressed with one: together they fit into the windows that clients
-/// must have.
-const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// What a response depends on that may be compressed with a dictionary (RFC 9842 §6.2).
 pub const VARY: &str = "Accept-Encoding, Available-Dictionary";
 
@@ -193,7 +191,8 @@ impl Filter for Dictionary {
         if r.resp.status != 200 || is_coded || r.depth > 0 {
             return;
         }
-        let length = r.resp.body.len().or(r.resp.content_length).filter(|&length| length <= BODY_BYTES_MAX);
+        let length =
+            r.resp.body.len().or(r.resp.content_length).filter(|&length| length <= DICTIONARY_BODY_BYTES_MAX);
         if let Some(header) = &self.use_as
             && length.is_some()
             && is_public(r)
@@ -307,10 +306,10 @@ impl BodyStream for Tee {
         let chunk = ready!(self.inner.poll_chunk(cx));
         match &chunk {
             // More than was announced is cut off later; here it must not fill the memory.
-            Some(Ok(Chunk::Piece(piece))) if self.taken.len() as u64 <= BODY_BYTES_MAX => {
+            Some(Ok(Chunk::Piece(piece))) if self.taken.len() as u64 <= DICTIONARY_BODY_BYTES_MAX => {
                 self.taken.extend_from_slice(piece.in_memory().unwrap_or_default());
             }
-            None if self.taken.len() as u64 <= BODY_BYTES_MAX => {
+            None if self.taken.len() as u64 <= DICTIONARY_BODY_BYTES_MAX => {
                 let bytes = std::mem::take(&mut self.taken);
                 let (host, zone) = (std::mem::take(&mut self.host), self.zone.clone());
                 // Hashing megabytes takes milliseconds. If the pool is busy, this body is not remembered.
@@ -350,7 +349,7 @@ impl BodyStream for Coded {
                 Work::Gathering(plain) => match ready!(self.inner.poll_chunk(cx)) {
                     Some(Ok(Chunk::Piece(piece))) => {
                         plain.extend_from_slice(piece.in_memory().unwrap_or_default());
-                        if plain.len() as u64 > BODY_BYTES_MAX {
+                        if plain.len() as u64 > DICTIONARY_BODY_BYTES_MAX {
                             return Poll::Ready(Some(Err(io::Error::other(
                                 "the body is longer than announced",
                             ))));

@@ -1,5 +1,6 @@
 //! FastCGI as the engine's codec.
 
+use crate::limits::MESSAGE_BYTES_MAX;
 use brisk_gateway::fastcgi::{Demux, Event as Record, stdin_end, stdin_head};
 use brisk_http::head::Parsed;
 use brisk_http::response::{CgiStart, RequestKind, ResponseFraming, ResponseHead, cgi_framing, parse_cgi};
@@ -12,9 +13,6 @@ use std::sync::Arc;
 
 /// Bytes of the request's body that go into one record.
 const STDIN_BYTES: usize = 32 * 1024;
-
-/// A message of the application that is longer than this goes to the log in pieces.
-const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// What is said of an answer that is longer than its head says.
 pub const TOO_MUCH: &str = "upstream sent more data than specified in \"Content-Length\" header";

@@ -2,7 +2,7 @@
 
 use super::intervals::Intervals;
 use super::{EMPTY, Geo, Table, ValueId};
-use crate::cidr::{Cidr, parse_ipv4};
+use brisk_conf::cidr::{Cidr, Parsed, parse_ipv4};
 use brisk_conf::{Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::vars::VarId;
@@ -192,11 +192,11 @@ impl Builder {
 }
 
 fn network(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Cidr, Diag> {
-    let (cidr, low_bits) = Cidr::parse(token.bytes()).ok_or_else(|| {
+    let Parsed { cidr, is_rough } = Cidr::parse(token.bytes()).ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid network \"{}\"", token.text()))
             .help("write 192.0.2.0/24, 2001:db8::/32 or a single address")
     })?;
-    if low_bits {
+    if is_rough {
         cx.warn(Diag::warn(token.span, format!("low address bits of {} are meaningless", token.text())));
     }
     Ok(cidr)

@@ -3,8 +3,9 @@
 mod builder;
 mod intervals;
 
-use crate::cidr::{Cidr, forwarded, parse_address};
 use crate::computed::{define, lines, variable_name};
+use crate::forwarded::forwarded;
+use brisk_conf::cidr::{Cidr, parse_address};
 use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::HeaderId;
 use brisk_server::conf::Cx;

@@ -2,15 +2,16 @@
 
 mod zone;
 
-use crate::limits::{self, Outcome, ZoneRef};
-use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
+use crate::limiting::{self, Outcome, ZoneRef, no_zone, refusal_rows};
+use crate::limits::LIMIT_REQ_KEY_BYTES_MAX;
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_net::{clock, sleep};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::LogLevel;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row, joined, rows_in};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::{Template, Variable, VariableGet};
@@ -22,20 +23,23 @@ use std::time::Duration;
 use zone::{Counters, Millirequests, Verdict};
 
 const NAME: &str = "limit_req";
-const KEY_BYTES_MAX: usize = 65_535;
 
 pub static MODULE: Module = Module {
     name: NAME,
-    rows: ROWS,
+    rows: &ROWS,
     variables: VARIABLES,
     conf: || Arc::new(Conf::default()),
-    finish: Some(finish),
+    finish: Some(limiting::finish::<Limit>),
     install: Some(install),
     metrics: Some(metrics),
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[
+const TABLES: &[&[Row]] = &[OWN, &REFUSAL];
+
+static ROWS: [Row; rows_in(TABLES)] = joined(TABLES);
+
+const OWN: &[Row] = &[
     directive("limit_req_zone")
         .doc("Declares counters of requests: a key, zone=NAME:SIZE and rate=N r/s or r/m (written together: 10r/s). Requests whose key is empty are not counted. When the memory is used up, the keys used least recently are forgotten. A reload keeps the counters of a zone whose key and size are unchanged.")
         .in_(Context::HTTP)
@@ -55,36 +59,14 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("limit_req zone=requests burst=20 nodelay;")
         .set(limit_req),
-    directive("limit_req_log_level")
-        .doc("The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.")
-        .in_(Context::HSL)
-        .takes_one_of(&limits::LEVELS)
-        .default("error")
-        .risk(Risk::Security)
-        .example("limit_req_log_level warn;")
-        .set(|cx, d| {
-            cx.conf::<Conf>().level = value::choice(d.arg(0), &limits::LEVELS)?;
-            Ok(())
-        }),
-    directive("limit_req_status")
-        .doc("The status of refused requests: 400 to 599.")
-        .in_(Context::HSL)
-        .takes_number()
-        .range(400, 599)
-        .unit("status code")
-        .default("503")
-        .risk(Risk::Security)
-        .example("limit_req_status 429;")
-        .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
-    directive("limit_req_dry_run")
-        .doc("Whether requests are only counted and logged, not delayed or refused.")
-        .in_(Context::HSL)
-        .takes_flag()
-        .default("off")
-        .risk(Risk::Security)
-        .example("limit_req_dry_run on;")
-        .sets(|cx, on| cx.conf::<Conf>().dry_run = on),
 ];
+
+const REFUSAL: [Row; 3] = refusal_rows!(
+    "limit_req",
+    Limit,
+    "The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.",
+    "Whether requests are only counted and logged, not delayed or refused."
+);
 
 static VARIABLES: &[Variable] = &[Variable {
     name: "limit_req_status",
@@ -99,25 +81,7 @@ static VARIABLES: &[Variable] = &[Variable {
     ..Variable::SILENT
 }];
 
-#[derive(Clone)]
-struct Conf {
-    limits: Vec<Limit>,
-    level: LogLevel,
-    status: u16,
-    dry_run: bool,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { limits: Vec::new(), level: LogLevel::Error, status: 503, dry_run: false }
-    }
-}
-
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-}
+type Conf = limiting::Conf<Limit>;
 
 /// `limit_req`.
 #[derive(Clone)]
@@ -128,6 +92,19 @@ struct Limit {
     delay: Millirequests,
     /// Set when the block is complete.
     counted: Option<Counted>,
+}
+
+impl limiting::Limit for Limit {
+    const MODULE: &'static str = NAME;
+    type Declared = Counted;
+
+    fn zone(&self) -> &ZoneRef {
+        &self.zone
+    }
+
+    fn declared(&mut self) -> &mut Option<Counted> {
+        &mut self.counted
+    }
 }
 
 /// `limit_req_zone`, as limits see it.
@@ -159,10 +136,6 @@ fn limit_req_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
     cx.global.named.insert((NAME, name), Box::new(Counted { zone, key, rate }));
     Ok(())
-}
-
-fn no_zone(d: &Directive) -> Diag {
-    Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name()))
 }
 
 fn parse_rate(text: &str) -> Option<Millirequests> {
@@ -201,29 +174,7 @@ fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     let zone = zone.ok_or_else(|| no_zone(d))?;
-    let is_first = cx.first;
-    let conf = cx.conf::<Conf>();
-    if is_first {
-        conf.limits.clear();
-    }
-    if conf.limits.iter().any(|limit| limit.zone.name == zone.name) {
-        return Err(Diag::reason(d.span, "is duplicate"));
-    }
-    conf.limits.push(Limit { zone, burst, delay, counted: None });
-    Ok(())
-}
-
-/// Finds the zones of this block's own limits: by now all are declared.
-fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    let conf = cx.conf_of::<Conf>();
-    let mut found = Vec::new();
-    for (at, limit) in conf.limits.iter().enumerate().filter(|(_, limit)| limit.counted.is_none()) {
-        found.push((at, limit.zone.declared(cx, NAME)?));
-    }
-    for (at, counted) in found {
-        cx.conf::<Conf>().limits[at].counted = Some(counted);
-    }
-    Ok(())
+    limiting::add(cx, d, Limit { zone, burst, delay, counted: None })
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
@@ -324,7 +275,8 @@ impl LimitReq {
     /// All must agree before any counts, so that a refused request costs nothing.
     fn ask(&self, r: &Request, now_ms: u64) -> Together {
         let limits = &self.conf.limits;
-        let key = |limit: &Limit| limit.zone.key(&limit.counted.as_ref()?.key, r, NAME, KEY_BYTES_MAX);
+        let key =
+            |limit: &Limit| limit.zone.key(&limit.counted.as_ref()?.key, r, NAME, LIMIT_REQ_KEY_BYTES_MAX);
         let keys: Vec<Option<Vec<u8>>> = limits.iter().map(key).collect();
         let Some(last) = keys.iter().rposition(Option::is_some) else { return Together::Uncounted };
         let ask = |at: usize, burst: Millirequests, account: bool| {

@@ -1,6 +1,6 @@
 //! The counters of a zone: one per key, the least recently used of which give way when the memory is used up.
 
-use crate::limits::{Outcomes, Parts};
+use crate::limiting::{Outcomes, Parts};
 use hashbrown::HashTable;
 
 /// What a counter takes besides its key, allocator and table included.

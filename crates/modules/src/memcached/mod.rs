@@ -3,6 +3,7 @@
 mod codec;
 mod rows;
 
+use crate::limits::MEMCACHED_KEY_BYTES_MAX;
 pub use codec::fuzz;
 
 use crate::address::{Address, Schemes};
@@ -38,9 +39,6 @@ const SCHEMES: Schemes = Schemes { plain: "memcached://", tls: None };
 
 /// Connections that speak this serve no other protocol.
 const DIALECT: u8 = 3;
-
-/// memcached's own limit (`KEY_MAX_LENGTH`): it holds no longer ones, and takes a question for one as a mistake.
-const KEY_BYTES_MAX: usize = 250;
 
 #[derive(Clone)]
 struct Conf {
@@ -135,7 +133,7 @@ impl Location {
         }
         let mut key = Vec::with_capacity(plain.len());
         escape(Escape::MemcachedKey, &plain, &mut key);
-        if key.len() > KEY_BYTES_MAX {
+        if key.len() > MEMCACHED_KEY_BYTES_MAX {
             // The server would call it an error, and clients could put it out of service with long URIs.
             rlog!(r, Info, "the key of {} bytes is longer than memcached allows", key.len());
             return Err(Flow::Status(404));

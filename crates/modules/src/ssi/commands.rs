@@ -5,13 +5,11 @@ use super::include::{Include, Set};
 use super::page::{Level, Page};
 use super::parser::{Command, PARAMS_MAX};
 use super::time_format;
+use crate::limits::LEVELS_MAX;
 use brisk_http::uri::{Escape, escape, unsafe_uri};
 use brisk_server::limits::SSI_INCLUDES_MAX;
 use brisk_server::subrequest::Part;
 use std::borrow::Cow;
-
-/// Levels of `if` within each other; nginx has one.
-const LEVELS_MAX: usize = 32;
 
 /// The commands and their parameters; `true`: it must be there.
 const COMMANDS: &[(&str, &[(&str, bool)])] = &[

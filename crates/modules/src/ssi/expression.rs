@@ -1,14 +1,10 @@
 //! Values with variables in them, and the expressions of `if`.
 
+use crate::limits::REGEXES_MAX;
+pub use crate::limits::VALUE_BYTES_MAX;
 use brisk_server::regex::Adhoc;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Bytes that a value may come to. Variables can hold variables' values: without a limit a page of some lines could
-/// fill the memory.
-pub const VALUE_BYTES_MAX: usize = 256 * 1024;
-/// Compiled expressions that a thread keeps.
-const REGEXES_MAX: usize = 64;
 
 /// Fills in variables: `$name` and `${name}`, which `find` appends; `\` takes a `$`, quote or backslash as it is.
 pub fn expand(text: &[u8], mut find: impl FnMut(&str, &mut Vec<u8>)) -> Result<Vec<u8>, String> {

@@ -1,11 +1,9 @@
 //! The commands in a page. The page comes in pieces; what is found does not depend on how it is cut.
 
+use crate::limits::NAME_BYTES_MAX;
+pub use crate::limits::PARAMS_MAX;
 /// What begins a command.
 const OPENING: &[u8] = b"<!--#";
-/// Bytes of a command's name, and of a parameter's (nginx: `NGX_HTTP_SSI_COMMAND_LEN`).
-const NAME_BYTES_MAX: usize = 32;
-/// Parameters of a command (nginx: `NGX_HTTP_SSI_MAX_PARAMS`).
-pub const PARAMS_MAX: usize = 16;
 
 /// A command as it stands in the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Times as `strftime` writes them in the C locale, for `config timefmt`.
 
+use crate::limits::TIME_BYTES_MAX;
+use brisk_http::date::{civil_from_days, days_from_civil};
 use brisk_net::sys;
 use std::fmt::Write as _;
 
 /// nginx's default.
 pub const DEFAULT: &str = "%A, %d-%b-%Y %H:%M:%S %Z";
-/// Bytes that a time may come to, as in nginx.
-const TIME_BYTES_MAX: usize = 2048;
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
@@ -45,12 +45,12 @@ impl Moment {
     fn new(unix_secs: i64, offset_minutes: i64, zone: String) -> Moment {
         let local = unix_secs + offset_minutes * 60;
         let days = local.div_euclid(86_400);
-        let (year, month, day) = civil(days);
+        let (year, month, day) = civil_from_days(days);
         Moment {
             unix_secs,
             year,
-            month,
-            day,
+            month: i64::from(month) - 1,
+            day: day.into(),
             secs: local.rem_euclid(86_400),
             weekday: (days + 4).rem_euclid(7),
             day_of_year: days - days_before(year),
@@ -69,28 +69,14 @@ impl Moment {
         let weekday = (self.weekday + 6).rem_euclid(7);
         // The week belongs to the year of its Thursday.
         let thursday = days_before(self.year) + self.day_of_year - weekday + 3;
-        let year = civil(thursday).0;
+        let year = civil_from_days(thursday).0;
         (year, (thursday - days_before(year)) / 7 + 1)
     }
 }
 
-/// Year, month from 0 and day of a day since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Years that begin in March have their leap day at the end.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let year = year + era * 400 + i64::from(month >= 10);
-    ((year), (month + 2) % 12, day - (153 * month + 2) / 5 + 1)
-}
-
 /// Days from 1970 to the first of January.
 fn days_before(year: i64) -> i64 {
-    let year = year - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) - 719_162
+    days_from_civil(year, 1, 1)
 }
 
 /// Appends the time; false if that would be empty or too long.

@@ -1,5 +1,6 @@
 //! From directives to what handshakes need, when a `server` block is complete.
 
+use super::command::{Command, IDLE_OPTIONS, Offered};
 use super::conf::{Cache, Conf, Ocsp};
 use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
@@ -8,9 +9,7 @@ use brisk_server::tls::{
     Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
 };
 use brisk_server::vars::Template;
-use brisk_tls::{
-    Groups, ListError, Resumption, Sealing, ServerOptions, SessionCache, TicketKeys, Trust, Versions, names,
-};
+use brisk_tls::{Resumption, Sealing, ServerOptions, SessionCache, TicketKeys, Trust, names};
 use std::sync::Arc;
 
 /// Runs for every block; makes the rules of a server.
@@ -358,75 +357,36 @@ fn read(cx: &mut Cx<'_, '_>, what: &str, token: &Token) -> Result<Arc<[u8]>, Dia
 /// `ssl_conf_command`, as far as there is something to command.
 fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
     for (command, argument) in std::mem::take(&mut conf.commands) {
-        let text = argument.str();
-        let failed = || {
-            emerg(&command, format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", command.text(), argument.text()))
+        let command = Command { name: command, argument };
+        let offered = Offered {
+            versions: &mut conf.versions.versions,
+            suites: &mut conf.suites,
+            groups: &mut conf.groups,
         };
-        let list = |error: ListError| match error {
-            ListError::Unknown(name) => failed().help(format!("\"{name}\" is not known")),
-            ListError::Empty => failed().help("nothing of it can be offered"),
-            ListError::Command => failed().help("it is no list of ciphers"),
-        };
-        match command.str() {
-            "Options" => text.split(',').try_for_each(|option| options(cx, conf, &command, option.trim()))?,
-            "Protocol" => protocol(&mut conf.versions.versions, text).ok_or_else(failed)?,
-            "MinProtocol" | "MaxProtocol" => {
-                let is_min = command.str() == "MinProtocol";
-                limit(&mut conf.versions.versions, text, is_min).ok_or_else(failed)?;
-            }
-            "CipherString" => {
-                let missing = conf.suites.set_list(text).map_err(list)?;
-                rows::warn_missing(cx, command.span, "cipher", &missing);
-            }
-            "Ciphersuites" => {
-                let missing = conf.suites.set_tls13_list(text).map_err(list)?;
-                rows::warn_missing(cx, command.span, "cipher", &missing);
-            }
-            "Groups" | "Curves" => {
-                let (groups, missing) = Groups::from_list(text).map_err(list)?;
-                rows::warn_groups(cx, command.span, missing);
-                conf.groups = groups;
+        if command.carry_out(cx, offered)? {
+            continue;
+        }
+        let argument = &command.argument;
+        match command.name.str() {
+            "Options" => {
+                argument
+                    .str()
+                    .split(',')
+                    .try_for_each(|option| options(cx, conf, &command, option.trim()))?;
             }
             "SignatureAlgorithms" => {
-                let numbers = text.split(':').map(names::scheme_number).collect::<Option<Vec<_>>>();
-                conf.schemes = Some(numbers.ok_or_else(failed)?);
+                let numbers = argument.str().split(':').map(names::scheme_number).collect::<Option<Vec<_>>>();
+                conf.schemes = Some(numbers.ok_or_else(|| command.failed())?);
             }
             "Certificate" => conf.certificates = vec![argument.clone()],
             "PrivateKey" => conf.keys = vec![argument.clone()],
-            _ => return Err(failed().help("this command is not supported")),
+            _ => return Err(command.unsupported()),
         }
     }
     Ok(())
 }
 
-/// Options that do what is always done here, or that have no counterpart.
-pub(super) const IDLE_OPTIONS: &[&str] = &[
-    "PrioritizeChaCha",
-    "NoResumptionOnRenegotiation",
-    "NoRenegotiation",
-    "Bugs",
-    "Compression",
-    "EmptyFragments",
-    "DHSingle",
-    "ECDHSingle",
-    "EncryptThenMac",
-    "AllowNoDHEKEX",
-    "MiddleboxCompat",
-    "AntiReplay",
-    "ExtendedMasterSecret",
-    "CANames",
-    "UnsafeLegacyRenegotiation",
-    "UnsafeLegacyServerConnect",
-    "ClientRenegotiation",
-    "TxCertificateCompression",
-    "RxCertificateCompression",
-];
-
-pub(super) fn without_effect(cx: &mut Cx<'_, '_>, command: &Token, option: &str) {
-    cx.warn(Diag::notice(command.span, format!("the option {option} has no effect here")));
-}
-
-fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) -> Result<(), Diag> {
+fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Command, option: &str) -> Result<(), Diag> {
     let (on, name) = match option.strip_prefix('-') {
         Some(name) => (false, name),
         None => (true, option.strip_prefix('+').unwrap_or(option)),
@@ -435,12 +395,16 @@ fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Token, option: &str) 
         "SessionTicket" => conf.tickets = on,
         "KTLS" if on && !conf.own_records => {
             let text = "the option KTLS is incompatible with \"ssl_own_records off\"".to_string();
-            return Err(emerg(command, text).help("the kernel goes on from Brisk's own records: choose one"));
+            return Err(
+                emerg(&command.name, text).help("the kernel goes on from Brisk's own records: choose one")
+            );
         }
-        "KTLS" => conf.kernel = on && kernel_seals(cx, command)?,
+        "KTLS" => conf.kernel = on && kernel_seals(cx, &command.name)?,
         "ServerPreference" => conf.prefer_server = on,
-        _ if IDLE_OPTIONS.contains(&name) => without_effect(cx, command, name),
-        _ => return Err(emerg(command, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed"))),
+        _ if IDLE_OPTIONS.contains(&name) => command.without_effect(cx, name),
+        _ => {
+            return Err(emerg(&command.name, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed")));
+        }
     }
     Ok(())
 }
@@ -459,32 +423,4 @@ fn kernel_seals(cx: &mut Cx<'_, '_>, command: &Token) -> Result<bool, Diag> {
         Ok(tried.is_ok())
     })?;
     Ok(*can)
-}
-
-/// `ALL,-TLSv1.2` and the like.
-pub(super) fn protocol(versions: &mut Versions, list: &str) -> Option<()> {
-    for word in list.split(',').map(str::trim) {
-        let (on, name) = match word.strip_prefix('-') {
-            Some(name) => (false, name),
-            None => (true, word.strip_prefix('+').unwrap_or(word)),
-        };
-        match name {
-            "ALL" => (versions.tls12, versions.tls13) = (on, on),
-            "TLSv1.2" => versions.tls12 = on,
-            "TLSv1.3" => versions.tls13 = on,
-            "SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1" if !on => {}
-            _ => return None,
-        }
-    }
-    (versions.tls12 || versions.tls13).then_some(())
-}
-
-pub(super) fn limit(versions: &mut Versions, version: &str, is_min: bool) -> Option<()> {
-    match (version, is_min) {
-        ("TLSv1.3", true) => versions.tls12 = false,
-        ("TLSv1.2", false) => versions.tls13 = false,
-        ("TLSv1.2" | "TLSv1.1" | "TLSv1" | "SSLv3" | "None", true) | ("TLSv1.3" | "None", false) => {}
-        _ => return None,
-    }
-    (versions.tls12 || versions.tls13).then_some(())
 }

@@ -4,6 +4,7 @@
 //! hands by. Without `ssl_certificate` nothing is made.
 
 pub(crate) mod build;
+mod command;
 mod conf;
 pub(crate) mod peer;
 pub(crate) mod rows;

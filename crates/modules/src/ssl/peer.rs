@@ -1,6 +1,7 @@
 //! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
 
-use super::build::{IDLE_OPTIONS, limit, protocol, source, trust_of, without_effect};
+use super::build::{source, trust_of};
+use super::command::{Command, IDLE_OPTIONS, Offered};
 use super::conf::Protocols;
 use super::rows;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
@@ -207,43 +208,30 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
 /// `…_ssl_conf_command`, as far as there is something to command.
 fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(), Diag> {
     for (command, argument) in std::mem::take(&mut conf.commands) {
-        let text = argument.str();
-        let failed = || {
-            let call = format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", command.text(), argument.text());
-            Diag::emerg(command.span, call)
+        let command = Command { name: command, argument };
+        let offered = Offered {
+            versions: &mut conf.versions.versions,
+            suites: &mut conf.suites,
+            groups: &mut conf.groups,
         };
-        match command.str() {
-            "Protocol" => protocol(&mut conf.versions.versions, text).ok_or_else(failed)?,
-            "MinProtocol" | "MaxProtocol" => {
-                let is_min = command.str() == "MinProtocol";
-                limit(&mut conf.versions.versions, text, is_min).ok_or_else(failed)?;
-            }
+        if command.carry_out(cx, offered)? {
+            continue;
+        }
+        let argument = &command.argument;
+        match command.name.str() {
             "Options" => {
-                for option in text.split(',').map(str::trim) {
+                for option in argument.str().split(',').map(str::trim) {
                     match option.trim_start_matches(['+', '-']) {
                         "SessionTicket" => conf.session_reuse &= !option.starts_with('-'),
-                        name @ ("KTLS" | "ServerPreference") => without_effect(cx, &command, name),
-                        name if IDLE_OPTIONS.contains(&name) => without_effect(cx, &command, name),
-                        _ => return Err(failed()),
+                        name @ ("KTLS" | "ServerPreference") => command.without_effect(cx, name),
+                        name if IDLE_OPTIONS.contains(&name) => command.without_effect(cx, name),
+                        _ => return Err(command.failed()),
                     }
                 }
             }
-            "CipherString" => {
-                let missing = conf.suites.set_list(text).map_err(|_| failed())?;
-                rows::warn_missing(cx, command.span, "cipher", &missing);
-            }
-            "Ciphersuites" => {
-                let missing = conf.suites.set_tls13_list(text).map_err(|_| failed())?;
-                rows::warn_missing(cx, command.span, "cipher", &missing);
-            }
-            "Groups" | "Curves" => {
-                let (groups, missing) = Groups::from_list(text).map_err(|_| failed())?;
-                rows::warn_groups(cx, command.span, missing);
-                conf.groups = groups;
-            }
             "Certificate" => conf.certificate = Some(argument.clone()),
             "PrivateKey" => conf.key = Some(argument.clone()),
-            _ => return Err(failed().help("this command is not supported")),
+            _ => return Err(command.unsupported()),
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The directives.
 
 use super::conf::{Cache, Conf, Ocsp, Protocols};
+use crate::limits::CACHE_BYTES_MIN;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Span, Token, value};
 use brisk_server::conf::{Cx, LogTarget, invalid_parameter};
 use brisk_server::directive::directive;
@@ -17,8 +18,6 @@ use std::time::Duration;
 
 const HS: Context = Context::HTTP.or(Context::SERVER);
 
-/// nginx's smallest cache: eight pages.
-const CACHE_BYTES_MIN: u64 = 8 * 4096;
 /// Sessions of `builtin` without a number: OpenSSL's default.
 const BUILTIN_SESSIONS: usize = 20_480;
 

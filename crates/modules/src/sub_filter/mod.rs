@@ -3,6 +3,7 @@
 pub mod replacer;
 
 use crate::coding::rules::weaken_etag;
+use crate::limits::{PATTERNS_MAX, SUB_FILTER_INLINE_BODY_BYTES_MAX};
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::status;
@@ -27,11 +28,6 @@ pub static MODULE: Module = Module {
     install: Some(install),
     ..Module::EMPTY
 };
-
-/// As in nginx.
-const PATTERNS_MAX: usize = 255;
-/// Bodies in memory up to this size are worked on at once and keep a Content-Length.
-const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
 
 static ROWS: &[Row] = &[
     directive("sub_filter")
@@ -162,7 +158,7 @@ impl Filter for Substitute {
 }
 
 fn substituted(body: Body, mut replacer: Replacer) -> Body {
-    let is_small = body.len().is_some_and(|length| length <= INLINE_BODY_BYTES_MAX);
+    let is_small = body.len().is_some_and(|length| length <= SUB_FILTER_INLINE_BODY_BYTES_MAX);
     if let Some(pieces) = body.in_memory().filter(|_| is_small) {
         let mut out = Vec::new();
         let mut same = true;

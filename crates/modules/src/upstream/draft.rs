@@ -4,6 +4,7 @@ use super::NAME;
 use super::group::{Parts, Upstream};
 use super::server::Server;
 use super::sticky::Sticky;
+use crate::limits::DRAFT_ZONE_BYTES_MIN;
 use brisk_balance::{Method, Sessions};
 use brisk_conf::{Diag, Span, Token, value};
 use brisk_resolver::Resolver;
@@ -14,9 +15,6 @@ use brisk_server::zone::Zone;
 use brisk_upstream::backend::Keepalive;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// nginx's smallest zone: eight pages.
-const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
 #[derive(Clone)]
 pub(super) struct Draft {
@@ -134,7 +132,7 @@ pub(super) fn parse_zone(tokens: &[Token]) -> Result<(Token, Option<u64>), Diag>
     let Some(size) = tokens.get(1) else { return Ok((name.clone(), None)) };
     let bytes = value::size(size)
         .map_err(|_| Diag::emerg(size.span, format!("invalid zone size \"{}\"", size.text())))?;
-    if bytes < ZONE_BYTES_MIN {
+    if bytes < DRAFT_ZONE_BYTES_MIN {
         return Err(Diag::emerg(size.span, format!("zone \"{}\" is too small", name.text()))
             .help("it must have at least 32k"));
     }

@@ -2,6 +2,7 @@
 //! start.
 
 use super::group::Upstream;
+use crate::limits::RETRY_TIME_MIN;
 use brisk_balance::{Endpoint, PeerId, Resolved};
 use brisk_host::thread::Live;
 use brisk_net::{clock, sleep, sleep_until};
@@ -17,8 +18,6 @@ use std::time::Duration;
 
 /// A name that nobody knows is asked for again this much later.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
-/// A lookup that failed for another reason than that there is no such name is tried again no sooner.
-const RETRY_TIME_MIN: Duration = Duration::from_secs(1);
 
 impl Service for Upstream {
     fn start(self: Arc<Self>, work: &Work) {

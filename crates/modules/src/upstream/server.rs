@@ -1,16 +1,12 @@
 //! `server ADDRESS …;` in an `upstream` block.
 
 use super::draft;
+use crate::limits::{SERVER_ROUTE_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 use brisk_balance::{Admin, Endpoint, Method, ServerSpec};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-
-/// What a session's number may be at most.
-const ROUTE_BYTES_MAX: usize = 32;
-/// `sun_path`, with its end.
-const UNIX_PATH_BYTES_MAX: usize = 107;
 
 /// A server and what is still to be found out about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,8 +129,8 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
             spec.slow_start_ms = value::parse_time(time.as_bytes(), false).ok_or_else(invalid)?;
         }
         Some(("route", "")) => return Err(Diag::emerg(token.span, "route is empty")),
-        Some(("route", route)) if route.len() > ROUTE_BYTES_MAX => {
-            return Err(Diag::emerg(token.span, format!("route is longer than {ROUTE_BYTES_MAX}")));
+        Some(("route", route)) if route.len() > SERVER_ROUTE_BYTES_MAX => {
+            return Err(Diag::emerg(token.span, format!("route is longer than {SERVER_ROUTE_BYTES_MAX}")));
         }
         Some(("route", route)) => spec.route = Some(route.into()),
         Some(("service", "")) => return Err(Diag::emerg(token.span, "service is empty")),

@@ -3,6 +3,7 @@
 
 use super::draft;
 use super::draft::sessions_zone;
+use crate::limits::EXPIRES_SECS_MAX;
 use brisk_balance::{Lease, Sessions};
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_net::clock;
@@ -13,8 +14,6 @@ use brisk_server::vars::{Template, VarId};
 use brisk_server::zone::Zone;
 use std::sync::Arc;
 
-/// `expires=max`, as nginx counts it.
-const EXPIRES_MAX: u64 = 2_145_916_555;
 /// nginx: `; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000`.
 const MAX_TEXT: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
 /// A learned session's time, unless said otherwise.
@@ -120,7 +119,7 @@ fn cookie(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Sticky, Diag> {
                 cookie.domain = Some(Template::parse_bytes(&mut cx.global.vars, text.as_bytes(), token)?);
             }
             ("path", Some(text)) => cookie.path = Some(text.to_string()),
-            ("expires", Some("max")) => cookie.expires_secs = Some(EXPIRES_MAX),
+            ("expires", Some("max")) => cookie.expires_secs = Some(EXPIRES_SECS_MAX),
             ("expires", Some(text)) => match value::parse_time(text.as_bytes(), true) {
                 Some(secs) => cookie.expires_secs = Some(secs),
                 None => return reason(token, "invalid \"expires\" parameter value"),
@@ -286,7 +285,7 @@ impl Cookie {
     fn text(&self, r: &Request, sid: &str) -> Vec<u8> {
         let mut out = format!("{}={sid}", self.name).into_bytes();
         match self.expires_secs {
-            Some(EXPIRES_MAX) => out.extend_from_slice(MAX_TEXT.as_bytes()),
+            Some(EXPIRES_SECS_MAX) => out.extend_from_slice(MAX_TEXT.as_bytes()),
             Some(secs) => {
                 let at = clock::now().unix_secs.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
                 out.extend_from_slice(b"; expires=");

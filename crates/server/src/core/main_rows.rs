@@ -282,7 +282,7 @@ fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let text = token.str();
-    let found = match Cidr::parse(text) {
+    let found = match Cidr::parse(token.bytes()) {
         _ if text == "unix:" => vec![DebugClient::Unix],
         Some(parsed) => {
             if parsed.is_rough {
@@ -295,8 +295,7 @@ fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 Diag::emerg(token.span, format!("host not found in debug_connection \"{text}\""))
                     .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
             })?;
-            let nets = found.into_iter().filter_map(|ip| Cidr::parse(&ip.to_string()));
-            nets.map(|parsed| DebugClient::Net(parsed.cidr)).collect()
+            found.into_iter().map(|ip| DebugClient::Net(Cidr::one(ip))).collect()
         }
     };
     cx.conf::<MainConf>().debug_clients.extend(found);

@@ -1,5 +1,6 @@
 //! ab's command line and the request that it asks for.
 
+use crate::limits::{CONCURRENCY_MAX, REQUESTS_MAX};
 use crate::old::{self, flag, number, option};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use brisk_cli::getopt::{self, Given, Long};
@@ -127,9 +128,6 @@ pub fn definition() -> Command {
 
 /// What `-t` implies.
 const REQUESTS_OF_A_TIMED_RUN: u64 = 50_000;
-/// Each is kept for the report.
-const REQUESTS_MAX: u64 = 20_000_000;
-const CONCURRENCY_MAX: u64 = 20_000;
 
 /// The three lines before a report.
 pub fn banner() -> String {

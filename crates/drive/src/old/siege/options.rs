@@ -1,5 +1,6 @@
 //! siege's command line and its resource file.
 
+use crate::limits::SIEGE_USERS_MAX;
 use crate::old::{self, flag, number, option};
 use brisk_cli::getopt::{self, Given, Long};
 use clap::{Command, ValueHint};
@@ -98,7 +99,6 @@ pub fn definition() -> Command {
 }
 
 const LOG_FILE: &str = "/var/log/siege.log";
-const USERS_MAX: u64 = 10_000;
 
 fn defaults() -> Options {
     Options {
@@ -175,7 +175,7 @@ impl Options {
         match name {
             "verbose" => self.verbose = true,
             "quiet" => (self.quiet, self.verbose) = (true, false),
-            "concurrent" => self.users = number(text, "-c", 1, USERS_MAX)? as usize,
+            "concurrent" => self.users = number(text, "-c", 1, SIEGE_USERS_MAX)? as usize,
             "reps" => self.repetitions = Some(number(text, "-r", 1, 1_000_000_000)?),
             "time" => self.time = Some(time(text)?),
             "delay" => self.delay = seconds(text, "-d")?,

@@ -2,10 +2,8 @@
 
 use super::options::Options;
 use crate::client::{Fields, Request, Url};
+use crate::limits::URLS_LINES_MAX;
 use std::collections::HashMap;
-
-/// A file of more lines than this is a mistake.
-const LINES_MAX: usize = 1_000_000;
 
 /// The requests that the command line is about.
 pub fn targets(options: &Options) -> Result<Vec<Request>, String> {
@@ -27,7 +25,7 @@ pub fn targets(options: &Options) -> Result<Vec<Request>, String> {
 pub fn read(text: &str, options: &Options) -> Result<Vec<Request>, String> {
     let mut variables: HashMap<&str, String> = HashMap::new();
     let mut targets = Vec::new();
-    for (at, line) in text.lines().enumerate().take(LINES_MAX) {
+    for (at, line) in text.lines().enumerate().take(URLS_LINES_MAX) {
         // A comment begins a line or stands behind a space: URLs may hold the character.
         let line = line.split(" #").next().unwrap_or_default().trim();
         if line.is_empty() || line.starts_with('#') {

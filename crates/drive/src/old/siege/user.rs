@@ -3,6 +3,7 @@
 use super::options::Options;
 use super::report::Totals;
 use crate::client::{Client, Common, Fields, Options as ClientOptions, Request, Version, block_on, decode};
+use crate::limits::USER_REDIRECTS_MAX;
 use crate::page::html;
 use brisk_load::jar::Jar;
 use brisk_load::output;
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 
 /// A siege without an end ends after this.
 const LONGEST: Duration = Duration::from_hours(1);
-const REDIRECTS_MAX: usize = 10;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -103,7 +103,7 @@ impl Siege {
     /// One URL with its redirects and, if it is a page, what that consists of.
     async fn visit(&self, visitor: &Visitor, target: &Request) {
         let mut request = target.clone();
-        for _ in 0..REDIRECTS_MAX {
+        for _ in 0..USER_REDIRECTS_MAX {
             let Some((status, fields, body)) = self.hit(visitor, &request).await else { return };
             if self.options.follow
                 && matches!(status, 301 | 302 | 303 | 307 | 308)

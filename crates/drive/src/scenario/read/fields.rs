@@ -216,7 +216,7 @@ fn time_of(value: &DeValue<'_>) -> Option<Duration> {
         DeValue::String(text) => args::duration(text).ok(),
         number => {
             let time = Duration::try_from_secs_f64(seconds(number)?).ok()?;
-            (time <= Duration::from_secs(keys::LENGTH_MAX_S)).then_some(time)
+            (time <= Duration::from_secs(keys::LENGTH_SECS_MAX)).then_some(time)
         }
     }
 }

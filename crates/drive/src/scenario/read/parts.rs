@@ -8,12 +8,10 @@ use super::super::template::Template;
 use super::super::threshold::Threshold;
 use super::fields::{example, json};
 use super::{Node, Reader, find};
+use crate::limits::FILE_BYTES_MAX;
 use brisk_load::request::FormField;
 use std::ops::Range;
 use std::path::PathBuf;
-
-/// Files that are sent are kept in memory.
-const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl Reader<'_> {
     pub(super) fn users(&mut self, root: Node<'_>) -> Vec<User> {

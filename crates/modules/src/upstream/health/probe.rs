@@ -1,6 +1,7 @@
 //! One check: connect, ask, look at the answer. HTTP/1.0, so that the body is what it is, or HTTP/2 if that is spoken.
 
 use super::{Check, http2};
+pub(super) use crate::limits::ANSWER_BYTES_MAX;
 use brisk_balance::{Endpoint, PeerInfo};
 use brisk_http::head::Parsed;
 use brisk_http::response::{INTERIM_RESPONSES_MAX, ResponseHead, parse_response};
@@ -13,9 +14,6 @@ use brisk_upstream::head::BackendHead;
 use brisk_upstream::state::State;
 use std::io;
 use std::sync::Arc;
-
-/// An answer's head and as much of its body as `match` looks at.
-pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// Whom to ask, and how.
 pub(super) struct Ask<'a> {

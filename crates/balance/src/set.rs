@@ -1,0 +1,38 @@
+//! What the methods choose from: the peers of one kind, and those that a request has asked already.
+
+use crate::peer::{Peer, PeerId};
+
+/// Peers that stand for each other: all servers of a group, or all its backups.
+#[derive(Default)]
+pub(crate) struct Set {
+    pub peers: Vec<Peer>,
+    /// Sum of configured weights, in whole numbers.
+    pub total_weight: u64,
+}
+
+/// The peers that a request has asked already.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    /// Mostly there is no other.
+    first: Option<PeerId>,
+    more: Vec<PeerId>,
+}
+
+impl Tried {
+    pub fn has(&self, id: PeerId) -> bool {
+        self.first == Some(id) || self.more.contains(&id)
+    }
+
+    pub fn add(&mut self, id: PeerId) {
+        if self.first.is_none() {
+            self.first = Some(id);
+        } else {
+            self.more.push(id);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
+    }
+}

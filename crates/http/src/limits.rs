@@ -1,0 +1,11 @@
+//! Every limit of this crate that is not a directive, with its unit in its name.
+
+// head/error.rs
+
+/// The longest text of a header line that goes into an error (nginx: `NGX_MAX_ERROR_STR - 300`).
+pub const TEXT_BYTES_MAX: usize = 1748;
+
+// range.rs
+
+/// `max_ranges` where it is not configured.
+pub const MAX_RANGES_UNSET: usize = i32::MAX as usize;

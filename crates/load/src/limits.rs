@@ -1,0 +1,87 @@
+//! Every limit of this crate that is not a directive, with its unit in its name.
+
+use std::time::Duration;
+
+// cli/args.rs
+
+/// Connections that a run may have.
+pub const CONNECTIONS_MAX: usize = 1_000_000;
+
+// cli/options.rs
+
+/// Files that are sent are kept in memory.
+pub const BODY_BYTES_MAX: u64 = 1 << 30;
+/// Idle connections are not kept for longer, unless `-d` says so: no run is without an end.
+pub const IDLE_TIME_MAX: Duration = Duration::from_hours(1);
+/// Requests that the raw log keeps: 100 bytes of memory each.
+pub const RAW_RECORDS_MAX: usize = 50_000_000;
+
+// cli/run.rs
+
+/// Idle connections are made within this time.
+pub const SETTLED_TIME_MAX: Duration = Duration::from_mins(2);
+
+// cli/server.rs
+
+/// How long a command may take until its server answers.
+pub const START_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long it may take to end, and to give its address back.
+pub const END_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a look at an address may take.
+pub const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
+
+// compare/side.rs
+
+/// A side of a pair is spoilt if others took more than this of the CPU time that server and generator wanted.
+pub const TAKEN_SHARE_MAX: f64 = 0.05;
+/// Or if more than this share of its requests failed.
+pub const ERROR_SHARE_MAX: f64 = 0.001;
+
+// engine/conn.rs
+
+/// Full reads in one turn before others get theirs.
+pub const READS_PER_TURN_MAX: usize = 16;
+
+// engine/course.rs
+
+/// Slices that begin in one wake-up, at most: of a thread that was stopped for longer, one has the rest.
+pub const MISSED_SLICES_MAX: usize = 1000;
+
+// engine/worker.rs
+
+/// Events taken per wake-up.
+pub const EVENTS_MAX: usize = 512;
+/// Requests of an open loop that wait for a connection, per thread; beyond it they count as not sent at once.
+pub const WAITING_REQUESTS_MAX: usize = 1 << 20;
+
+// jar.rs
+
+/// Cookies kept at most.
+pub const COOKIES_MAX: usize = 300;
+
+// live/web.rs
+
+/// A request line with its head is not longer.
+pub const WEB_HEAD_BYTES_MAX: u64 = 16 * 1024;
+
+// report/mod.rs
+
+/// A generator whose thread is on a CPU for more than this share of the time may be what is measured.
+pub const GENERATOR_SHARE_MAX: f64 = 0.97;
+
+// response.rs
+
+/// A head longer than this is refused.
+pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+// stats.rs
+
+/// A generator that is later than this with one request in a hundred is too late.
+pub const LATENESS_MS_MAX: f64 = 5.0;
+
+// sweep/search.rs
+
+/// Trials in all: a search ends.
+pub const TRIALS_MAX: usize = 40;
+/// No server that can be reached is faster.
+pub const RATE_MAX: f64 = 5e6;
