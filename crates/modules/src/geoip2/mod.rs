@@ -3,8 +3,9 @@
 
 mod database;
 
-use crate::cidr::{Cidr, forwarded, parse_address};
 use crate::computed::{define_of_request, lines};
+use crate::forwarded::forwarded;
+use brisk_conf::cidr::{Cidr, parse_address};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_http::HeaderId;
 use brisk_server::conf::{Cx, invalid_value};
@@ -82,11 +83,11 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 
 fn proxy(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
-    let (network, _) = Cidr::parse(token.bytes()).ok_or_else(|| {
+    let network = Cidr::parse(token.bytes()).ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid network \"{}\"", token.text()))
             .help("write 192.0.2.0/24, 2001:db8::/32 or a single address")
     })?;
-    cx.conf::<Conf>().trust.proxies.push(network);
+    cx.conf::<Conf>().trust.proxies.push(network.cidr);
     Ok(())
 }
 
