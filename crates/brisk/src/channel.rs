@@ -1,6 +1,7 @@
 //! Parcels between master and worker, with descriptors, over a private socket pair. What they mean is said in
 //! [`crate::orders`] and [`crate::keeper`].
 
+use crate::limits::{PACKET_FDS_MAX, PARCEL_INLINE_BYTES_MAX};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
@@ -11,12 +12,8 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Descriptors in one packet: the kernel allows 253.
-const FDS_MAX: usize = 200;
 /// The kind and five numbers.
 const HEAD_BYTES: usize = 41;
-/// A payload up to this size travels behind the head: a process without a free descriptor can still say so.
-const INLINE_BYTES_MAX: usize = 1024;
 
 /// One end of the pair.
 pub struct Channel(OwnedFd);
@@ -71,7 +68,7 @@ impl Channel {
         for number in [parcel.id, parcel.number, parcel.until, length, fds] {
             head.extend_from_slice(&number.to_le_bytes());
         }
-        if parcel.payload.len() <= INLINE_BYTES_MAX {
+        if parcel.payload.len() <= PARCEL_INLINE_BYTES_MAX {
             head.extend_from_slice(&parcel.payload);
             self.packet(&head, &[], flags)?;
         } else {
@@ -79,7 +76,7 @@ impl Channel {
             let memory = memory_file(&parcel.payload)?;
             self.packet(&head, &[memory.as_fd()], flags)?;
         }
-        for chunk in parcel.fds.chunks(FDS_MAX) {
+        for chunk in parcel.fds.chunks(PACKET_FDS_MAX) {
             let borrowed: Vec<_> = chunk.iter().map(AsFd::as_fd).collect();
             self.packet(b"+", &borrowed, flags)?;
         }
@@ -87,7 +84,7 @@ impl Channel {
     }
 
     fn packet(&self, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(fds));
@@ -102,7 +99,7 @@ impl Channel {
     }
 
     fn receive_packet(&self, bytes: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let mut slices = [IoSliceMut::new(bytes)];
@@ -137,7 +134,7 @@ impl Channel {
     }
 
     fn receive_with(&self, flags: RecvFlags) -> io::Result<Option<Parcel>> {
-        let mut head = [0u8; HEAD_BYTES + INLINE_BYTES_MAX];
+        let mut head = [0u8; HEAD_BYTES + PARCEL_INLINE_BYTES_MAX];
         let (count, memory) = match self.receive_packet(&mut head, flags) {
             Ok((0, _)) => return Ok(None),
             // It has ended without having read all that was sent to it.
@@ -264,7 +261,9 @@ mod tests {
     #[test]
     fn payloads_of_all_sizes_arrive() {
         let (a, b) = Channel::pair().unwrap();
-        for length in [0, 1, INLINE_BYTES_MAX - 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1] {
+        for length in
+            [0, 1, PARCEL_INLINE_BYTES_MAX - 1, PARCEL_INLINE_BYTES_MAX, PARCEL_INLINE_BYTES_MAX + 1]
+        {
             let payload = vec![b'p'; length];
             a.send(&Parcel { payload: payload.clone(), ..Parcel::default() }).unwrap();
             assert_eq!(b.receive().unwrap().unwrap().payload, payload);

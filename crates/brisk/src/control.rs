@@ -3,6 +3,7 @@
 use crate::bundle::DiskLoader;
 use crate::claim::pid_file;
 use crate::config::{self, Paths};
+use crate::limits::{ANSWER_WRITE_TIME_MAX, CALL_TIME_MAX, END_ANSWER_TIME_MAX, ORDER_BYTES_MAX};
 use brisk_cache::Purge;
 use brisk_cache::purge::hex;
 use brisk_load::output;
@@ -30,22 +31,14 @@ pub enum Order {
     Purge(String),
 }
 
-/// A caller that has not said its order by then is hung up on.
-const CALL_TIME_MAX: Duration = Duration::from_secs(2);
-/// An answer is taken within this time, or not at all.
-const ANSWER_WRITE_TIME_MAX: Duration = Duration::from_secs(2);
 /// `--timeout` where none is given.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// A master that does not answer to `stop` or `quit` by then gets the signal.
-const END_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// What is done sooner is not worth a line about waiting for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before the answer come lines that begin so.
 const WAITS: &str = "wait ";
 /// The answer of a worker without a master that ends: its files are left to the caller.
 pub const ORPHAN_ENDS: &str = "the worker process ends";
-/// The longest order, in bytes: one with the longest key that can be stored.
-const ORDER_BYTES_MAX: usize = 1 << 20;
 
 pub fn socket_path(pid_path: &str) -> String {
     format!("{pid_path}.sock")

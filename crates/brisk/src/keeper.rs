@@ -5,6 +5,7 @@
 //! socket pair of their own: what the master and the worker's control thread say to each other stays in its order.
 
 use crate::channel::{Channel, Parcel};
+use crate::limits::{KEEPER_FILE_BYTES_MAX, KEEPER_PATH_BYTES_MAX};
 use brisk_server::tls::Allowed;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
@@ -13,10 +14,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest path of a question, as Linux has it.
-const PATH_BYTES_MAX: usize = 4096;
-/// The longest file that is given out.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// An answer with the file.
 const FILE: u8 = b'i';
 /// An answer with the error number of what went wrong.
@@ -50,7 +47,7 @@ impl Keeper {
 
     /// Answers one question; false if there will be no more.
     pub fn serve(&self) -> bool {
-        let mut path = [0; PATH_BYTES_MAX];
+        let mut path = [0; KEEPER_PATH_BYTES_MAX];
         let length = match recv(self.fd(), &mut path, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return false,
             Ok((length, _)) => length,
@@ -80,7 +77,7 @@ impl Asker {
 }
 
 fn ask(channel: &Channel, path: &str) -> io::Result<Vec<u8>> {
-    if path.is_empty() || path.len() > PATH_BYTES_MAX {
+    if path.is_empty() || path.len() > KEEPER_PATH_BYTES_MAX {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
     send(channel.fd(), path.as_bytes(), SendFlags::NOSIGNAL)?;
@@ -102,11 +99,11 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let about = file.metadata()?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+    if !about.is_file() || about.len() > KEEPER_FILE_BYTES_MAX {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
     let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    file.take(KEEPER_FILE_BYTES_MAX).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -121,7 +118,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name).display().to_string();
         dir.write("a.key", "secret");
         dir.write("other", "not for you");
-        dir.write("large", vec![b'x'; FILE_BYTES_MAX as usize + 1]);
+        dir.write("large", vec![b'x'; KEEPER_FILE_BYTES_MAX as usize + 1]);
         std::fs::create_dir(path("folder")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
         let names =

@@ -1,6 +1,7 @@
 //! The certificate of `brisk serve --tls`: made once, kept for this user, so that a browser that has been told to accept
 //! it goes on doing so.
 
+use crate::limits::LOCAL_CERTIFICATE_LEFT_DAYS_MIN;
 use brisk_net::sys;
 use brisk_tls::Certificate;
 use brisk_tls::issue::{Issued, Wish};
@@ -9,8 +10,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 const VALID_DAYS: i64 = 397;
-/// A certificate that ends sooner is replaced by a new one.
-const LEFT_DAYS_MIN: i64 = 7;
 
 /// Certificate and key as PEM texts.
 pub struct Local {
@@ -55,7 +54,7 @@ fn kept(folder: &Path) -> Option<Local> {
     let chain = brisk_tls::chain(certificate.as_bytes()).ok()?;
     let parsed = Certificate::parse(&chain[0]).ok()?;
     let now = brisk_net::clock::refresh().unix_secs;
-    let is_sound = parsed.not_after > now + LEFT_DAYS_MIN * 86_400
+    let is_sound = parsed.not_after > now + LOCAL_CERTIFICATE_LEFT_DAYS_MIN * 86_400
         && brisk_tls::PrivateKey::from_pem(key.as_bytes(), &[]).ok()?.belongs_to(&chain[0]) == Some(true);
     is_sound.then_some(Local { certificate, key, place: Some(place) })
 }

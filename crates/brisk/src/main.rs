@@ -17,6 +17,7 @@ mod directives;
 mod host;
 mod keeper;
 mod launch;
+mod limits;
 mod local_certificate;
 mod log;
 mod master;

@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::config::Paths;
 use crate::control::Control;
+use crate::limits::SETTLE_TIME_MAX;
 use crate::orders::{Reply, START};
 use crate::takeover::Token;
 use crate::{host, title};
@@ -119,9 +120,6 @@ pub struct Drain {
     deadline: Option<Instant>,
     is_cut: bool,
 }
-
-/// How long a worker that has drained waits for its pool.
-const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What was cut off gets this long to write its log lines.
 const CUT_TIME: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@
 
 use crate::channel::{Channel, Parcel, Received, receive_with_fd, send_with_fd};
 use crate::control::{Control, socket_path};
+use crate::limits::{TAKEOVER_ANSWER_BYTES_MAX, TAKEOVER_ANSWER_TIME_MAX};
 use crate::orders::{Reply, START};
 use crate::upgrade;
 use brisk_server::worker::Socket;
@@ -18,12 +19,8 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a new master waits for the answer: a worker may be in the middle of an order when its master is killed.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
-/// The longest answer that is no descriptor.
-const ANSWER_BYTES_MAX: usize = 1024;
 /// The answer of a worker without a master.
 const TAKEN: &[u8] = b"ok adopt\n";
 /// Descriptors before the listening sockets: the control socket, both ends of the token.
@@ -116,13 +113,13 @@ impl Adoption {
         // It fits into an empty socket. An error here shows when the answer is read.
         let _ = stream.write_all(b"adopt\n");
         stream.set_nonblocking(true).map_err(failed)?;
-        Ok(Some(Adoption { stream, said: Vec::new(), until: Instant::now() + ANSWER_TIME_MAX }))
+        Ok(Some(Adoption { stream, said: Vec::new(), until: Instant::now() + TAKEOVER_ANSWER_TIME_MAX }))
     }
 
     /// Takes what has come; `None` while there is no answer.
     pub fn proceed(&mut self) -> Option<Found> {
         loop {
-            let mut bytes = [0; ANSWER_BYTES_MAX];
+            let mut bytes = [0; TAKEOVER_ANSWER_BYTES_MAX];
             match receive_with_fd(&self.stream, &mut bytes) {
                 Ok((_, Some(fd))) => {
                     let taken = take(Channel::from(fd)).map_err(|error| brisk_conf::os_text(&error));
@@ -138,7 +135,7 @@ impl Adoption {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Some(Found::Nobody),
             }
-            if self.said.len() > ANSWER_BYTES_MAX {
+            if self.said.len() > TAKEOVER_ANSWER_BYTES_MAX {
                 return Some(Found::Refused("an answer that is none".into()));
             }
         }
@@ -152,7 +149,7 @@ impl Adoption {
             }
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Found::Refused(format!("no answer for {} s", ANSWER_TIME_MAX.as_secs()));
+                return Found::Refused(format!("no answer for {} s", TAKEOVER_ANSWER_TIME_MAX.as_secs()));
             }
             let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout));

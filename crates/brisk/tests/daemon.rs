@@ -174,7 +174,10 @@ fn a_start_without_descriptors_says_so() {
             if output.status.success() {
                 return false;
             }
-            assert!(said.contains("[emerg] ") && said.contains("Too many open files"), "{limit} {mode}: {said}");
+            assert!(
+                said.contains("[emerg] ") && said.contains("Too many open files"),
+                "{limit} {mode}: {said}"
+            );
             assert_eq!(processes(&prepared), [], "{limit} {mode}");
             for name in ["brisk.pid", "brisk.pid.sock", "s"] {
                 assert!(!prepared.dir().join(name).exists(), "{limit} {mode}: {name}");

@@ -58,3 +58,15 @@ pub const LOG_MEMORY_BYTES_MIN: u64 = 8 * 1024;
 pub const LOG_PACKS_WAITING_MAX: usize = 8;
 /// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
 pub const LOG_SETTLE_MS_MAX: u64 = 5_000;
+/// The longest `tag=` of a `syslog:` destination, as in nginx.
+pub const SYSLOG_TAG_LEN_MAX: usize = 32;
+/// Repetitions above this are left to PCRE2: the linear engine writes them out.
+pub const REGEX_REPEAT_MAX: u32 = 1000;
+/// Groups inside each other.
+pub const REGEX_DEPTH_MAX: usize = 50;
+/// Names that are tried before giving up: each is one that somebody else has made.
+pub const TEMP_NAMES_MAX: u32 = 10_000;
+/// Levels of folders, at most.
+pub const TEMP_LEVELS_MAX: usize = 3;
+/// nginx's smallest zone: eight pages.
+pub const ZONE_BYTES_MIN: u64 = 8 * 4096;

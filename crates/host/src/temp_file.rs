@@ -1,6 +1,7 @@
 //! Temporary files, for what is too large for memory. They are made, written and removed by the pool: the loop never
 //! waits for a disk.
 
+use crate::limits::{TEMP_LEVELS_MAX, TEMP_NAMES_MAX};
 use brisk_conf::os_text;
 use brisk_net::{blocking, file};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -15,12 +16,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// Names that are tried before giving up: each is one that somebody else has made.
-const NAMES_MAX: u32 = 10_000;
-
-/// Levels of folders, at most.
-const LEVELS_MAX: usize = 3;
 
 /// The sticky bit means nothing on files. It marks those that are not for others: unlike what is kept they may go when the
 /// process that made them is gone.
@@ -211,7 +206,7 @@ fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError>
                 }
                 return Ok((fd, path));
             }
-            Err(Errno::EXIST) if tries < NAMES_MAX => {}
+            Err(Errno::EXIST) if tries < TEMP_NAMES_MAX => {}
             Err(error) => return Err(TempError::new("open", &path, &error.into())),
         }
     }
@@ -219,7 +214,7 @@ fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError>
 
 /// Removes what a killed process has left in a folder for temporary files: files of our kind that nobody holds.
 pub fn remove_stale(folder: &Path) {
-    remove_stale_below(folder, LEVELS_MAX);
+    remove_stale_below(folder, TEMP_LEVELS_MAX);
 }
 
 fn remove_stale_below(folder: &Path, levels: usize) {

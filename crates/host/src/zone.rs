@@ -4,12 +4,10 @@
 //! another configuration, a zone that is declared there as before takes the old one's state over: a reload forgives
 //! nobody. What is in the state, and how it is locked, is its module's business.
 
+use crate::limits::ZONE_BYTES_MIN;
 use brisk_conf::{Diag, Token, value};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
-
-/// nginx's smallest zone: eight pages.
-const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
 /// What a zone holds.
 pub type State = Arc<dyn Any + Send + Sync>;

@@ -8,7 +8,8 @@ use crate::chunked::{
 use crate::framing::{BodyFraming, request_framing, validate_host};
 use crate::h1::{Client, Event, Incoming, IncomingError, Rules};
 use crate::head::{HeadError, HeadOptions, HeaderId, Parsed, RequestHead, Version, parse_request};
-use crate::proxy_protocol::{self, Progress, V2_BYTES_MAX};
+use crate::limits::PROXY_V2_BYTES_MAX;
+use crate::proxy_protocol::{self, Progress};
 use crate::response::{
     CgiStart, RequestKind, ResponseError, ResponseHead, cgi_framing, parse_cgi, parse_response,
     response_framing,
@@ -405,7 +406,7 @@ pub fn fuzz_proxy_protocol(data: &[u8]) {
             assert_eq!(pieces, Ok(whole.clone()));
             match whole {
                 Progress::Partial => {
-                    assert!(data.len() < V2_BYTES_MAX);
+                    assert!(data.len() < PROXY_V2_BYTES_MAX);
                     return;
                 }
                 Progress::Complete { len, header } => (len, header),
@@ -416,7 +417,7 @@ pub fn fuzz_proxy_protocol(data: &[u8]) {
             return;
         }
     };
-    assert!(len == at && (15..=V2_BYTES_MAX).contains(&len));
+    assert!(len == at && (15..=PROXY_V2_BYTES_MAX).contains(&len));
     let more = [&data[..len], b"\r\n\0PROXY "].concat();
     assert_eq!(proxy_protocol::parse(&more), Ok(Progress::Complete { len, header: header.clone() }));
     let Some(header) = header else { return };

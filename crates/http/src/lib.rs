@@ -13,7 +13,7 @@ pub mod framing;
 pub mod fuzz;
 pub mod h1;
 pub mod head;
-mod limits;
+pub mod limits;
 pub mod negotiate;
 pub mod proxy_protocol;
 pub mod range;

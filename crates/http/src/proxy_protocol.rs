@@ -8,24 +8,18 @@
 mod tests;
 mod tlv;
 
+use crate::limits::{PROXY_TEXT_BYTES_MAX, PROXY_V1_BYTES_MAX, PROXY_V2_BYTES_MAX};
 pub use tlv::TlvError;
 
 use crate::head::printable;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header of version 1, with its CRLF (§2.1).
-pub const V1_BYTES_MAX: usize = 107;
-/// The longest header of version 2 that is taken, TLVs included (nginx: `NGX_PROXY_PROTOCOL_MAX_HEADER`).
-pub const V2_BYTES_MAX: usize = 4096;
-
 const V1_START: &[u8] = b"PROXY ";
 /// §2.2: chosen so that no other protocol begins like that.
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length.
 const V2_FIXED_BYTES: usize = 16;
-/// What is quoted of something that is no header.
-const TEXT_BYTES_MAX: usize = 1024;
 
 /// What a header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +49,7 @@ pub enum ProxyError {
     Broken(Box<str>),
     /// Version 2's signature with another version.
     UnknownVersion(u8),
-    /// Longer than [`V2_BYTES_MAX`].
+    /// Longer than [`PROXY_V2_BYTES_MAX`].
     TooLarge,
     /// Version 2: shorter than its addresses.
     TooShort,
@@ -65,7 +59,7 @@ impl ProxyError {
     /// `buf` is no header, or its end came too early.
     #[cold]
     pub fn broken(buf: &[u8]) -> ProxyError {
-        let buf = &buf[..buf.len().min(TEXT_BYTES_MAX)];
+        let buf = &buf[..buf.len().min(PROXY_TEXT_BYTES_MAX)];
         let end = memchr::memchr2(b'\r', b'\n', buf).unwrap_or(buf.len());
         ProxyError::Broken(printable(&buf[..end]).into())
     }
@@ -103,9 +97,9 @@ fn begins(buf: &[u8], start: &[u8]) -> bool {
 
 /// §2.1: one line of text.
 fn v1(buf: &[u8]) -> Result<Progress, ProxyError> {
-    let window = &buf[..buf.len().min(V1_BYTES_MAX)];
+    let window = &buf[..buf.len().min(PROXY_V1_BYTES_MAX)];
     let partial =
-        || if buf.len() < V1_BYTES_MAX { Ok(Progress::Partial) } else { Err(ProxyError::broken(buf)) };
+        || if buf.len() < PROXY_V1_BYTES_MAX { Ok(Progress::Partial) } else { Err(ProxyError::broken(buf)) };
     let Some(end) = memchr::memchr2(b'\r', b'\n', window) else { return partial() };
     match window[end..] {
         [b'\r', b'\n', ..] => {}
@@ -149,7 +143,7 @@ fn v2(buf: &[u8]) -> Result<Progress, ProxyError> {
     let Some(fixed) = buf.get(V2_SIGNATURE.len()..V2_FIXED_BYTES) else { return Ok(Progress::Partial) };
     let (command, family, transport) = (fixed[0] & 0x0f, fixed[1] >> 4, fixed[1] & 0x0f);
     let len = V2_FIXED_BYTES + usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-    if len > V2_BYTES_MAX {
+    if len > PROXY_V2_BYTES_MAX {
         return Err(ProxyError::TooLarge);
     }
     let Some(body) = buf.get(V2_FIXED_BYTES..len) else { return Ok(Progress::Partial) };

@@ -12,10 +12,6 @@ use crate::framing::{ConnectionOptions, connection_options, parse_length};
 use crate::head::{Header, HeaderId, Span, Version, printable};
 use crate::status::is_bodiless;
 
-/// Interim responses (RFC 9110 §15.2) that a client takes before the final one: real servers send one or two, and one that
-/// sends nothing else would keep its client busy for ever.
-pub const INTERIM_RESPONSES_MAX: usize = 32;
-
 /// A parsed response head. All spans point into the buffer given to [`parse_response`].
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {

@@ -1,11 +1,10 @@
 //! `ngx_http_empty_gif_module`: a transparent pixel from memory.
 
-use brisk_conf::{Arity, Context};
+use crate::own_handler::{self, OwnHandler};
 use brisk_http::Method;
 use brisk_server::conf::Cx;
-use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row};
 use brisk_server::plan::{Declared, Declaring, Plan};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
@@ -14,22 +13,16 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "empty_gif",
     rows: ROWS,
-    conf: || Arc::new(Conf { on: false }),
+    conf: || Arc::new(Conf::default()),
     install: Some(install),
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[directive("empty_gif")
-    .doc("Answers GET and HEAD with a transparent GIF of one pixel.")
-    .in_(Context::LOCATION)
-    .arity(Arity::NONE)
-    .many()
-    .not_inherited()
-    .example("empty_gif;")
-    .set(|cx, _| {
-        cx.conf::<Conf>().on = true;
-        Ok(())
-    })];
+static ROWS: &[Row] = &[own_handler::row::<Settings>(
+    "empty_gif",
+    "Answers GET and HEAD with a transparent GIF of one pixel.",
+    "empty_gif;",
+)];
 
 /// One transparent pixel in 43 bytes.
 const GIF: &[u8] = b"GIF89a\
@@ -42,29 +35,14 @@ const GIF: &[u8] = b"GIF89a\
 /// Mon, 28 Sep 1970 06:00:00 GMT, as nginx has it.
 const MODIFIED: i64 = 23_349_600;
 
-#[derive(Clone)]
-struct Conf {
-    on: bool,
-}
+/// There are none: the type stands for the module.
+#[derive(Clone, Default)]
+struct Settings;
 
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, into: Context) -> bool {
-        self.on && into == Context::LOCATION
-    }
-
-    /// A location has its own handler; `if` and `limit_except` blocks are still the same location.
-    fn enter(&mut self, _: Context) -> bool {
-        self.on = false;
-        true
-    }
-}
+type Conf = OwnHandler<Settings>;
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    if cx.conf_of::<Conf>().on {
+    if cx.conf_of::<Conf>().is_on {
         plan.content = Some(Arc::new(Declaring(Declared::RECORDED, handle)));
     }
 }

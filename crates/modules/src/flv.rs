@@ -1,13 +1,12 @@
 //! `ngx_http_flv_module`: a Flash video from a byte on, as players ask for it (`?start=`).
 
+use crate::own_handler::{self, OwnHandler};
 use crate::static_files;
-use brisk_conf::{Arity, Context};
 use brisk_http::Method;
 use brisk_server::conf::Cx;
-use brisk_server::directive::directive;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row};
 use brisk_server::path;
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
@@ -18,49 +17,28 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "flv",
     rows: ROWS,
-    conf: || Arc::new(Conf { on: false }),
+    conf: || Arc::new(Conf::default()),
     install: Some(install),
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[directive("flv")
-    .doc("Sends FLV files from the byte on that the argument start names, with a header of their own before it.")
-    .in_(Context::LOCATION)
-    .arity(Arity::NONE)
-    .many()
-    .not_inherited()
-    .example("flv;")
-    .set(|cx, _| {
-        cx.conf::<Conf>().on = true;
-        Ok(())
-    })];
+static ROWS: &[Row] = &[own_handler::row::<Settings>(
+    "flv",
+    "Sends FLV files from the byte on that the argument start names, with a header of their own before it.",
+    "flv;",
+)];
 
 /// Signature, version, sound and picture; the header's length; no tag before the first.
 const HEADER: &[u8; 13] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
 
-#[derive(Clone)]
-struct Conf {
-    on: bool,
-}
+/// There are none: the type stands for the module.
+#[derive(Clone, Default)]
+struct Settings;
 
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, into: Context) -> bool {
-        self.on && into == Context::LOCATION
-    }
-
-    /// An inner location has its own handler; `if` and `limit_except` blocks are still the same location.
-    fn enter(&mut self, _: Context) -> bool {
-        self.on = false;
-        true
-    }
-}
+type Conf = OwnHandler<Settings>;
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    if cx.conf_of::<Conf>().on {
+    if cx.conf_of::<Conf>().is_on {
         plan.add_content(5, Arc::new(handle));
     }
 }

@@ -48,6 +48,7 @@ mod metrics;
 mod mirror;
 mod mp4;
 mod overload;
+mod own_handler;
 mod proxy;
 mod random_index;
 mod realip;

@@ -19,16 +19,7 @@ use std::sync::Arc;
 
 const NAME: &str = "limit_conn";
 
-pub static MODULE: Module = Module {
-    name: NAME,
-    rows: &ROWS,
-    variables: VARIABLES,
-    conf: || Arc::new(Conf::default()),
-    finish: Some(limiting::finish::<Limit>),
-    install: Some(install),
-    metrics: Some(metrics),
-    ..Module::EMPTY
-};
+pub static MODULE: Module = limiting::module::<Limit>(&ROWS, VARIABLES, install, metrics);
 
 const TABLES: &[&[Row]] = &[OWN, &REFUSAL];
 

@@ -1,20 +1,18 @@
 //! What `limit_req` and `limit_conn` share: their words, keys and outcomes, and zones cut into parts with a lock each.
 
+use crate::limits::{ZONE_PART_BYTES_MIN, ZONE_PARTS_MAX};
 use brisk_conf::{Diag, Directive, Span};
 use brisk_server::conf::Cx;
 use brisk_server::core::LogLevel;
 use brisk_server::metrics::{Counter, Scrape};
-use brisk_server::module::ModuleConf;
+use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::plan::Plan;
 use brisk_server::request::Request;
 use brisk_server::rlog;
-use brisk_server::vars::Template;
+use brisk_server::vars::{Template, Variable};
 use hashbrown::DefaultHashBuilder;
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// A part has at least this much memory; smaller zones have fewer parts.
-const PART_BYTES_MIN: u64 = 64 << 10;
-const PARTS_MAX: u64 = 16;
 
 /// A zone's state in parts: threads seldom meet, and each lock is held for a look-up only.
 pub struct Parts<T> {
@@ -25,7 +23,7 @@ pub struct Parts<T> {
 impl<T> Parts<T> {
     /// `make` gets the bytes that a part may take.
     pub fn new(bytes: u64, make: impl Fn(usize) -> T) -> Parts<T> {
-        let count = (bytes / PART_BYTES_MIN).clamp(1, PARTS_MAX);
+        let count = (bytes / ZONE_PART_BYTES_MIN).clamp(1, ZONE_PARTS_MAX);
         let each = usize::try_from(bytes / count).unwrap_or(usize::MAX);
         Parts {
             parts: (0..count).map(|_| Mutex::new(make(each))).collect(),
@@ -78,6 +76,25 @@ impl<L> Default for Conf<L> {
 impl<L: Limit> ModuleConf for Conf<L> {
     fn duplicate(&self) -> Arc<dyn ModuleConf> {
         Arc::new(self.clone())
+    }
+}
+
+/// The module of one kind of limits.
+pub const fn module<L: Limit>(
+    rows: &'static [Row],
+    variables: &'static [Variable],
+    install: fn(&Cx<'_, '_>, &mut Plan),
+    metrics: fn(&mut Scrape),
+) -> Module {
+    Module {
+        name: L::MODULE,
+        rows,
+        variables,
+        conf: || Arc::new(Conf::<L>::default()),
+        finish: Some(finish::<L>),
+        install: Some(install),
+        metrics: Some(metrics),
+        ..Module::EMPTY
     }
 }
 

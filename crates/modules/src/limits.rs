@@ -203,3 +203,15 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
 /// `expires=max`, as nginx counts it.
 pub const EXPIRES_SECS_MAX: u64 = 2_145_916_555;
+/// Folders in each other, at most: each that is open costs a descriptor and a place on the stack.
+pub const DAV_DEPTH_MAX: usize = 100;
+/// A part has at least this much memory; smaller zones have fewer parts.
+pub const ZONE_PART_BYTES_MIN: u64 = 64 << 10;
+/// And a zone at most this many.
+pub const ZONE_PARTS_MAX: u64 = 16;
+/// Atoms at the top of a file. Real ones have few, but for fragmented ones, which cannot be cut.
+pub const MP4_TOP_ATOMS_MAX: usize = 1000;
+/// A file's brands (`ftyp`) are a few names.
+pub const MP4_BRANDS_BYTES_MAX: u64 = 1024;
+/// However large `mp4_max_buffer_size` is, lengths that are written have 32 bits.
+pub const MP4_TABLES_BYTES_MAX: u64 = 1 << 30;

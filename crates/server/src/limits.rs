@@ -94,3 +94,11 @@ pub const LEARNED_BYTES_MAX: usize = 1024 * 1024;
 pub const LEARNED_ENTRY_BYTES_MAX: usize = 8 * 1024;
 /// How long a connection that is to be closed waits for lines that are on the pool.
 pub const LOG_WAIT_MS_MAX: u64 = 100;
+/// Largest body that is copied behind its head; larger ones are sent by a task.
+pub const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// Bodies up to this size are copied behind their head.
+pub const SMALL_BODY_BYTES_MAX: usize = 4096;
+/// Variables within variables are followed this far; beyond, they count as values of clients.
+pub const VERIFY_DEPTH_MAX: usize = 8;
+/// The longest OCSP response that is read.
+pub const OCSP_RESPONSE_BYTES_MAX: usize = 64 * 1024;

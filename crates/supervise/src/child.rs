@@ -2,17 +2,13 @@
 //! this process ends.
 
 use crate::Pid;
+use crate::limits::{LINE_BYTES_MAX, LINE_READ_BYTES_MAX};
 use brisk_net::sys::{self, Confinement};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Signal, kill_process};
 use std::io::{self, PipeReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-
-/// A line of output that is longer is cut into several.
-const LINE_BYTES_MAX: usize = 4096;
-/// Read at once: a program that writes without end does not keep its supervisor.
-const READ_BYTES_MAX: usize = 64 << 10;
 
 /// A running program.
 #[derive(Debug)]
@@ -74,7 +70,7 @@ impl Output {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
             }
-            if read >= READ_BYTES_MAX {
+            if read >= LINE_READ_BYTES_MAX {
                 break true;
             }
         };

@@ -9,6 +9,7 @@
 
 mod child;
 mod family;
+mod limits;
 mod orders;
 
 pub use child::{Child, Output};

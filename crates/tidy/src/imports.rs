@@ -18,12 +18,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Of the files below `root`, which ends with `src/`.
+    /// Of the Rust files below `root`, which ends with `src/`.
     pub fn of(files: &[File], root: &str) -> Graph {
-        let own: Vec<&File> = files
-            .iter()
-            .filter(|file| file.path.starts_with(root) && file.path.ends_with(".rs") && !is_test(&file.path))
-            .collect();
+        let own: Vec<&File> =
+            files.iter().filter(|file| file.path.starts_with(root) && !is_test(&file.path)).collect();
         let modules: BTreeMap<Path, String> =
             own.iter().map(|file| (module_of(&file.path[root.len()..]), file.path.clone())).collect();
         let mut edges = BTreeMap::new();

@@ -12,11 +12,9 @@ pub struct File {
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("crates/tidy lies two below the root")
-        .into()
+    // Asked when it runs: a target folder that was copied would name the tree it was built in.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package");
+    Path::new(&package).ancestors().nth(2).expect("crates/tidy lies two below the root").into()
 }
 
 /// All text files, in order of their paths: not what is built, not what git keeps.

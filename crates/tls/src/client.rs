@@ -1,6 +1,7 @@
 //! What a client does in handshakes: one [`ClientContext`] per place that connects, built once; it keeps the sessions.
 
 use crate::error::Error;
+use crate::limits::SESSIONS_MAX;
 use crate::server::{Certified, handshake_signature, provider};
 use crate::session::Session;
 use crate::suites::{Groups, Suites, Versions};
@@ -14,9 +15,6 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use std::fmt;
 use std::sync::Arc;
-
-/// Servers whose sessions are kept.
-const SESSIONS_MAX: usize = 256;
 
 /// Which servers are taken for what they say.
 #[derive(Clone)]

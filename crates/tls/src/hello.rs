@@ -3,12 +3,9 @@
 //! The session reads it again. What is refused here is what would not even be understood there, and what the library does not
 //! look at or has no alert of its own for.
 
-use crate::session::RECORD_PLAIN_MAX;
+use crate::limits::{HELLO_BYTES_MAX, RECORD_PLAIN_MAX};
 use crate::suites::Versions;
 use rustls::AlertDescription;
-
-/// Bytes of a ClientHello, at most: with post-quantum keys and long lists they have some 2 KiB.
-pub const HELLO_BYTES_MAX: usize = 64 * 1024;
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;

@@ -2,6 +2,7 @@
 
 use crate::certificate::Certificate;
 use crate::der::{self, Reader};
+use crate::limits::PBKDF2_ROUNDS_MAX;
 use crate::pem::{self, Block};
 use crate::server::provider;
 use aws_lc_rs::cipher::{
@@ -14,9 +15,6 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::SigningKey;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-
-/// Rounds of key derivation: a file that asks for more would stop the server for minutes.
-const PBKDF2_ROUNDS_MAX: u64 = 10_000_000;
 
 const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 13];
 const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 12];

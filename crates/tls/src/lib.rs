@@ -15,6 +15,7 @@ mod hello;
 pub mod issue;
 mod kernel;
 mod key;
+mod limits;
 pub mod names;
 mod pem;
 mod records;
@@ -30,13 +31,14 @@ pub use brisk_x509::{Chain, Purpose, Refusal, is_for_host, is_issuer, ocsp};
 pub use certificate::Certificate;
 pub use client::{ClientContext, ClientOptions, Distrust, Verification};
 pub use error::Error;
-pub use hello::{HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed};
+pub use hello::{Hello, NoHello, Offered, Parsed};
 pub use key::{PrivateKey, passwords};
+pub use limits::{HELLO_BYTES_MAX, RECORD_BYTES_MAX, RECORD_PLAIN_MAX};
 pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{
     Certificates, Certified, Fixed, KeyLogger, Resumption, Sealing, ServerContext, ServerOptions, context_id,
 };
-pub use session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
+pub use session::Session;
 pub use sessions::SessionCache;
 pub use suites::{Groups, ListError, Suites, Versions};
 pub use ticket::TicketKeys;

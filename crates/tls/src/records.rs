@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::kernel;
+use crate::limits::{GCM_RECORDS_MAX, IDLE_RECORDS_MAX, RECORD_BYTES_MAX, RECORD_PLAIN_MAX};
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
@@ -13,8 +14,6 @@ use aws_lc_rs::hkdf;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::{AlertDescription, CipherSuite, ConnectionTrafficSecrets, ProtocolVersion};
-
-use crate::session::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX};
 
 pub(crate) const HEAD_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
@@ -29,11 +28,6 @@ const DATA: u8 = 23;
 const KEY_UPDATE: u8 = 24;
 /// KeyUpdate with what it says: that the peer need not answer.
 const UPDATED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
-
-/// Records in a row that bring no data, at most: OpenSSL's number.
-const IDLE_RECORDS_MAX: u32 = 32;
-/// Records that AES-GCM may seal with one key (RFC 8446 §5.5: 2^24.5).
-const GCM_RECORDS_MAX: u64 = 1 << 24;
 
 /// Why a session ends: what the peer is told and what is logged.
 struct Fault {

@@ -4,9 +4,10 @@ use crate::certificate::Certificate;
 use crate::error::Error;
 use crate::hello::Offered;
 use crate::key::PrivateKey;
-use crate::session::{RECORD_PLAIN_MAX, Session};
+use crate::limits::{EARLY_DATA_BYTES_MAX, RECORD_PLAIN_MAX, TICKET_LIFETIME_SECS_MAX};
+use crate::session::Session;
 use crate::sessions::{ContextSessions, SessionCache};
-use crate::skip::{EARLY_DATA_BYTES_MAX, Skip, Witness};
+use crate::skip::{Skip, Witness};
 use crate::suites::{Groups, Suites, Versions};
 use crate::ticket::{TicketKeys, Ticketer};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -22,9 +23,6 @@ use rustls::{
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-
-/// RFC 8446 §4.6.1: seven days.
-const LIFETIME_SECS_MAX: u32 = 604_800;
 
 /// The library's primitives.
 pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
@@ -251,7 +249,7 @@ fn resume(config: &mut ServerConfig, options: &ServerOptions) {
         config.ticketer = Arc::new(Ticketer {
             keys: keys.clone(),
             context: options.context,
-            lifetime: (*timeout).min(LIFETIME_SECS_MAX),
+            lifetime: (*timeout).min(TICKET_LIFETIME_SECS_MAX),
         });
     }
     config.send_tls13_tickets = 2;

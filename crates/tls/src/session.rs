@@ -5,6 +5,9 @@
 //! records of its own ([`Records`]).
 
 use crate::error::Error;
+use crate::limits::{
+    LEFT_BYTES_MAX, OWN_PIECE_BYTES_MIN, OWN_RECORDS_BYTES_MIN, QUEUED_MAX, RECORD_PLAIN_MAX,
+};
 use crate::names;
 use crate::records::{self, Records, SEAL_OVERHEAD};
 use crate::server::Sealing;
@@ -15,19 +18,6 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, ReadEarlyData, UnbufferedStatus};
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-/// Most plaintext in a record (RFC 8446 §5.1).
-pub const RECORD_PLAIN_MAX: usize = 16_384;
-/// Most bytes of a record: header, plaintext, and what protects it (RFC 5246 §6.2.3 allows 2048 more).
-pub const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAIN_MAX + 2048;
-/// Input that is kept because it is not whole, at most: a handshake message may span records, but not without end.
-const LEFT_BYTES_MAX: usize = 96 * 1024;
-/// What the library has not given out yet when a handshake fails is asked for so often, at most.
-const QUEUED_MAX: usize = 8;
-/// Smaller pieces cost the same, whoever seals them.
-const OWN_PIECE_BYTES_MIN: usize = 8192;
-/// A session that has sealed so much seals its records without the library. The change of hands takes 4.7 µs, which are won
-/// back with 130 KiB (examples/records.rs): what is sent less never pays more than twice the best price.
-const OWN_RECORDS_BYTES_MIN: usize = 128 * 1024;
 /// Room for what the library may have to say before data.
 const CONTROL_BYTES: usize = 256;
 

@@ -4,14 +4,11 @@
 //! again each time. So they are taken out before it sees them. Which they are is known after a HelloRetryRequest by their
 //! type, else by trying to open them with the key of the client's handshake, which the library tells a key log.
 
+use crate::limits::{EARLY_DATA_BYTES_MAX, RECORD_PLAIN_MAX};
 use crate::records::{HEAD_BYTES, Key, open_copy};
-use crate::session::RECORD_PLAIN_MAX;
 use rustls::{CipherSuite, KeyLog};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Early data that a client may send: nginx's limit.
-pub(crate) const EARLY_DATA_BYTES_MAX: u32 = 16_384;
 
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;

@@ -2,13 +2,11 @@
 
 use crate::head::BackendHead;
 use crate::http2::Session;
+use crate::limits::KEPT_BYTES_MAX;
 use brisk_net::Failure;
 use brisk_server::core::LogLevel;
 use std::cell::Cell;
 use std::ops::Range;
-
-/// The largest buffer that is kept for the next request.
-const KEPT_BYTES_MAX: usize = 16 * 1024;
 
 thread_local! {
     /// Where the last request was put together: the next one is begun when that has left.

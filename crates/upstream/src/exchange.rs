@@ -3,12 +3,13 @@
 
 use crate::codec::{Codec, Event, give_back};
 use crate::head::BackendHead;
+use crate::limits::GATHERED_BYTES_MAX;
 use crate::link::Link;
 use crate::peer::ChosenPeer;
 use crate::pool;
 use crate::source::Source;
 use brisk_balance::Outcome;
-use brisk_http::response::INTERIM_RESPONSES_MAX;
+use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::{Activity, Cause, Failure};
 use brisk_server::core::LogLevel;
 use std::cell::{Cell, RefCell};
@@ -19,8 +20,6 @@ use std::time::Duration;
 
 /// Bytes taken from a back end in one read.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
-/// Bytes of a request that are put together before they leave.
-const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     /// Reads go here first: nobody who waits holds a buffer.

@@ -5,6 +5,7 @@
 //! TLS sessions and HTTP/2 connections stay where they are: more than a descriptor belongs to them.
 
 use crate::backend::{Backend, Keepalive};
+use crate::limits::LENT_ASKED_MAX;
 use crate::link::{Link, Stream};
 use crate::occupancy::Occupancy;
 use crate::pool::{self, Key};
@@ -19,9 +20,6 @@ use std::time::Duration;
 
 /// How long a thread may take to answer: it may be busy.
 const PATIENCE: Duration = Duration::from_millis(5);
-
-/// Threads that are asked for one request.
-const ASKED_MAX: usize = 2;
 
 /// A thread that may have idle connections.
 pub(crate) struct Lender {
@@ -67,7 +65,7 @@ pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepaliv
 
 /// Takes a connection of another thread, if one has any that fits.
 pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
-    for lender in others().take(ASKED_MAX).collect::<Vec<_>>() {
+    for lender in others().take(LENT_ASKED_MAX).collect::<Vec<_>>() {
         if let Some(passed) = ask(&lender, &key).await {
             let io = match key.endpoint {
                 Endpoint::Unix(_) => Ok(Io::local(passed.fd)),

@@ -21,6 +21,7 @@ pub mod head;
 pub mod http1;
 pub mod http2;
 mod lend;
+mod limits;
 mod link;
 mod occupancy;
 pub mod origin;

@@ -2,12 +2,10 @@
 //! probabilities that are fitted to the picture. Knows pixels and bits, not the container around them.
 
 use crate::bool_writer::BoolWriter;
+use crate::limits::{COEFFICIENT_MAX, MODES_BYTES_MAX};
 use crate::predict::{self, Edge, Plane, SUB_DC, SUBMODES};
-use crate::tokens::{self, COEFFICIENT_MAX, Tokens};
+use crate::tokens::{self, Tokens};
 use crate::{Picture, tables, transform};
-
-/// A frame's head gives the length of its first partition in 19 bits (RFC 6386 §9.1).
-pub const MODES_BYTES_MAX: usize = (1 << 19) - 1;
 
 /// The first partition is longer than a frame's head can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,18 +14,14 @@
 
 mod bool_writer;
 mod encoder;
+mod limits;
 mod predict;
 mod tables;
 mod tokens;
 mod transform;
 
+pub use crate::limits::{QUALITY_MAX, SIDE_MAX};
 use std::fmt;
-
-/// The longest side of a picture, in pixels (RFC 6386 §9.1: 14 bits, and 0 is none).
-pub const SIDE_MAX: u32 = 16_383;
-
-/// The highest quality. It is lossy all the same.
-pub const QUALITY_MAX: u8 = 100;
 
 /// A picture to encode, borrowed from the caller.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +115,7 @@ pub fn encode(picture: &Picture, quality: u8) -> Result<Vec<u8>, Error> {
     if quality > QUALITY_MAX {
         return Err(Error::Quality(quality));
     }
-    let frame = encoder::frame(picture, quality, encoder::MODES_BYTES_MAX)
+    let frame = encoder::frame(picture, quality, limits::MODES_BYTES_MAX)
         .map_err(|encoder::TooManyModes| Error::TooDetailed)?;
     let is_opaque = picture.is_opaque();
     let mut body = b"WEBP".to_vec();

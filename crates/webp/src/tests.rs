@@ -95,7 +95,7 @@ fn a_first_partition_never_grows_beyond_its_length_field() {
         let tag = u32::from_le_bytes([frame[0], frame[1], frame[2], 0]);
         (tag >> 5) as usize
     };
-    let any = encoder::frame(&picture, 90, encoder::MODES_BYTES_MAX).unwrap();
+    let any = encoder::frame(&picture, 90, limits::MODES_BYTES_MAX).unwrap();
     let whole = encoder::frame(&picture, 90, partition(&any) - 1).unwrap();
     assert!(partition(&whole) < partition(&any));
     assert_eq!(encoder::frame(&picture, 90, 10), Err(encoder::TooManyModes));

@@ -6,8 +6,6 @@ use crate::tables::{DEFAULT_PROBS, PROBS, UPDATE_PROBS};
 /// The order of coefficients in a block.
 pub const ZIGZAG: [usize; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
 const BANDS: [usize; 17] = [0, 1, 2, 3, 6, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 0];
-/// What is above this cannot be written.
-pub const COEFFICIENT_MAX: i16 = 2047;
 
 /// Probabilities of the bits that follow a token for a range of values: where the range begins, and its bits.
 const EXTRA: [(i16, &[u8]); 4] = [

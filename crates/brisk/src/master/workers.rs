@@ -6,6 +6,7 @@
 use super::state::{Link, Master, Next, Origin, Purpose, Stage, seconds};
 use crate::channel::{Channel, Received};
 use crate::keeper;
+use crate::limits::{ORDER_TIME_MAX, STOP_TIME_MAX};
 use crate::orders::{self, Order, Reply, START};
 use crate::process::{self, Heir};
 use crate::takeover::Taken;
@@ -19,12 +20,8 @@ use rustix::process::{Signal, WaitOptions, kill_process, pidfd_send_signal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A worker that has not answered an order by then is replaced.
-const ORDER_TIME_MAX: Duration = Duration::from_secs(20);
 /// A worker that is replaced for that has so long to answer that it ends.
 const CHANCE_TIME: Duration = Duration::from_secs(5);
-/// A worker that was told to stop at once and has not ended by then is killed.
-const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How workers are supervised.
 pub fn policy() -> Policy {

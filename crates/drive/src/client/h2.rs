@@ -12,7 +12,7 @@ use brisk_h2::hpack::{Field, FieldSink, write_literal};
 use brisk_h2::message::{HeadRules, Malformed};
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
 use brisk_http::framing::parse_length;
-use brisk_http::response::INTERIM_RESPONSES_MAX;
+use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

@@ -7,6 +7,7 @@ use super::keys::{self, Scope};
 use super::model::{Check, Scenario, Stage};
 use super::template::Template;
 use crate::client::{Url, Version};
+use crate::limits::LENGTH_SECS_MAX;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
@@ -14,8 +15,6 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A run ends after this.
-const LENGTH_MAX: Duration = Duration::from_secs(keys::LENGTH_SECS_MAX);
 /// Where nothing says otherwise.
 const LENGTH: Duration = Duration::from_secs(10);
 
@@ -150,7 +149,7 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        if scenario.length() > LENGTH_MAX {
+        if scenario.length() > Duration::from_secs(LENGTH_SECS_MAX) {
             self.fault(at("stage"), "a run of more than a week", "shorten the stages");
         }
         if find(root, "stage").is_some() && self.faults.is_empty() {

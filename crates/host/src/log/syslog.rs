@@ -1,5 +1,6 @@
 //! Lines for a syslog server, as nginx writes them (RFC 3164 §4.1), one per datagram.
 
+use crate::limits::SYSLOG_TAG_LEN_MAX;
 use brisk_conf::{Diag, Loader, Token};
 use brisk_net::{clock, sys};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with};
@@ -19,7 +20,6 @@ const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "error", "warn", "notic
 const INFO: u8 = 6;
 
 const PORT: u16 = 514;
-const TAG_LEN_MAX: usize = 32;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -150,7 +150,7 @@ fn parse_server(text: &str, loader: &dyn Loader, token: &Token) -> Result<Server
 }
 
 fn check_tag(text: &str, token: &Token) -> Result<Box<str>, Diag> {
-    if text.len() > TAG_LEN_MAX {
+    if text.len() > SYSLOG_TAG_LEN_MAX {
         return Err(Diag::emerg(token.span, "syslog tag length exceeds 32"));
     }
     if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {

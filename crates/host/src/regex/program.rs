@@ -8,14 +8,15 @@ use crate::log::LogLevel;
 use crate::vars::Context;
 use std::fmt;
 
+/// PCRE2's error for a full stack of its compiled code.
+const ERROR_JIT_STACKLIMIT: i32 = -46;
+
 /// The names of a pattern's groups, the whole match first.
 pub type Names = Vec<Option<String>>;
 /// Start and end of a group; the end lies before the start of one that took no part.
 pub type Span = (usize, usize);
 
 const NO_PART: Span = (usize::MAX, 0);
-/// `PCRE2_ERROR_JIT_STACKLIMIT`.
-const JIT_STACK_LIMIT: i32 = -46;
 
 /// PCRE2 gave no answer: a limit was reached, or the subject is not what the pattern asks for (`(*UTF)`). Whatever hangs
 /// on the match is undecided: the request is answered with 500.
@@ -168,7 +169,7 @@ impl Program {
         run: impl Fn(&Pcre) -> Result<T, pcre2::Error>,
     ) -> Result<T, MatchError> {
         let result = run(pcre).or_else(|error| {
-            if error.code() != JIT_STACK_LIMIT {
+            if error.code() != ERROR_JIT_STACKLIMIT {
                 return Err(error);
             }
             let slow = Pcre::compile(&self.pattern, self.caseless, Jit::Off);

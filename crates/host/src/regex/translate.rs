@@ -8,12 +8,8 @@
 //! backtracking, the other one by simulating it), except for loops over something that can be empty; those are not
 //! accepted. And `$` also matches before a newline that ends the subject in PCRE2 alone: see [`Translated::has_dollar`].
 
+use crate::limits::{REGEX_DEPTH_MAX, REGEX_REPEAT_MAX};
 use std::fmt::Write as _;
-
-/// Repetitions above this are left to PCRE2: the linear engine writes them out.
-const REPEAT_MAX: u32 = 1000;
-/// Groups inside each other.
-const DEPTH_MAX: usize = 50;
 
 /// A pattern in the linear engine's syntax, to be compiled without Unicode and without flags.
 #[derive(Debug, PartialEq, Eq)]
@@ -173,7 +169,7 @@ impl Parser<'_> {
             self.out.push('(');
         }
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
+        if self.depth > REGEX_DEPTH_MAX {
             return None;
         }
         let can_be_empty = self.alternatives()?;
@@ -240,7 +236,7 @@ impl Parser<'_> {
         self.rest = &self.rest[length + 1..];
         let number = |text: &str| {
             let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            text.parse::<u32>().ok().filter(|n| is_number && *n <= REPEAT_MAX)
+            text.parse::<u32>().ok().filter(|n| is_number && *n <= REGEX_REPEAT_MAX)
         };
         let (min, max) = match text.split_once(',') {
             None => (number(text)?, Some(number(text)?)),

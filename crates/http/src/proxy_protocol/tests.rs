@@ -32,7 +32,7 @@ fn version_1() {
     check("PROXY UNKNOWN\r\n", "own|0");
     check("PROXY UNKNOWN 1 2 3 4 5 6\r\nabc", "own|3");
     // §2.1: the longest there is.
-    let long = format!("PROXY UNKNOWN {}\r\n", "f".repeat(V1_BYTES_MAX - 16));
+    let long = format!("PROXY UNKNOWN {}\r\n", "f".repeat(PROXY_V1_BYTES_MAX - 16));
     check(&long, "own|0");
 }
 
@@ -73,8 +73,8 @@ fn version_1_broken() {
     );
     check("PROXY UNKNOWN\rx", "broken header: \"PROXY UNKNOWN\"");
     // No line end where it must be.
-    let long = format!("PROXY UNKNOWN {}", "f".repeat(V1_BYTES_MAX - 15));
-    check(&long[..V1_BYTES_MAX - 1], "partial");
+    let long = format!("PROXY UNKNOWN {}", "f".repeat(PROXY_V1_BYTES_MAX - 15));
+    check(&long[..PROXY_V1_BYTES_MAX - 1], "partial");
     check(format!("{long}\r\n"), &format!("broken header: \"{long}\""));
     // Told at the first byte: nobody is kept waiting.
     check("G", "broken header: \"G\"");
@@ -115,7 +115,7 @@ fn version_2_broken() {
     check(v2_bytes(0x21, 0x11, &V4[..11]), "header is too short for its addresses");
     check(v2_bytes(0x21, 0x21, V4), "header is too short for its addresses");
     check(v2_bytes(0x21, 0x11, b""), "header is too short for its addresses");
-    let most = V2_BYTES_MAX - V2_FIXED_BYTES;
+    let most = PROXY_V2_BYTES_MAX - V2_FIXED_BYTES;
     check(v2_bytes(0x20, 0x11, &vec![0; most]), "own|0");
     check(&v2_bytes(0x20, 0x11, &vec![0; most + 1])[..V2_FIXED_BYTES], "header is too large");
     check(b"\r\n\r\n\0\r\nQUIT\r", "broken header: \"\"");
@@ -236,7 +236,7 @@ proptest! {
         let family = if source.is_ipv4() { "TCP4" } else { "TCP6" };
         let (from, to) = (source.ip(), destination.ip());
         let text = format!("PROXY {family} {from} {to} {} {}\r\n", source.port(), destination.port());
-        prop_assert!(text.len() <= V1_BYTES_MAX);
+        prop_assert!(text.len() <= PROXY_V1_BYTES_MAX);
         check_whole(text.as_bytes(), source, destination);
     }
 

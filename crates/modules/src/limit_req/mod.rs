@@ -24,16 +24,7 @@ use zone::{Counters, Millirequests, Verdict};
 
 const NAME: &str = "limit_req";
 
-pub static MODULE: Module = Module {
-    name: NAME,
-    rows: &ROWS,
-    variables: VARIABLES,
-    conf: || Arc::new(Conf::default()),
-    finish: Some(limiting::finish::<Limit>),
-    install: Some(install),
-    metrics: Some(metrics),
-    ..Module::EMPTY
-};
+pub static MODULE: Module = limiting::module::<Limit>(&ROWS, VARIABLES, install, metrics);
 
 const TABLES: &[&[Row]] = &[OWN, &REFUSAL];
 

@@ -11,15 +11,16 @@ mod track;
 
 pub use movie::fuzz;
 
+use crate::own_handler::{self, OwnHandler};
 use crate::static_files;
-use brisk_conf::{Arity, Context, Risk};
+use brisk_conf::{Context, Risk};
 use brisk_http::Method;
 use brisk_net::blocking;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row};
 use brisk_server::path;
 use brisk_server::plan::Plan;
 use brisk_server::request::Request;
@@ -39,17 +40,11 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
-    directive("mp4")
-        .doc("Sends parts of MP4 files that the arguments start and end name in seconds, as files of their own.")
-        .in_(Context::LOCATION)
-        .arity(Arity::NONE)
-        .many()
-        .not_inherited()
-        .example("mp4;")
-        .set(|cx, _| {
-            cx.conf::<Conf>().on = true;
-            Ok(())
-        }),
+    own_handler::row::<Settings>(
+        "mp4",
+        "Sends parts of MP4 files that the arguments start and end name in seconds, as files of their own.",
+        "mp4;",
+    ),
     directive("mp4_buffer_size")
         .doc("How much of a file is read at a time; tables up to this size are always taken.")
         .in_(Context::HSL)
@@ -57,7 +52,7 @@ static ROWS: &[Row] = &[
         .default("512k")
         .risk(Risk::Resource)
         .example("mp4_buffer_size 1m;")
-        .sets(|cx, bytes| cx.conf::<Conf>().buffer_size = bytes),
+        .sets(|cx, bytes| cx.conf::<Conf>().settings.buffer_size = bytes),
     directive("mp4_max_buffer_size")
         .doc("How large a file's tables (its moov atom) may be; parts of others are refused.")
         .in_(Context::HSL)
@@ -65,54 +60,39 @@ static ROWS: &[Row] = &[
         .default("10m")
         .risk(Risk::Resource)
         .example("mp4_max_buffer_size 20m;")
-        .sets(|cx, bytes| cx.conf::<Conf>().max_buffer_size = bytes),
+        .sets(|cx, bytes| cx.conf::<Conf>().settings.max_buffer_size = bytes),
     directive("mp4_start_key_frame")
         .doc("Whether a part begins with the key frame before its start; players that know edit lists hide what is too early.")
         .in_(Context::HSL)
         .takes_flag()
         .default("off")
         .example("mp4_start_key_frame on;")
-        .sets(|cx, on| cx.conf::<Conf>().start_key_frame = on),
+        .sets(|cx, on| cx.conf::<Conf>().settings.start_key_frame = on),
 ];
 
 #[derive(Clone)]
-struct Conf {
-    on: bool,
+struct Settings {
     buffer_size: u64,
     max_buffer_size: u64,
     start_key_frame: bool,
 }
 
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { on: false, buffer_size: 512 << 10, max_buffer_size: 10 << 20, start_key_frame: false }
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { buffer_size: 512 << 10, max_buffer_size: 10 << 20, start_key_frame: false }
     }
 }
 
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, into: Context) -> bool {
-        self.on && into == Context::LOCATION
-    }
-
-    /// An inner location has its own handler; `if` and `limit_except` blocks are still the same location.
-    fn enter(&mut self, _: Context) -> bool {
-        self.on = false;
-        true
-    }
-}
+type Conf = OwnHandler<Settings>;
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
-    if conf.on {
-        plan.add_content(5, Arc::new(move |r: &mut Request| handle(&conf, r)));
+    if conf.is_on {
+        plan.add_content(5, Arc::new(move |r: &mut Request| handle(&conf.settings, r)));
     }
 }
 
-fn handle(conf: &Conf, r: &mut Request) -> Flow {
+fn handle(conf: &Settings, r: &mut Request) -> Flow {
     if !matches!(r.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }

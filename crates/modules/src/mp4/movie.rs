@@ -2,18 +2,10 @@
 
 use super::atoms::{Atoms, Broken, Header, Name, Writer, once, too_small, u32_at, u64_at};
 use super::track::{Crop, Span, Track};
+use crate::limits::{MP4_BRANDS_BYTES_MAX, MP4_TABLES_BYTES_MAX, MP4_TOP_ATOMS_MAX};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// Atoms at the top of a file. Real ones have few, but for fragmented ones, which cannot be cut.
-const TOP_ATOMS_MAX: usize = 1000;
-
-/// A file's brands (`ftyp`) are a few names.
-const BRANDS_BYTES_MAX: u64 = 1024;
-
-/// However large `mp4_max_buffer_size` is, lengths that are written have 32 bits.
-const TABLES_BYTES_MAX: u64 = 1 << 30;
 
 /// Where a file's bytes are.
 pub enum Source {
@@ -121,7 +113,7 @@ struct Parts {
 fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
     let mut top = Top { source, read_bytes: wanted.read_bytes, buf: Vec::new(), buf_at: 0 };
     let (mut parts, mut at) = (Parts::default(), 0);
-    for _ in 0..TOP_ATOMS_MAX {
+    for _ in 0..MP4_TOP_ATOMS_MAX {
         if at >= source.len() {
             return Ok(Some(parts));
         }
@@ -130,7 +122,7 @@ fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
         at = data_at + header.data_bytes;
         let size = header.data_bytes;
         match &header.name {
-            b"ftyp" if size > BRANDS_BYTES_MAX => {
+            b"ftyp" if size > MP4_BRANDS_BYTES_MAX => {
                 return Err(Broken(format!("mp4 ftyp atom is too large:{size}")));
             }
             b"ftyp" => once(&mut parts.brands, source.read(data_at, size)?, "ftyp")?,
@@ -139,7 +131,7 @@ fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
                 if parts.samples.is_none() && wanted.start_ms == 0 && wanted.length_ms == 0 {
                     return Ok(None);
                 }
-                if size > wanted.tables_bytes_max.min(TABLES_BYTES_MAX) {
+                if size > wanted.tables_bytes_max.min(MP4_TABLES_BYTES_MAX) {
                     let hint = "you may want to increase mp4_max_buffer_size";
                     return Err(Broken(format!("mp4 moov atom is too large:{size}, {hint}")));
                 }

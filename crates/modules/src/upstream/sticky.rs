@@ -15,7 +15,7 @@ use brisk_server::zone::Zone;
 use std::sync::Arc;
 
 /// nginx: `; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000`.
-const MAX_TEXT: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
+const FOREVER: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
 /// A learned session's time, unless said otherwise.
 const TIMEOUT_MS: u64 = 600_000;
 
@@ -285,7 +285,7 @@ impl Cookie {
     fn text(&self, r: &Request, sid: &str) -> Vec<u8> {
         let mut out = format!("{}={sid}", self.name).into_bytes();
         match self.expires_secs {
-            Some(EXPIRES_SECS_MAX) => out.extend_from_slice(MAX_TEXT.as_bytes()),
+            Some(EXPIRES_SECS_MAX) => out.extend_from_slice(FOREVER.as_bytes()),
             Some(secs) => {
                 let at = clock::now().unix_secs.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
                 out.extend_from_slice(b"; expires=");

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::core::LingeringClose;
 use crate::driver::{self, Arrived, PartialHead};
 use crate::h2;
-use crate::limits::PIPELINE_MAX;
+use crate::limits::{INLINE_BODY_BYTES_MAX, PIPELINE_MAX};
 use crate::metrics;
 use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
@@ -20,9 +20,6 @@ use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
 use std::io;
 use std::rc::Rc;
-
-/// Largest body that is copied behind its head; larger ones are sent by a task.
-const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
 
 /// Where a connection stands after its input was worked through.
 pub(super) enum Stand {

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::core::Rate;
 use crate::files::OpenFile;
-use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES};
+use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES, SMALL_BODY_BYTES_MAX};
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
@@ -17,9 +17,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-
-/// Bodies up to this size are copied behind their head.
-pub const SMALL_BODY_BYTES_MAX: usize = 4096;
 
 /// What a response is sent through: the socket, time-outs and the rate limit.
 pub struct Sender {

@@ -7,7 +7,7 @@ use crate::connection::{Connection, Cut};
 use crate::core::{CoreConf, LingeringClose, Rate};
 use crate::driver;
 use crate::failure;
-use crate::limits::LOG_WAIT_MS_MAX;
+use crate::limits::{LOG_WAIT_MS_MAX, SMALL_BODY_BYTES_MAX};
 use crate::logged::{Logged, delay_refusal, refusal_delay};
 use crate::phases::{self, Run};
 use crate::request::{Persistence, Request};
@@ -249,7 +249,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     // live for that.
     let is_small = match &r.resp.body {
         Body::Empty => true,
-        Body::One(Piece::Bytes(text)) => text.len() <= send::SMALL_BODY_BYTES_MAX,
+        Body::One(Piece::Bytes(text)) => text.len() <= SMALL_BODY_BYTES_MAX,
         _ => false,
     };
     if r.core().post_action.is_none() && !is_small {

@@ -5,12 +5,10 @@
 //! a worker that may not. A client's value stands for a part of one file's or folder's name: it never has a slash in it and
 //! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`) may be anything.
 
+use crate::limits::VERIFY_DEPTH_MAX;
 use crate::vars::{Kind, Part, Table, Template, VarId};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Variables within variables are followed this far; beyond, they count as values of clients.
-const DEPTH_MAX: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Piece {
@@ -82,7 +80,7 @@ impl Compiler<'_> {
             return Some(known.clone());
         }
         let Kind::Eval { eval, .. } = &self.vars.get(id).kind else { return None };
-        let values = eval.values().filter(|_| self.depth < DEPTH_MAX)?;
+        let values = eval.values().filter(|_| self.depth < VERIFY_DEPTH_MAX)?;
         self.depth += 1;
         let patterns: Arc<[Pattern]> = values.iter().map(|value| self.pattern(value)).collect();
         self.depth -= 1;

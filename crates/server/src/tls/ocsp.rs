@@ -4,6 +4,7 @@ use super::facts::{Facts, Verdict};
 use super::source::Source;
 use crate::connection::Connection;
 use crate::core::{CoreConf, LogLevel};
+use crate::limits::OCSP_RESPONSE_BYTES_MAX;
 use crate::thread::Live;
 use crate::zone::Zone;
 use brisk_net::connect::{Destination, Options, finish, start};
@@ -19,7 +20,6 @@ use std::time::Duration;
 
 /// nginx's time-out for responders.
 const TIMEOUT: Duration = Duration::from_mins(1);
-const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// An answer is asked for anew after this time, even if it holds for longer, and not before the other.
 const REFRESH_SECS: (i64, i64) = (300, 3600);
 /// Bytes that an answer in a cache takes, roughly.
@@ -235,7 +235,7 @@ async fn ask(
         loop {
             match stream.read(&mut buf).await.map_err(|error| failed(&error))? {
                 0 => return Ok(answer),
-                count if answer.len() + count > RESPONSE_BYTES_MAX => {
+                count if answer.len() + count > OCSP_RESPONSE_BYTES_MAX => {
                     return Err("OCSP responder sent too big response".to_string());
                 }
                 count => answer.extend_from_slice(&buf[..count]),

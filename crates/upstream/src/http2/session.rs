@@ -1,17 +1,12 @@
 //! What an HTTP/2 connection to a back end keeps from one exchange to the next.
 
 use super::head::Heads;
+use crate::limits::{HTTP2_FIELDS_MAX, HTTP2_OUT_BYTES_MAX};
 use brisk_h2::flood::FloodLimits;
 use brisk_h2::frame::{FrameHead, HEAD_BYTES, WINDOW_MAX, kind};
 use brisk_h2::hpack::Limits;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
 use brisk_net::Failure;
-
-/// Answers to the back end's frames that may wait to leave, the request's body included: who makes us answer and does not
-/// read is given up.
-const OUT_BYTES_MAX: usize = 1 << 20;
-/// Fields of a head.
-const FIELDS_MAX: usize = 2048;
 
 /// See the module's head.
 pub struct Session {
@@ -71,7 +66,7 @@ impl Session {
         let limits = Limits {
             string_bytes_max: head_bytes_max,
             list_bytes_max: head_bytes_max,
-            fields_max: FIELDS_MAX,
+            fields_max: HTTP2_FIELDS_MAX,
             long_padding: true,
         };
         self.connection.set_head_limits(limits);
@@ -106,7 +101,7 @@ impl Session {
         heads: &mut Heads,
         out: &mut Vec<u8>,
     ) -> Result<(usize, Told<'a>), Failure> {
-        if out.len() > OUT_BYTES_MAX {
+        if out.len() > HTTP2_OUT_BYTES_MAX {
             return Err(Failure::protocol("upstream sent too many http2 frames"));
         }
         if !self.part.is_empty() {

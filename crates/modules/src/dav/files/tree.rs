@@ -2,15 +2,13 @@
 //! and what is a link is not entered.
 
 use super::{Fault, Result, Rights, copy_file, is_folder, open_source, set_time};
+use crate::limits::DAV_DEPTH_MAX;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-
-/// Folders in each other, at most: each that is open costs a descriptor and a place on the stack.
-const DEPTH_MAX: usize = 100;
 
 fn open(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -30,7 +28,7 @@ fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
 }
 
 fn too_deep(path: &Path) -> Fault {
-    Fault::said(500, format!("\"{}\" has more than {DEPTH_MAX} folders in each other", path.display()))
+    Fault::said(500, format!("\"{}\" has more than {DAV_DEPTH_MAX} folders in each other", path.display()))
 }
 
 /// Removes a folder. What cannot be removed ends it: the rest stays.
@@ -39,7 +37,7 @@ pub fn remove(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
 }
 
 fn remove_at(folder: &OwnedFd, name: &OsStr, path: &Path, depth: usize) -> Result<()> {
-    if depth > DEPTH_MAX {
+    if depth > DAV_DEPTH_MAX {
         return Err(too_deep(path));
     }
     let failed = |call: &'static str| move |error: Errno| Fault::of(error, 404, call, path);
@@ -89,7 +87,7 @@ impl Work {
         path: &Path,
         depth: usize,
     ) -> Result<()> {
-        if depth > DEPTH_MAX {
+        if depth > DAV_DEPTH_MAX {
             return Err(too_deep(path));
         }
         let failed = |call: &'static str| move |error: Errno| Fault::of(error, 409, call, path);

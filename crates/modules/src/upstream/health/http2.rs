@@ -2,7 +2,7 @@
 
 use super::Grpc;
 use super::probe::{ANSWER_BYTES_MAX, Ask};
-use brisk_http::response::INTERIM_RESPONSES_MAX;
+use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::Stream;
 use brisk_upstream::codec::{Codec as _, Event};
 use brisk_upstream::head::BackendHead;

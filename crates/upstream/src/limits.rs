@@ -1,0 +1,13 @@
+//! Every limit of this crate that is not a directive, in one place. Units are in the names.
+
+/// The largest buffer that is kept for the next request.
+pub const KEPT_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a request that are put together before they leave.
+pub const GATHERED_BYTES_MAX: usize = 64 * 1024;
+/// Answers to the back end's frames that may wait to leave, the request's body included: who makes us answer and does not
+/// read is given up.
+pub const HTTP2_OUT_BYTES_MAX: usize = 1 << 20;
+/// Fields of a head.
+pub const HTTP2_FIELDS_MAX: usize = 2048;
+/// Threads that are asked for one request.
+pub const LENT_ASKED_MAX: usize = 2;
