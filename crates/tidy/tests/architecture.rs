@@ -22,7 +22,6 @@ const CIRCLES: &[(&str, &[usize])] = &[
     ("net", &[5]),
     ("server", &[88]),
     ("tls", &[5]),
-    ("upstream", &[7, 5, 5]),
 ];
 
 /// From so many equal lines of code on, two places are one.

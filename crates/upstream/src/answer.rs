@@ -3,10 +3,10 @@
 use crate::body::{Begin, Incoming, Rate};
 use crate::conf::Settings;
 use crate::exchange::{Exchange, Got};
-use crate::fetch::UpstreamRequest;
 use crate::head::BackendHead;
 use crate::origin::{Fetched, ignored};
 use crate::protocol::Protocol;
+use crate::request::UpstreamRequest;
 use crate::spool::SpoolLimits;
 use crate::tunnel::Tunnel;
 use brisk_http::HeaderId;

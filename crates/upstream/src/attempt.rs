@@ -6,14 +6,14 @@
 use crate::backend::Backend;
 use crate::connect::{self, Dialed, Dialing};
 use crate::exchange::{Exchange, Got};
-use crate::fetch::UpstreamRequest;
 use crate::head::BackendHead;
 use crate::lend;
-use crate::link::Link;
+use crate::link::{Key, Link};
 use crate::occupancy::{Occupancy, Patience, Wait};
 use crate::peer::ChosenPeer;
-use crate::pool::{self, Key};
+use crate::pool;
 use crate::protocol::Protocol;
+use crate::request::UpstreamRequest;
 use brisk_balance::Selection;
 use brisk_http::HeaderId;
 use brisk_net::{Activity, Cause, Failure, Retry, Scope, clock};
@@ -106,6 +106,20 @@ impl Step {
 }
 
 impl Attempt {
+    /// The first attempt at a group of peers.
+    pub fn choosing<P: Protocol>(
+        request: &UpstreamRequest<P>,
+        r: &Request,
+        group: Arc<dyn Backend>,
+    ) -> Attempt {
+        let mut selection = group.selection(r);
+        let tries = request.settings().next_upstream_tries;
+        if tries > 0 {
+            selection.limit_tries(tries.min(u64::from(u32::MAX)) as u32);
+        }
+        Attempt::Choosing(group, selection)
+    }
+
     /// Goes on as far as it can in its state.
     pub fn step<P: Protocol>(
         self,
@@ -115,7 +129,7 @@ impl Attempt {
     ) -> Step {
         match self {
             Attempt::Resolving(mut job) => match job.as_mut().poll(cx) {
-                Poll::Ready(Ok(group)) => Step::On(request.choosing(r, group)),
+                Poll::Ready(Ok(group)) => Step::On(Attempt::choosing(request, r, group)),
                 Poll::Ready(Err(failure)) => Step::failed(None, failure),
                 Poll::Pending => Step::Wait(Attempt::Resolving(job)),
             },
@@ -229,7 +243,7 @@ fn send<P: Protocol>(
     link: Box<Link>,
     cx: &mut Context<'_>,
 ) -> Step {
-    let patience = Patience::of(&link);
+    let patience = link.patience();
     let mut exchange = match request.exchange(r, peer, link) {
         Ok(exchange) => exchange,
         Err((peer, failure)) => return Step::failed(Some(peer), failure),

@@ -1,9 +1,6 @@
 //! What all `*_pass` modules can be told: time-outs, buffers, retries, which fields pass. One definition, under each
 //! module's prefix.
 
-mod rows;
-pub use rows::*;
-
 use brisk_conf::{Diag, Span};
 use brisk_http::HeaderId;
 use brisk_server::core::TempPath;

@@ -1,8 +1,7 @@
 //! New connections to back ends.
 
 use crate::conf::Settings;
-use crate::link::{Link, Stream};
-use crate::pool::Key;
+use crate::link::{Key, Link, Stream};
 use crate::tls::Tls;
 use brisk_balance::Endpoint;
 use brisk_net::connect::{ConnectError, Destination, Options, Started, begin, finish};

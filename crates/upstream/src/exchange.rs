@@ -7,34 +7,21 @@ use crate::limits::GATHERED_BYTES_MAX;
 use crate::link::Link;
 use crate::peer::ChosenPeer;
 use crate::pool;
+use crate::scratch::{READ_BYTES, scratch};
 use crate::source::Source;
 use brisk_balance::Outcome;
 use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::{Activity, Cause, Failure};
 use brisk_server::core::LogLevel;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Bytes taken from a back end in one read.
-pub(crate) const READ_BYTES: usize = 64 * 1024;
-
 thread_local! {
-    /// Reads go here first: nobody who waits holds a buffer.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// A queue that is empty.
     static QUEUE: Cell<VecDeque<Got>> = const { Cell::new(VecDeque::new()) };
-}
-
-/// Lends out the thread's buffer of [`READ_BYTES`].
-pub(crate) fn scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut buf = SCRATCH.take();
-    buf.resize(READ_BYTES, 0);
-    let result = work(&mut buf);
-    SCRATCH.set(buf);
-    result
 }
 
 /// What a back end's bytes meant.

@@ -5,45 +5,25 @@
 use crate::answer;
 use crate::attempt::{Attempt, Ended, Step};
 use crate::backend::Backend;
-use crate::conf::{Settings, next};
-use crate::connect;
+use crate::conf::next;
 use crate::engine::Engine;
-use crate::exchange::{Exchange, Limits, READ_BYTES};
-use crate::head::BackendHead;
-use crate::link::Link;
+use crate::exchange::Exchange;
 use crate::origin::{Ask, Fetched};
 use crate::payload::Payload;
 use crate::peer::{ChosenPeer, Ended as EndedPeer};
-use crate::pool::Key;
-use crate::protocol::{BodyShape, Peers, Protocol, Target};
+use crate::protocol::{Peers, Protocol};
+use crate::request::UpstreamRequest;
 use crate::resolve;
+use crate::respond;
 use crate::retry::{self, Case};
-use crate::state::State;
-use crate::tls::Tls;
-use brisk_balance::{Endpoint, Outcome, Selection};
-use brisk_http::HeaderId;
-use brisk_net::{Failure, Retry, Scope, clock};
+use brisk_balance::{Outcome, Selection};
+use brisk_net::{Failure, Retry, clock};
 use brisk_server::flow::{Flow, Pending};
 use brisk_server::request::Request;
-use brisk_server::text::Text;
 use brisk_server::{dlog, failure, rlog};
 use std::future::poll_fn;
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-
-/// What is asked, for all attempts.
-pub(crate) struct UpstreamRequest<P: Protocol> {
-    pub engine: Arc<Engine<P>>,
-    pub tls: Option<Tls>,
-    pub state: Rc<State>,
-    ask: Ask,
-    way: P::Way,
-    payload: Payload,
-    shape: BodyShape,
-    started_ms: u64,
-}
 
 /// A request with its present attempt.
 pub(crate) struct Fetch<P: Protocol> {
@@ -64,18 +44,11 @@ impl<P: Protocol> Fetch<P> {
         engine: Arc<Engine<P>>,
         r: &mut Request,
         ask: Ask,
-        mut payload: Payload,
+        payload: Payload,
     ) -> Result<Box<Fetch<P>>, Failure> {
-        let shape = payload.shape(r);
-        if let Payload::Client(body, _) = &mut payload {
-            *body = Some(r.lend_body());
-        }
-        let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, &ask).map_err(decided)?;
-        let state = State::begin(r, scheme, uri);
-        let started_ms = clock::mono_ms();
-        let request = UpstreamRequest { engine, tls, state, ask, way, payload, shape, started_ms };
+        let (request, peers) = UpstreamRequest::new(engine, r, ask, payload)?;
         let attempt = match peers {
-            Peers::Group(group) => request.choosing(r, group),
+            Peers::Group(group) => Attempt::choosing(&request, r, group),
             Peers::Host { host, port } => resolve::begin(&request, r, &host, port),
         };
         Ok(Box::new(Fetch { request, attempt }))
@@ -108,7 +81,7 @@ impl<P: Protocol> Fetch<P> {
 impl<P: Protocol> Pending for Fetch<P> {
     fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow> {
         let result = ready!(Fetch::poll(self, r, cx));
-        Poll::Ready(self.request.engine.conclude(r, result))
+        Poll::Ready(respond::conclude(&self.request.engine.protocol, r, result))
     }
 }
 
@@ -123,29 +96,7 @@ pub(crate) async fn fetch<P: Protocol>(
     poll_fn(|cx| fetch.poll(r, cx)).await
 }
 
-/// What a module's decision means for a request that was to be asked. The module has logged its reason.
-fn decided(flow: Flow) -> Failure {
-    match flow {
-        Flow::Status(status) => Failure::decided(status),
-        _ => Failure::decided(499).scope_is(Scope::Connection),
-    }
-}
-
 impl<P: Protocol> UpstreamRequest<P> {
-    pub fn settings(&self) -> &Settings {
-        self.engine.protocol.settings()
-    }
-
-    /// The first attempt at a group of peers.
-    pub fn choosing(&self, r: &Request, group: Arc<dyn Backend>) -> Attempt {
-        let mut selection = group.selection(r);
-        let tries = self.settings().next_upstream_tries;
-        if tries > 0 {
-            selection.limit_tries(tries.min(u64::from(u32::MAX)) as u32);
-        }
-        Attempt::Choosing(group, selection)
-    }
-
     /// What becomes of the request after an attempt.
     fn judge(&self, r: &mut Request, ended: Ended) -> Verdict {
         match ended {
@@ -241,98 +192,4 @@ impl<P: Protocol> UpstreamRequest<P> {
         };
         retry::is_allowed(self.settings(), &case) && selection.group().may_retry(now_ms)
     }
-
-    /// Makes the request for a connection. The peer comes back with a failure.
-    pub fn exchange(
-        &mut self,
-        r: &Request,
-        peer: Box<ChosenPeer>,
-        link: Box<Link>,
-    ) -> Result<Box<Exchange>, (Box<ChosenPeer>, Failure)> {
-        let elapsed = peer.elapsed_ms();
-        self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
-        dlog!(r, "http upstream send request");
-        let codec = match self.engine.protocol.codec(r, &self.way, &self.ask, self.shape) {
-            // A value in it could not be found out.
-            Ok(_) if r.vars.have_failed() => return Err((peer, Failure::decided(500))),
-            Ok(codec) => codec,
-            Err(flow) => return Err((peer, decided(flow))),
-        };
-        let settings = self.settings();
-        let head_bytes_max = settings.buffer_size as usize;
-        let limits = Limits {
-            head_bytes_max,
-            // A rate may follow from the head, and counts from there on.
-            read_bytes_max: if settings.limit_rate.is_none() { READ_BYTES } else { head_bytes_max },
-            read_timeout: settings.read_timeout,
-            send_timeout: settings.send_timeout,
-        };
-        let exchange = Exchange::new(peer, link, codec, self.payload.source(), limits);
-        r.also_holds(exchange.unsent());
-        Ok(Box::new(exchange))
-    }
-
-    /// What a connection must be like.
-    pub fn key(&self, r: &Request, peer: &ChosenPeer) -> Key {
-        let endpoint = peer.info().map(|peer| peer.endpoint.clone());
-        Key {
-            group: peer.group.id(),
-            // An attempt has a place at its peer until it ends.
-            endpoint: endpoint.unwrap_or_else(|| Endpoint::Unix(PathBuf::new())),
-            location: if peer.keepalive.local { self.engine.id } else { 0 },
-            bind: connect::bind_of(self.settings(), r),
-            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
-            dialect: self.engine.protocol.dialect(),
-        }
-    }
-
-    /// Whether the request ends when the client goes: nobody else wants its response.
-    pub fn watches_client(&self) -> bool {
-        !self.ask.cacheable
-            && !self.settings().ignore_client_abort
-            && matches!(self.settings().store, crate::conf::Store::Off)
-    }
-
-    /// Whether the request's body is passed on as the client sends it.
-    pub fn is_body_streamed(&self) -> bool {
-        self.payload.is_unbuffered()
-    }
-
-    /// Passes a `103` on; other interim answers are between the back end and us.
-    pub fn pass_hints(&self, r: &mut Request, head: &BackendHead, bytes: &mut u64) {
-        if head.status != 103 {
-            return;
-        }
-        *bytes += head.len() as u64;
-        if *bytes > self.settings().buffer_size {
-            rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
-            return;
-        }
-        let passes = |name: &[u8]| {
-            !self.settings().hides(name)
-                && !is_hop_by_hop(HeaderId::from_name(name))
-                && !head.is_for_next_hop(name)
-        };
-        let fields: Vec<(Text, Text)> = head
-            .fields()
-            .filter(|field| passes(field.name))
-            .map(|field| (field.name.to_vec().into(), field.value.to_vec().into()))
-            .collect();
-        r.send_early_hints(&fields);
-    }
-}
-
-/// Fields about a single connection (RFC 9110 §7.6.1).
-pub(crate) fn is_hop_by_hop(id: HeaderId) -> bool {
-    matches!(
-        id,
-        HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade
-            | HeaderId::Te
-            | HeaderId::Trailer
-            | HeaderId::ProxyConnection
-            | HeaderId::ContentLength
-    )
 }

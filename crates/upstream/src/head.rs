@@ -145,6 +145,21 @@ impl BackendHead {
     }
 }
 
+/// Fields about a single connection (RFC 9110 §7.6.1).
+pub(crate) fn is_hop_by_hop(id: HeaderId) -> bool {
+    matches!(
+        id,
+        HeaderId::Connection
+            | HeaderId::KeepAlive
+            | HeaderId::TransferEncoding
+            | HeaderId::Upgrade
+            | HeaderId::Te
+            | HeaderId::Trailer
+            | HeaderId::ProxyConnection
+            | HeaderId::ContentLength
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,9 +6,9 @@
 
 use crate::backend::{Backend, Keepalive};
 use crate::limits::LENT_ASKED_MAX;
-use crate::link::{Link, Stream};
+use crate::link::{Key, Link, Stream};
 use crate::occupancy::Occupancy;
-use crate::pool::{self, Key};
+use crate::pool;
 use brisk_balance::Endpoint;
 use brisk_net::{Io, Loop, Mailbox, timeout};
 use std::future::poll_fn;

@@ -1,16 +1,49 @@
 //! One connection to a back end.
 
-use crate::exchange::scratch;
 use crate::http2::Session;
-use crate::occupancy::{Occupancy, Wait};
-use crate::pool::{Alarm, Key};
+use crate::occupancy::{Occupancy, Patience, Wait};
+use crate::scratch::scratch;
+use brisk_balance::Endpoint;
 use brisk_net::{Deadline, clock};
 use brisk_server::thread::Thread;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 
 pub use brisk_net::Stream;
+
+/// What a connection is good for: only requests with the same key may use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// [`Backend::id`].
+    pub group: u64,
+    pub endpoint: Endpoint,
+    /// The location, where connections are not shared (`keepalive … local`); else 0.
+    pub location: usize,
+    /// `*_bind`.
+    pub bind: Option<SocketAddr>,
+    /// Who we are to each other over TLS; 0: plain.
+    pub tls: u64,
+    /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
+    pub dialect: u8,
+}
+
+/// Told when anything happens on an idle connection: it can only be its end.
+pub(crate) struct Alarm {
+    /// Something has happened.
+    pub rung: AtomicBool,
+    /// The pool's task, which looks at it.
+    pub keeper: Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Relaxed);
+        self.keeper.wake_by_ref();
+    }
+}
 
 /// A connection with what has to be known of it.
 pub struct Link {
@@ -83,5 +116,11 @@ impl Link {
             }
         }
         out.is_empty() || self.stream.try_write(&out).is_ok_and(|count| count == out.len())
+    }
+    /// The time until idle connections are closed for this one; `None` if it has its answer already, or there is nothing to
+    /// be closed.
+    pub(crate) fn patience(&self) -> Option<Patience> {
+        let occupancy = self.occupancy.as_ref().filter(|_| self.wait.is_some())?;
+        Patience::begin(occupancy)
     }
 }

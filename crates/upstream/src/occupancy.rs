@@ -6,7 +6,6 @@
 //! one who has waited for [`GRACE_MS`], no connection to that address becomes idle; and those that are idle already are
 //! closed when somebody has waited for [`PATIENCE_MS`].
 
-use crate::link::Link;
 use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
 use std::collections::{BTreeSet, HashMap};
@@ -101,10 +100,9 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// `None` if there is nothing to be closed.
-    pub fn of(link: &Link) -> Option<Patience> {
-        let occupancy = link.occupancy.as_ref().filter(|have| link.wait.is_some() && have.has_idle())?;
-        let sleep = sleep_until(clock::mono_ms() + PATIENCE_MS);
-        Some(Patience { occupancy: occupancy.clone(), sleep })
+    pub fn begin(occupancy: &Arc<Occupancy>) -> Option<Patience> {
+        let sleep = || sleep_until(clock::mono_ms() + PATIENCE_MS);
+        occupancy.has_idle().then(|| Patience { occupancy: occupancy.clone(), sleep: sleep() })
     }
 
     /// True once the time is over, and idle connections have been told to go.

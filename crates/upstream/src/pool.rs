@@ -3,34 +3,16 @@
 
 use crate::backend::{Backend, Keepalive};
 use crate::lend::Lender;
-use crate::link::Link;
+use crate::link::{Alarm, Key, Link};
 use crate::occupancy::Stay;
-use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::thread::Thread;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future as _, poll_fn};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-
-/// What a connection is good for: only requests with the same key may use it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// [`Backend::id`].
-    pub group: u64,
-    pub endpoint: Endpoint,
-    /// The location, where connections are not shared (`keepalive … local`); else 0.
-    pub location: usize,
-    /// `*_bind`.
-    pub bind: Option<SocketAddr>,
-    /// Who we are to each other over TLS; 0: plain.
-    pub tls: u64,
-    /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
-    pub dialect: u8,
-}
+use std::task::{Context, Poll, Waker};
 
 struct Idle {
     /// Taken by whoever uses it next.
@@ -65,19 +47,6 @@ impl Idle {
 impl Drop for Idle {
     fn drop(&mut self) {
         self.group.idle().fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Told when anything happens on an idle connection: it can only be its end.
-pub(crate) struct Alarm {
-    rung: AtomicBool,
-    keeper: Waker,
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.rung.store(true, Ordering::Relaxed);
-        self.keeper.wake_by_ref();
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::attempt::Attempt;
 use crate::backend::{Backend, Transient};
-use crate::fetch::UpstreamRequest;
 use crate::protocol::Protocol;
+use crate::request::UpstreamRequest;
 use brisk_balance::Endpoint;
 use brisk_net::{Activity, Cause, Failure, Origin, Retry};
 use brisk_server::core::LogLevel;
@@ -20,7 +20,7 @@ pub(crate) fn begin<P: Protocol>(
     host: &str,
     port: u16,
 ) -> Attempt {
-    let known = |endpoint| request.choosing(r, Arc::new(Transient::new(host, vec![endpoint])));
+    let known = |endpoint| Attempt::choosing(request, r, Arc::new(Transient::new(host, vec![endpoint])));
     if let Some(path) = host.strip_prefix("unix:") {
         return known(Endpoint::Unix(path.into()));
     }

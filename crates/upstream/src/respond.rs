@@ -1,13 +1,15 @@
 //! A back end's head becomes the response's: what is hidden, renamed, rewritten and obeyed.
 
 use crate::conf::Settings;
-use crate::fetch::is_hop_by_hop;
-use crate::head::{BackendHead, Field};
-use crate::origin::ignored;
+use crate::head::{BackendHead, Field, is_hop_by_hop};
+use crate::origin::{Fetched, ignored};
 use crate::protocol::Protocol;
 use crate::state::State;
+use crate::store;
 use brisk_http::uri::unsafe_uri;
 use brisk_http::{HeaderId, Method, status};
+use brisk_net::{Cause, Failure};
+use brisk_server::failure;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Trailers};
@@ -15,6 +17,32 @@ use brisk_server::rlog;
 use brisk_server::text::Text;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The back end's answer, or what became of it, is the response's.
+pub(crate) fn conclude<P: Protocol>(protocol: &P, r: &mut Request, result: Result<Fetched, Failure>) -> Flow {
+    match result {
+        Ok(fetched) => {
+            let stored = store::wrap(protocol.settings(), r, fetched);
+            r.resp.tunnel = stored.tunnel;
+            r.resp.is_judged = true;
+            respond(protocol, r, &stored.head, stored.length, stored.body)
+        }
+        Err(failure) => failed(r, &failure),
+    }
+}
+
+/// What a handler returns if there is no response.
+fn failed(r: &mut Request, failure: &Failure) -> Flow {
+    let status = failure::status(failure);
+    let is_intercepted = r.core().error_pages.iter().any(|page| page.codes.contains(&status));
+    if !matches!(failure.cause(), Cause::UnaskedUpgrade) || is_intercepted {
+        return failure::flow(failure, r);
+    }
+    // nginx closes the connection, and its tests (proxy_upgrade.t) count the bytes of a body: there are none.
+    r.resp.status = status;
+    r.resp.content_length = Some(0);
+    Flow::Done
+}
 
 /// See [`Origin::respond`](crate::origin::Origin::respond).
 pub(crate) fn respond<P: Protocol>(

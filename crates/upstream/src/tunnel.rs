@@ -4,9 +4,10 @@
 //! mean that it is gone (over TCP the two look alike): then the next bytes from the client are answered with a reset, and
 //! the tunnel ends; a client that is silent is waited for as long as anybody is.
 
-use crate::exchange::{Exchange, scratch};
+use crate::exchange::Exchange;
 use crate::link::Link;
 use crate::peer::ChosenPeer;
+use crate::scratch::scratch;
 use brisk_balance::Outcome;
 use brisk_net::Deadline;
 use brisk_server::body::BodySource;

@@ -26,7 +26,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("dav_access user:rw group:rw all:r;")
         .set(|cx, d| {
-            cx.conf::<Conf>().access = brisk_upstream::conf::access(d)?;
+            cx.conf::<Conf>().access = brisk_upstream::rows::access(d)?;
             Ok(())
         }),
     directive("create_full_put_path")

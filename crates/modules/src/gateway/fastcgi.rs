@@ -91,7 +91,7 @@ static ROWS: &[Row] = settings_rows!(
             .default("0")
             .risk(Risk::Safe)
             .example("fastcgi_send_lowat 0;")
-            .set(brisk_upstream::conf::send_lowat::<Conf<Fast>>),
+            .set(brisk_upstream::rows::send_lowat::<Conf<Fast>>),
         directive("fastcgi_split_path_info")
             .doc("A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.")
             .in_(Context::HSL)

@@ -5,7 +5,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
-use brisk_upstream::conf::{
+use brisk_upstream::rows::{
     bind, buffer_size, connect_timeout, hide_header, ignore_headers, intercept_errors, next_upstream,
     next_upstream_timeout, next_upstream_tries, pass_header, read_timeout, send_timeout, socket_keepalive,
     socket_rcvbuf, socket_sndbuf,

@@ -5,8 +5,9 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
-use brisk_upstream::conf::{
-    bind, buffer_size, connect_timeout, next, next_upstream_timeout, next_upstream_tries, read_timeout,
+use brisk_upstream::conf::next;
+use brisk_upstream::rows::{
+    bind, buffer_size, connect_timeout, next_upstream_timeout, next_upstream_tries, read_timeout,
     send_timeout, socket_keepalive,
 };
 

@@ -116,7 +116,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .default("0")
             .risk(Risk::Safe)
             .example("proxy_send_lowat 0;")
-            .set(brisk_upstream::conf::send_lowat::<Conf>),
+            .set(brisk_upstream::rows::send_lowat::<Conf>),
         directive("proxy_headers_hash_bucket_size")
             .doc("Size of a hash bucket.")
             .in_(Context::HSL)

@@ -1,6 +1,7 @@
-//! Rows and setters of [`Settings`](super::Settings).
+//! Rows and setters of [`Settings`].
 
-use super::{Bind, HasSettings, Store, next};
+use crate::conf::{Bind, HasSettings, Names, Settings, Store, next};
+use crate::connect;
 use crate::origin::ignored;
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
@@ -23,7 +24,7 @@ macro_rules! settings_rows {
                 .takes("ADDRESS [transparent] | off")
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_bind 127.0.0.1;"))
-                .set($crate::conf::bind::<$conf>),
+                .set($crate::rows::bind::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_buffer_size"))
                 .doc("The largest response head that is accepted, and how much is read at a time where answers are not buffered.")
                 .in_(brisk_conf::Context::HSL)
@@ -31,7 +32,7 @@ macro_rules! settings_rows {
                 .default("4k")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffer_size 8k;"))
-                .set($crate::conf::buffer_size::<$conf>),
+                .set($crate::rows::buffer_size::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_buffering"))
                 .doc("Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end is as slow as the client. X-Accel-Buffering changes it for an answer.")
                 .in_(brisk_conf::Context::HSL)
@@ -39,7 +40,7 @@ macro_rules! settings_rows {
                 .default("on")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffering off;"))
-                .sets($crate::conf::buffering::<$conf>),
+                .sets($crate::rows::buffering::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_buffers"))
                 .doc("Number and size of buffers for an answer that is read ahead; only their product matters.")
                 .in_(brisk_conf::Context::HSL)
@@ -48,7 +49,7 @@ macro_rules! settings_rows {
                 .default("8 4k")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffers 8 16k;"))
-                .set($crate::conf::buffers::<$conf>),
+                .set($crate::rows::buffers::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_busy_buffers_size"))
                 .doc("Checked as nginx does; what is on its way to the client is at most one piece at a time.")
                 .in_(brisk_conf::Context::HSL)
@@ -56,21 +57,21 @@ macro_rules! settings_rows {
                 .default_told("twice the larger buffer")
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_busy_buffers_size 16k;"))
-                .set($crate::conf::busy_buffers_size::<$conf>),
+                .set($crate::rows::busy_buffers_size::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_connect_timeout"))
                 .doc("The longest time to connect.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_time()
                 .default("60s")
                 .example(concat!($prefix, "_connect_timeout 5s;"))
-                .sets($crate::conf::connect_timeout::<$conf>),
+                .sets($crate::rows::connect_timeout::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_force_ranges"))
                 .doc("Whether ranges are cut out of answers whatever Accept-Ranges says.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("off")
                 .example(concat!($prefix, "_force_ranges on;"))
-                .sets($crate::conf::force_ranges::<$conf>),
+                .sets($crate::rows::force_ranges::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_hide_header"))
                 .doc("A field of answers that is not passed on.")
                 .in_(brisk_conf::Context::HSL)
@@ -78,14 +79,14 @@ macro_rules! settings_rows {
                 .many()
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_hide_header X-Powered-By;"))
-                .set($crate::conf::hide_header::<$conf>),
+                .set($crate::rows::hide_header::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_ignore_client_abort"))
                 .doc("Whether a request goes on when its client has left.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("off")
                 .example(concat!($prefix, "_ignore_client_abort on;"))
-                .sets($crate::conf::ignore_client_abort::<$conf>),
+                .sets($crate::rows::ignore_client_abort::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_ignore_headers"))
                 .doc("Fields of answers that are passed on but not obeyed: X-Accel-…, Expires, Cache-Control, Set-Cookie, Vary.")
                 .in_(brisk_conf::Context::HSL)
@@ -94,21 +95,21 @@ macro_rules! settings_rows {
                 .many()
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_ignore_headers Set-Cookie Cache-Control;"))
-                .set($crate::conf::ignore_headers::<$conf>),
+                .set($crate::rows::ignore_headers::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_intercept_errors"))
                 .doc("Whether error_page applies to what back ends answer.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("off")
                 .example(concat!($prefix, "_intercept_errors on;"))
-                .sets($crate::conf::intercept_errors::<$conf>),
+                .sets($crate::rows::intercept_errors::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_limit_rate"))
                 .doc("Bytes per second that are read of an answer; 0: no limit. May contain variables.")
                 .in_(brisk_conf::Context::HSL)
                 .takes("RATE")
                 .default("0")
                 .example(concat!($prefix, "_limit_rate 1m;"))
-                .set($crate::conf::limit_rate::<$conf>),
+                .set($crate::rows::limit_rate::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_max_temp_file_size"))
                 .doc("How much of an answer may wait in a temporary file; 0: nothing, what does not fit into the buffers waits at the back end.")
                 .in_(brisk_conf::Context::HSL)
@@ -116,7 +117,7 @@ macro_rules! settings_rows {
                 .default_told("1024m")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_max_temp_file_size 0;"))
-                .set($crate::conf::max_temp_file_size::<$conf>),
+                .set($crate::rows::max_temp_file_size::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_next_upstream"))
                 .doc("When a request is passed to the next server: error, timeout, invalid_header, http_403, http_404, http_429, http_500, http_502, http_503, http_504, non_idempotent (also POST, LOCK and PATCH that were sent already), off.")
                 .in_(brisk_conf::Context::HSL)
@@ -125,14 +126,14 @@ macro_rules! settings_rows {
                 .default("error timeout")
                 .many()
                 .example(concat!($prefix, "_next_upstream error timeout http_503;"))
-                .set($crate::conf::next_upstream::<$conf>),
+                .set($crate::rows::next_upstream::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_next_upstream_timeout"))
                 .doc("How long a request may be passed on to further servers; 0: no limit.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_time()
                 .default("0")
                 .example(concat!($prefix, "_next_upstream_timeout 10s;"))
-                .sets($crate::conf::next_upstream_timeout::<$conf>),
+                .sets($crate::rows::next_upstream_timeout::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_next_upstream_tries"))
                 .doc("How many servers are tried; 0: all.")
                 .in_(brisk_conf::Context::HSL)
@@ -140,7 +141,7 @@ macro_rules! settings_rows {
                 .unit("servers")
                 .default("0")
                 .example(concat!($prefix, "_next_upstream_tries 2;"))
-                .sets($crate::conf::next_upstream_tries::<$conf>),
+                .sets($crate::rows::next_upstream_tries::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_pass_header"))
                 .doc("A field of answers that is passed on although it usually is not.")
                 .in_(brisk_conf::Context::HSL)
@@ -148,28 +149,28 @@ macro_rules! settings_rows {
                 .many()
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_pass_header X-Accel-Redirect;"))
-                .set($crate::conf::pass_header::<$conf>),
+                .set($crate::rows::pass_header::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_pass_request_body"))
                 .doc("Whether back ends get the request's body.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("on")
                 .example(concat!($prefix, "_pass_request_body off;"))
-                .sets($crate::conf::pass_request_body::<$conf>),
+                .sets($crate::rows::pass_request_body::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_pass_request_headers"))
                 .doc("Whether back ends get the request's header.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("on")
                 .example(concat!($prefix, "_pass_request_headers off;"))
-                .sets($crate::conf::pass_request_headers::<$conf>),
+                .sets($crate::rows::pass_request_headers::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_read_timeout"))
                 .doc("The longest time between two reads of an answer.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_time()
                 .default("60s")
                 .example(concat!($prefix, "_read_timeout 30s;"))
-                .sets($crate::conf::read_timeout::<$conf>),
+                .sets($crate::rows::read_timeout::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_request_buffering"))
                 .doc("Whether a request's body is read as a whole before a back end is asked. Otherwise it is passed on as it comes, and cannot be sent to a second server once it was begun.")
                 .in_(brisk_conf::Context::HSL)
@@ -177,14 +178,14 @@ macro_rules! settings_rows {
                 .default("on")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_request_buffering off;"))
-                .sets($crate::conf::request_buffering::<$conf>),
+                .sets($crate::rows::request_buffering::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_send_timeout"))
                 .doc("The longest time between two writes of a request.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_time()
                 .default("60s")
                 .example(concat!($prefix, "_send_timeout 30s;"))
-                .sets($crate::conf::send_timeout::<$conf>),
+                .sets($crate::rows::send_timeout::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_socket_keepalive"))
                 .doc("Whether connections to back ends use TCP's keepalive.")
                 .in_(brisk_conf::Context::HSL)
@@ -192,7 +193,7 @@ macro_rules! settings_rows {
                 .default("off")
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_socket_keepalive on;"))
-                .sets($crate::conf::socket_keepalive::<$conf>),
+                .sets($crate::rows::socket_keepalive::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_socket_rcvbuf"))
                 .doc("The receive buffer of connections to back ends; 0: the kernel's choice.")
                 .in_(brisk_conf::Context::HSL)
@@ -200,7 +201,7 @@ macro_rules! settings_rows {
                 .default("0")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_socket_rcvbuf 256k;"))
-                .sets($crate::conf::socket_rcvbuf::<$conf>),
+                .sets($crate::rows::socket_rcvbuf::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_socket_sndbuf"))
                 .doc("The send buffer of connections to back ends; 0: the kernel's choice.")
                 .in_(brisk_conf::Context::HSL)
@@ -208,7 +209,7 @@ macro_rules! settings_rows {
                 .default("0")
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_socket_sndbuf 256k;"))
-                .sets($crate::conf::socket_sndbuf::<$conf>),
+                .sets($crate::rows::socket_sndbuf::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_store"))
                 .doc("Saves answers of status 200 as files: on (where root or alias puts the URI) or a path with variables.")
                 .in_(brisk_conf::Context::HSL)
@@ -216,7 +217,7 @@ macro_rules! settings_rows {
                 .default("off")
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_store /srv/copy$uri;"))
-                .set($crate::conf::store::<$conf>),
+                .set($crate::rows::store::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_store_access"))
                 .doc("Rights of saved files: user:, group: and all: with r or rw.")
                 .in_(brisk_conf::Context::HSL)
@@ -225,7 +226,7 @@ macro_rules! settings_rows {
                 .default("user:rw")
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_store_access user:rw group:rw all:r;"))
-                .set($crate::conf::store_access::<$conf>),
+                .set($crate::rows::store_access::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_temp_file_write_size"))
                 .doc("How much is written to the temporary file at a time.")
                 .in_(brisk_conf::Context::HSL)
@@ -233,7 +234,7 @@ macro_rules! settings_rows {
                 .default_told("twice the larger buffer")
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_temp_file_write_size 64k;"))
-                .set($crate::conf::temp_file_write_size::<$conf>),
+                .set($crate::rows::temp_file_write_size::<$conf>),
             brisk_server::directive::directive(concat!($prefix, "_temp_path"))
                 .doc("The folder of temporary files, and up to three levels of folders in it.")
                 .in_(brisk_conf::Context::HSL)
@@ -241,7 +242,7 @@ macro_rules! settings_rows {
                 .takes("DIR [LEVEL [LEVEL [LEVEL]]]")
                 .default_told(concat!($prefix, "_temp 1 2"))
                 .example(concat!($prefix, "_temp_path /var/lib/brisk/temp 1 2;"))
-                .set($crate::conf::temp_path::<$conf>),
+                .set($crate::rows::temp_path::<$conf>),
             $($extra),*
         ]
     };
@@ -314,7 +315,7 @@ pub fn bind<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         None
     } else {
         let address = cx.template(token)?;
-        if address.is_literal() && crate::connect::local_address(token.bytes()).is_none() {
+        if address.is_literal() && connect::local_address(token.bytes()).is_none() {
             return Err(Diag::emerg(token.span, format!("invalid address \"{}\"", token.text()))
                 .help("write an address with or without a port; names are not resolved here"));
         }
@@ -356,11 +357,7 @@ pub fn limit_rate<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
-fn name_in<C: HasSettings>(
-    cx: &mut Cx<'_, '_>,
-    token: &Token,
-    list: fn(&mut super::Settings) -> &mut super::Names,
-) {
+fn name_in<C: HasSettings>(cx: &mut Cx<'_, '_>, token: &Token, list: fn(&mut Settings) -> &mut Names) {
     let first = cx.first;
     let list = Arc::make_mut(list(cx.conf::<C>().settings()));
     if first {
