@@ -29,9 +29,9 @@ pub fn define<E: Eval<Request> + Eval<Session> + 'static>(
     eval: Arc<E>,
     volatile: bool,
 ) -> Result<VarId, Diag> {
-    if crate::stream::is_in_stream(cx.block) {
+    if crate::stream::part::is_in_stream(cx.block) {
         let name = variable_name(token)?;
-        return crate::stream::define(cx, name, eval, volatile).ok_or_else(|| taken(token, name));
+        return crate::stream::part::define(cx, name, eval, volatile).ok_or_else(|| taken(token, name));
     }
     define_of_request(cx, token, eval, volatile)
 }

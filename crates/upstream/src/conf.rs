@@ -1,7 +1,7 @@
 //! What all `*_pass` modules can be told: time-outs, buffers, retries, which fields pass. One definition, under each
 //! module's prefix.
 
-use brisk_conf::{Diag, Span};
+use brisk_conf::{Context, Diag, Span};
 use brisk_http::HeaderId;
 use brisk_server::core::TempPath;
 use brisk_server::module::ModuleConf;
@@ -75,6 +75,56 @@ pub enum Store {
 /// A module's configuration that has [`Settings`] in it.
 pub trait HasSettings: ModuleConf {
     fn settings(&mut self) -> &mut Settings;
+}
+
+/// The configuration of a module with a `*_pass` directive in one block.
+///
+/// Settings and what the module adds are inherited by inner blocks. Where requests go is not: an inner location does something
+/// else. Blocks of `if` and `limit_except` are still the same location, and keep it.
+#[derive(Clone)]
+pub struct PassConf<P, M> {
+    /// What all such modules can be told.
+    pub settings: Settings,
+    /// What the `*_pass` directive names; `None` without one.
+    pub pass: Option<P>,
+    /// The module's own directives.
+    pub module: M,
+}
+
+impl<P, M> PassConf<P, M> {
+    /// Before any directive: the module's defaults, and no back end.
+    pub fn new(settings: Settings, module: M) -> PassConf<P, M> {
+        PassConf { settings, pass: None, module }
+    }
+}
+
+impl<P, M> HasSettings for PassConf<P, M>
+where
+    P: Clone + Send + Sync + 'static,
+    M: Clone + Send + Sync + 'static,
+{
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl<P, M> ModuleConf for PassConf<P, M>
+where
+    P: Clone + Send + Sync + 'static,
+    M: Clone + Send + Sync + 'static,
+{
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, into: Context) -> bool {
+        self.pass.is_some() && into == Context::LOCATION
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.pass = None;
+        true
+    }
 }
 
 /// Names of fields, in lower case.

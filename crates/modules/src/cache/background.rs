@@ -1,7 +1,7 @@
 //! An expired answer is brought up to date while its clients get the old one.
 
 use super::fetch::{self, Question};
-use super::forward::Lookup;
+use super::lookup::Lookup;
 use super::note::{Note, Status};
 use brisk_cachepolicy::cache_status::Forwarded;
 use brisk_server::request::Request;

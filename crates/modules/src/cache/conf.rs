@@ -1,11 +1,11 @@
 //! What the `*_cache*` directives of a block say.
 
 use super::path::{self, Zones};
+use super::prefix::{PREFIXES, PROXY};
 use super::purging::Purging;
-use super::{PREFIXES, PROXY};
 use brisk_cachepolicy::reuse::Mode;
-use brisk_conf::{Context, Diag, Directive, Span, Token, value};
-use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_conf::{Context, Diag, Directive, Span, value};
+use brisk_server::conf::Cx;
 use brisk_server::module::ModuleConf;
 use brisk_server::request::Request;
 use brisk_server::vars::{Part, Template};
@@ -80,7 +80,7 @@ pub mod stale {
     pub const HTTP_429: u32 = 1 << 10;
     pub const OFF: u32 = 1 << 31;
 
-    pub(in crate::cache) const NAMES: &[(&str, u32)] = &[
+    pub const NAMES: &[(&str, u32)] = &[
         ("error", ERROR),
         ("timeout", TIMEOUT),
         ("invalid_header", INVALID_HEADER),
@@ -462,9 +462,4 @@ fn corrected(prefix: &str, rules: &Rules) -> String {
     }
     let (bypass, no_cache) = (rules.bypass_text.join(" "), no_cache.join(" "));
     format!("{prefix}_cache {zone};\n{prefix}_cache_bypass {bypass};\n{prefix}_no_cache {no_cache};")
-}
-
-/// A parameter NAME=VALUE.
-pub(super) fn split(token: &Token) -> Result<(&str, &str), Diag> {
-    token.str().split_once('=').ok_or_else(|| invalid_parameter(token))
 }

@@ -2,7 +2,7 @@
 
 use super::answer::{self, with_fields, with_head};
 use super::conf::{Rules, stale};
-use super::forward::Lookup;
+use super::lookup::Lookup;
 use super::note::{Status, Validators};
 use super::{join, key};
 use brisk_cache::fill::{Chunk as Stored, Report};

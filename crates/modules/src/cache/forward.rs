@@ -4,38 +4,21 @@ use super::answer::{self, Cut};
 use super::background;
 use super::conf::stale;
 use super::fetch::{self, Question};
-use super::handle::Caching;
-use super::note::{Note, Status};
-use brisk_cache::{Cache, Digest, Found, Object, Updating};
+use super::lookup::Lookup;
+use super::note::Status;
+use brisk_cache::{Digest, Found, Object, Updating};
 use brisk_cachepolicy::cache_status::Forwarded;
 use brisk_cachepolicy::reuse::{Mode, Reuse, Why};
 use brisk_net::clock;
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
-use brisk_upstream::origin::Origin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a request may be under way before another one takes over its right, where `*_cache_lock_age` does not count.
 const UPDATE_AGE: Duration = Duration::from_hours(1);
-
-/// A request's search.
-#[derive(Clone)]
-pub struct Lookup {
-    pub caching: Arc<Caching>,
-    pub origin: Arc<dyn Origin>,
-    pub cache: Arc<Cache>,
-    /// Of the key.
-    pub main: Digest,
-    /// Of the key, or of the request's variant.
-    pub digest: Digest,
-    /// The entry of the key, if there is one.
-    pub entry: Option<Arc<Object>>,
-    pub note: Rc<Note>,
-}
 
 /// What is stored for the request.
 enum Stored {
@@ -53,16 +36,6 @@ enum Step {
 }
 
 impl Lookup {
-    pub fn new(
-        caching: Arc<Caching>,
-        origin: Arc<dyn Origin>,
-        cache: Arc<Cache>,
-        main: Digest,
-        note: Rc<Note>,
-    ) -> Lookup {
-        Lookup { caching, origin, cache, main, digest: main, entry: None, note }
-    }
-
     fn mode(&self) -> Mode {
         self.caching.rules.mode
     }

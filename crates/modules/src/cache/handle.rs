@@ -1,16 +1,15 @@
 //! A request comes to a location with a cache.
 
-use super::conf::{GET, HEAD, POST, Rules};
-use super::forward::{self, Lookup};
+use super::caching::Caching;
+use super::conf::{GET, HEAD, POST};
+use super::lookup::Lookup;
 use super::note::{Note, Status};
-use super::path::Zones;
 use super::purging::Asked;
-use super::{answer, key, purge};
-use brisk_cache::{Cache, Digest, Found, Object};
+use super::{answer, forward, key, purge};
+use brisk_cache::{Cache, Digest, Found};
 use brisk_cachepolicy::Refusal;
 use brisk_cachepolicy::cache_status::Forwarded;
-use brisk_cachepolicy::directives::Request as RequestDirectives;
-use brisk_cachepolicy::reuse::{self, Mode, Reuse};
+use brisk_cachepolicy::reuse::{Mode, Reuse};
 use brisk_http::Method;
 use brisk_net::clock;
 use brisk_server::body::with_body;
@@ -20,19 +19,7 @@ use brisk_server::rlog;
 use brisk_upstream::origin::{Ask, Origin};
 use std::sync::Arc;
 
-/// The cache of a location.
-pub struct Caching {
-    pub(super) rules: Rules,
-    pub(super) zones: Zones,
-    /// A GET can be sent for a HEAD; the other protocols leave the method to the configuration.
-    pub(super) converts_head: bool,
-}
-
 impl Caching {
-    pub(super) fn new(rules: Rules, zones: Zones, converts_head: bool) -> Caching {
-        Caching { rules, zones, converts_head }
-    }
-
     /// The content handler of a location with a cache. A body that is read anyway is read first: the key may speak of it.
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
         if r.has_no_body() || !origin.reads_body_first(r) {
@@ -131,19 +118,6 @@ impl Caching {
         Note::of(r).decide(r, Status::Hit);
         cache.hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Some(answer::give(&self.rules, r, origin, &object, now))
-    }
-
-    /// Whether the entry was stored under this request's key: other keys may have the same MD5.
-    pub(super) fn is_of_key(&self, object: &Object, r: &Request) -> bool {
-        *object.meta.key == **Note::of(r).key.borrow()
-    }
-
-    pub(super) fn judge(&self, object: &Object, r: &Request, now: i64) -> Reuse {
-        let request = match self.rules.mode {
-            Mode::Nginx => RequestDirectives::default(),
-            Mode::Rfc9111 => answer::with_fields(r, RequestDirectives::of),
-        };
-        reuse::judge(&object.meta.terms, self.rules.mode, &request, now)
     }
 }
 

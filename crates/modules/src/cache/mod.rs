@@ -5,15 +5,18 @@
 
 mod answer;
 mod background;
+mod caching;
 mod conf;
 mod fetch;
 mod forward;
 mod handle;
 mod join;
 mod key;
+mod lookup;
 mod metrics;
 mod note;
 mod path;
+mod prefix;
 mod purge;
 mod purging;
 mod rows;
@@ -21,24 +24,16 @@ mod rows;
 mod tests;
 mod variables;
 
+pub use caching::Caching;
 pub use conf::Conf;
-pub use handle::Caching;
 pub use purge::by_order;
 
 use brisk_conf::Diag;
 use brisk_server::conf::Cx;
 use brisk_server::module::Module;
 use brisk_server::plan::{Declared, Plan};
+use prefix::{FASTCGI, PROXY, SCGI, UWSGI};
 use std::sync::Arc;
-
-/// Whose directives, as [`Conf`]'s parameter.
-const PROXY: usize = 0;
-const FASTCGI: usize = 1;
-const SCGI: usize = 2;
-const UWSGI: usize = 3;
-
-/// The names before `_cache`, by number.
-const PREFIXES: [&str; 4] = ["proxy", "fastcgi", "scgi", "uwsgi"];
 
 pub static PROXY_MODULE: Module = Module {
     name: "proxy_cache",
@@ -85,11 +80,10 @@ fn install<const P: usize>(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if let Some(key) = &purge.key
         && let Some(zone) = path::find(cx, key.zone.str())
     {
-        key.install(zone, plan);
+        purge::install(key, zone, plan);
     }
 }
 
-/// The cache of a location, if it has one: for the `install` of the `*_pass` module with this prefix.
 /// What a handler with a cache declares: what is stored and fresh follows from its key, whose parts record what they read, and
 /// from what [`answer`] notes of it. Whatever is asked for is awaited, and noted by that.
 pub const DECLARES: Declared = Declared::RECORDED;

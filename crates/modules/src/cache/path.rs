@@ -1,7 +1,6 @@
 //! `*_cache_path`: caches by name, each with its folder. A reload keeps a cache that is declared as before.
 
-use super::PREFIXES;
-use super::conf::split;
+use super::prefix::PREFIXES;
 use crate::limits::PATH_ZONE_BYTES_MIN;
 use brisk_cache::{Cache, Pace, Settings};
 use brisk_conf::{Diag, Directive, Token, value};
@@ -266,4 +265,9 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
     cx.global.services.push(declared.clone());
     cx.global.named.insert((MODULE, name), Box::new(declared));
     Ok(())
+}
+
+/// A parameter NAME=VALUE.
+fn split(token: &Token) -> Result<(&str, &str), Diag> {
+    token.str().split_once('=').ok_or_else(|| invalid_parameter(token))
 }

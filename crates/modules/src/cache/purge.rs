@@ -1,16 +1,20 @@
 //! Removing what is stored: by request, and because an unsafe request has changed what it stands for.
 
 use super::conf::Rules;
-use super::purging::Asked;
+use super::path::Declared;
+use super::purging::{Asked, Key};
 use super::{answer, key, path};
+use brisk_cache::format::OF_HEAD;
 use brisk_cache::{Cache, Digest, Pattern, Purge};
 use brisk_cachepolicy::invalidate;
 use brisk_cachepolicy::tags::{self, TAG_BYTES_MAX, TAGS_MAX, Tags};
 use brisk_http::HeaderId;
 use brisk_http::uri::escape_html;
 use brisk_server::flow::Flow;
+use brisk_server::plan::Plan;
 use brisk_server::request::Request;
 use brisk_server::rlog;
+use brisk_server::vars::Target as _;
 use brisk_server::zone::Zone;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::Origin;
@@ -46,8 +50,18 @@ pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn O
     remove(cache, keys, r, asked)
 }
 
+/// Makes all requests of a location purges of one cache.
+pub fn install(key: &Key, declared: Arc<Declared>, plan: &mut Plan) {
+    let key = key.key.clone();
+    plan.content = Some(Arc::new(move |r: &mut Request| {
+        let key = key.eval_target(r);
+        let of_head = [OF_HEAD, &key].concat();
+        remove(declared.cache(), vec![key, of_head], r, Asked::Page)
+    }));
+}
+
 /// Removes what is stored under the first of these keys, or under others that are the same but for the method in them.
-pub fn remove(cache: &Arc<Cache>, keys: Vec<Vec<u8>>, r: &mut Request, asked: Asked) -> Flow {
+fn remove(cache: &Arc<Cache>, keys: Vec<Vec<u8>>, r: &mut Request, asked: Asked) -> Flow {
     if keys[0].ends_with(b"*") {
         for key in &keys {
             cache.purge(Pattern::Prefix(key[..key.len() - 1].into()));

@@ -1,14 +1,10 @@
 //! When requests are purges: nginx Plus's conditions, and the two forms that the module ngx_cache_purge has made common.
 
-use super::path::Declared;
-use super::{key, purge};
-use brisk_cache::format::OF_HEAD;
 use brisk_conf::cidr::Cidr;
 use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_server::conf::{Cx, invalid_parameter};
-use brisk_server::plan::Plan;
 use brisk_server::request::Request;
-use brisk_server::vars::{Target as _, Template, is_set};
+use brisk_server::vars::{Template, is_set};
 use std::sync::Arc;
 
 /// Everything that the `*_cache_purge` of a block come to.
@@ -34,7 +30,7 @@ struct Method {
 #[derive(Clone)]
 pub struct Key {
     pub zone: Token,
-    key: Arc<Template>,
+    pub key: Arc<Template>,
 }
 
 /// What a request that is a purge gets.
@@ -78,7 +74,7 @@ impl Purging {
 
     /// Whether a request is a purge.
     pub fn of(&self, r: &Request) -> Option<Asked> {
-        if !self.conditions.is_empty() && key::holds(&self.conditions, r) {
+        if !self.conditions.is_empty() && self.conditions.iter().any(|condition| condition.holds(r)) {
             return Some(Asked::Quietly);
         }
         let method = self.method.as_ref().filter(|method| *method.name == *r.method_name())?;
@@ -105,18 +101,6 @@ impl Purging {
                     .help(format!("here a zone and a key are needed: {name} ZONE \"KEY\";")),
             );
         }
-    }
-}
-
-impl Key {
-    /// Makes all requests of a location purges.
-    pub fn install(&self, zone: Arc<Declared>, plan: &mut Plan) {
-        let key = self.key.clone();
-        plan.content = Some(Arc::new(move |r: &mut Request| {
-            let key = key.eval_target(r);
-            let of_head = [OF_HEAD, &key].concat();
-            purge::remove(zone.cache(), vec![key, of_head], r, Asked::Page)
-        }));
     }
 }
 

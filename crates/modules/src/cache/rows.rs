@@ -1,6 +1,7 @@
 //! The rows of the four prefixes.
 
-use super::{FASTCGI, PROXY, SCGI, UWSGI, conf, path};
+use super::prefix::{FASTCGI, PROXY, SCGI, UWSGI};
+use super::{conf, path};
 use brisk_conf::{Arity, Context, Risk};
 use brisk_server::directive::directive;
 use brisk_server::module::Row;

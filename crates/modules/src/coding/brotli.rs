@@ -1,8 +1,7 @@
 //! Compression by `br`, with the directives of ngx_brotli (the usual third-party module).
 
 use super::encoder::Params;
-use super::filter::Offer;
-use super::gzip;
+use super::offer::{Offer, window};
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Risk};
 use brisk_http::negotiate::Coding;
@@ -57,7 +56,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("brotli_window 256k;")
         .set(|cx, d| {
-            cx.conf::<Conf>().window = gzip::window(d.arg(0), "a power of two from 1k to 16m")?;
+            cx.conf::<Conf>().window = window(d.arg(0), "a power of two from 1k to 16m")?;
             Ok(())
         }),
 ];

@@ -1,42 +1,16 @@
 //! The filter that compresses responses.
 
-use super::encoder::{Encoder, Op, Params};
+use super::encoder::{Encoder, Op};
+use super::offer::Offer;
 use super::rules::{Rules, weaken_etag};
 use super::stream::{Coded, Sizes};
 use super::{brotli, gzip, zstd};
-use crate::limits::{CODING_INLINE_BODY_BYTES_MAX, INLINE_SLOW_BYTES_MAX, INLINE_USUAL_BYTES_MAX};
-use crate::media_types::MediaTypes;
-use brisk_http::negotiate::Coding;
 use brisk_server::conf::Cx;
 use brisk_server::plan::{Declared, Filter, Plan, Stage};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use std::io;
 use std::sync::Arc;
-
-/// A coding that is switched on.
-#[derive(Clone)]
-pub struct Offer {
-    pub params: Params,
-    pub min_length: u64,
-    pub types: Arc<MediaTypes>,
-}
-
-impl Offer {
-    fn inline_max(&self) -> u64 {
-        // The last levels that are fast, and those that are not yet slow.
-        let (fast, usual) = match self.params.coding {
-            Coding::Gzip => (7, 7),
-            Coding::Br => (4, 6),
-            Coding::Zstd => (8, 8),
-        };
-        match self.params.level {
-            level if level <= fast => CODING_INLINE_BODY_BYTES_MAX,
-            level if level <= usual => INLINE_USUAL_BYTES_MAX,
-            _ => INLINE_SLOW_BYTES_MAX,
-        }
-    }
-}
 
 /// The codings that are on, in the order of preference, and who may have them.
 pub fn offers(cx: &Cx<'_, '_>) -> (Vec<Offer>, Rules) {

@@ -1,12 +1,15 @@
 //! `ngx_http_gzip_module`.
 
 use super::encoder::Params;
-use super::filter::{self, Offer};
-use super::rules::{self, Rules};
+use super::filter;
+use super::offer::{Offer, window};
+use super::rules::{Proxied, Rules};
 use super::stream::Sizes;
 use crate::media_types::{MediaTypes, types_row};
-use brisk_conf::{Arity, Context, Diag, Risk, Token, value};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
+use brisk_http::Version;
 use brisk_http::negotiate::Coding;
+use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::request::Request;
@@ -49,14 +52,14 @@ static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("gzip_comp_level 5;")
         .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
-    rules::DISABLE,
+    DISABLE,
     directive("gzip_hash")
         .doc("Memory for finding repetitions.")
         .in_(Context::HSL)
         .takes("SIZE")
         .example("gzip_hash 128k;")
         .ignored("it follows from the level"),
-    rules::HTTP_VERSION,
+    HTTP_VERSION,
     directive("gzip_min_length")
         .doc("Responses whose Content-Length is less are not compressed.")
         .in_(Context::HSL)
@@ -71,9 +74,9 @@ static ROWS: &[Row] = &[
         .takes("on | off")
         .example("gzip_no_buffer on;")
         .ignored("it always is"),
-    rules::PROXIED,
+    PROXIED,
     types_row!(Conf, "gzip_types", "text/html", "that are compressed"),
-    rules::VARY,
+    VARY,
     directive("gzip_window")
         .doc("How far back repetitions are looked for: a power of two from 512 to 32k.")
         .in_(Context::HSL)
@@ -93,6 +96,44 @@ static ROWS: &[Row] = &[
         .example("postpone_gzipping 0;")
         .ignored("a body that is in memory is compressed at once, others as they come"),
 ];
+
+/// The words of `gzip_http_version`.
+const HTTP_VERSIONS: [(&str, Version); 2] = [("1.0", Version::Http10), ("1.1", Version::Http11)];
+
+const DISABLE: Row = directive("gzip_disable")
+    .doc("Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("REGEX ...")
+    .many()
+    .example("gzip_disable msie6;")
+    .set(disable);
+const HTTP_VERSION: Row = directive("gzip_http_version")
+    .doc("The lowest version of a request that may get a coded response: 1.0 or 1.1.")
+    .in_(Context::HSL)
+    .takes_one_of(&HTTP_VERSIONS)
+    .default("1.1")
+    .example("gzip_http_version 1.0;")
+    .set(|cx, d| {
+        cx.conf::<Conf>().rules.version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
+        Ok(())
+    });
+const PROXIED: Row = directive("gzip_proxied")
+    .doc("Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("off | any | expired | no-cache | no-store | private | no_last_modified | no_etag | auth ...")
+    .default("off")
+    .many()
+    .example("gzip_proxied any;")
+    .set(proxied);
+const VARY: Row = directive("gzip_vary")
+    .doc("Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.")
+    .in_(Context::HSL)
+    .takes_flag()
+    .default("off")
+    .example("gzip_vary on;")
+    .sets(|cx, on| cx.conf::<Conf>().rules.vary = on);
 
 static VARIABLES: &[Variable] = &[Variable {
     name: "gzip_ratio",
@@ -137,14 +178,40 @@ impl Conf {
     }
 }
 
-/// The base-two logarithm of a window's size, for a row with a range of powers of two.
-pub fn window(token: &Token, allowed: &str) -> Result<u8, Diag> {
-    let size = value::size(token)?;
-    if size.is_power_of_two() {
-        return Ok(size.ilog2() as u8);
+fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let words = [
+        ("off", Proxied::OFF),
+        ("any", Proxied::ANY),
+        ("expired", Proxied::EXPIRED),
+        ("no-cache", Proxied::NO_CACHE),
+        ("no-store", Proxied::NO_STORE),
+        ("private", Proxied::PRIVATE),
+        ("no_last_modified", Proxied::NO_LAST_MODIFIED),
+        ("no_etag", Proxied::NO_ETAG),
+        ("auth", Proxied::AUTH),
+    ];
+    let before = cx.conf::<Conf>().rules.proxied.0;
+    let set = cx.bits(d, &words, before)?;
+    cx.conf::<Conf>().rules.proxied = Proxied(set);
+    Ok(())
+}
+
+fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    if cx.first {
+        let rules = &mut cx.conf::<Conf>().rules;
+        rules.disabled = Arc::new([]);
+        rules.disabled_msie6 = false;
     }
-    Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))
-        .help(format!("it must be {allowed}")))
+    for token in &d.args {
+        if token.bytes() == b"msie6" {
+            cx.conf::<Conf>().rules.disabled_msie6 = true;
+            continue;
+        }
+        let regex = Arc::new(cx.regex(token, token.bytes(), true)?);
+        let rules = &mut cx.conf::<Conf>().rules;
+        rules.disabled = rules.disabled.iter().cloned().chain([regex]).collect();
+    }
+    Ok(())
 }
 
 /// nginx's form: two decimals, rounded.

@@ -9,10 +9,12 @@ pub mod encoder;
 mod filter;
 pub mod gunzip;
 pub mod gzip;
+mod offer;
 pub mod precompressed;
 pub mod rules;
 mod stream;
 pub mod zstd;
 
-pub use filter::{Offer, offers};
-pub use rules::{Rules, weaken_etag};
+pub use filter::offers;
+pub use offer::Offer;
+pub use rules::{DICTIONARY_VARY, Rules, weaken_etag};

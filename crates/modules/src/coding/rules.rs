@@ -1,12 +1,8 @@
 //! Who may get a coded response: `gzip_vary`, `gzip_proxied`, `gzip_http_version`, `gzip_disable`. They hold for all
 //! codings.
 
-use brisk_conf::{Arity, Context, Diag, Directive, value};
 use brisk_http::negotiate::Preference;
 use brisk_http::{HeaderId, Version, date};
-use brisk_server::conf::Cx;
-use brisk_server::directive::directive;
-use brisk_server::module::Row;
 use brisk_server::plan::Dependencies;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
@@ -14,53 +10,22 @@ use brisk_server::response::Response;
 use brisk_server::text::Text;
 use std::sync::Arc;
 
-/// The words of `gzip_http_version`.
-const HTTP_VERSIONS: [(&str, Version); 2] = [("1.0", Version::Http10), ("1.1", Version::Http11)];
+/// `Vary` of a response that may be compressed with a dictionary (RFC 9842 §6.2), too.
+pub const DICTIONARY_VARY: &str = "Accept-Encoding, Available-Dictionary";
 
-/// The rows, made part of the module `gzip`.
-pub const DISABLE: Row = directive("gzip_disable")
-    .doc("Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.")
-    .in_(Context::HSL)
-    .arity(Arity::SOME)
-    .takes("REGEX ...")
-    .many()
-    .example("gzip_disable msie6;")
-    .set(disable);
-pub const HTTP_VERSION: Row = directive("gzip_http_version")
-    .doc("The lowest version of a request that may get a coded response: 1.0 or 1.1.")
-    .in_(Context::HSL)
-    .takes_one_of(&HTTP_VERSIONS)
-    .default("1.1")
-    .example("gzip_http_version 1.0;")
-    .set(|cx, d| {
-        cx.conf::<super::gzip::Conf>().rules.version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
-        Ok(())
-    });
-pub const PROXIED: Row = directive("gzip_proxied")
-    .doc("Which responses to proxies (requests with Via) may be coded: off, any, or those with Expires in the past (expired), Cache-Control of no-cache, no-store or private, without Last-Modified (no_last_modified) or ETag (no_etag), or to requests with Authorization (auth).")
-    .in_(Context::HSL)
-    .arity(Arity::SOME)
-    .takes("off | any | expired | no-cache | no-store | private | no_last_modified | no_etag | auth ...")
-    .default("off")
-    .many()
-    .example("gzip_proxied any;")
-    .set(proxied);
-pub const VARY: Row = directive("gzip_vary")
-    .doc("Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.")
-    .in_(Context::HSL)
-    .takes_flag()
-    .default("off")
-    .example("gzip_vary on;")
-    .sets(|cx, on| cx.conf::<super::gzip::Conf>().rules.vary = on);
-
-/// What the rows come to in one block.
+/// What the rows, which are the module `gzip`'s, come to in one block.
 #[derive(Clone)]
 pub struct Rules {
-    vary: bool,
-    version: Version,
-    proxied: Proxied,
-    disabled: Arc<[Arc<Regex>]>,
-    disabled_msie6: bool,
+    /// `gzip_vary`.
+    pub(super) vary: bool,
+    /// `gzip_http_version`.
+    pub(super) version: Version,
+    /// `gzip_proxied`.
+    pub(super) proxied: Proxied,
+    /// `gzip_disable`.
+    pub(super) disabled: Arc<[Arc<Regex>]>,
+    /// `gzip_disable msie6`.
+    pub(super) disabled_msie6: bool,
 }
 
 impl Default for Rules {
@@ -77,59 +42,23 @@ impl Default for Rules {
 
 /// `gzip_proxied`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Proxied(u32);
+pub(super) struct Proxied(pub u32);
 
 impl Proxied {
-    const ANY: u32 = 1;
-    const EXPIRED: u32 = 1 << 1;
-    const NO_CACHE: u32 = 1 << 2;
-    const NO_STORE: u32 = 1 << 3;
-    const PRIVATE: u32 = 1 << 4;
-    const NO_LAST_MODIFIED: u32 = 1 << 5;
-    const NO_ETAG: u32 = 1 << 6;
-    const AUTH: u32 = 1 << 7;
+    pub const ANY: u32 = 1;
+    pub const EXPIRED: u32 = 1 << 1;
+    pub const NO_CACHE: u32 = 1 << 2;
+    pub const NO_STORE: u32 = 1 << 3;
+    pub const PRIVATE: u32 = 1 << 4;
+    pub const NO_LAST_MODIFIED: u32 = 1 << 5;
+    pub const NO_ETAG: u32 = 1 << 6;
+    pub const AUTH: u32 = 1 << 7;
     /// Nothing for proxies, whatever else is named.
-    const OFF: u32 = 1 << 8;
+    pub const OFF: u32 = 1 << 8;
 
     fn has(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
-}
-
-fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let words = [
-        ("off", Proxied::OFF),
-        ("any", Proxied::ANY),
-        ("expired", Proxied::EXPIRED),
-        ("no-cache", Proxied::NO_CACHE),
-        ("no-store", Proxied::NO_STORE),
-        ("private", Proxied::PRIVATE),
-        ("no_last_modified", Proxied::NO_LAST_MODIFIED),
-        ("no_etag", Proxied::NO_ETAG),
-        ("auth", Proxied::AUTH),
-    ];
-    let before = cx.conf::<super::gzip::Conf>().rules.proxied.0;
-    let set = cx.bits(d, &words, before)?;
-    cx.conf::<super::gzip::Conf>().rules.proxied = Proxied(set);
-    Ok(())
-}
-
-fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    if cx.first {
-        let rules = &mut cx.conf::<super::gzip::Conf>().rules;
-        rules.disabled = Arc::new([]);
-        rules.disabled_msie6 = false;
-    }
-    for token in &d.args {
-        if token.bytes() == b"msie6" {
-            cx.conf::<super::gzip::Conf>().rules.disabled_msie6 = true;
-            continue;
-        }
-        let regex = Arc::new(cx.regex(token, token.bytes(), true)?);
-        let rules = &mut cx.conf::<super::gzip::Conf>().rules;
-        rules.disabled = rules.disabled.iter().cloned().chain([regex]).collect();
-    }
-    Ok(())
 }
 
 impl Rules {
@@ -140,7 +69,7 @@ impl Rules {
 
     /// Says `Vary: Accept-Encoding`, if so configured: the response could have been another one.
     pub fn set_vary(&self, resp: &mut Response) {
-        let is_said = resp.vary.as_deref().is_some_and(|vary| *vary == *crate::dictionary::VARY.as_bytes());
+        let is_said = resp.vary.as_deref().is_some_and(|vary| *vary == *DICTIONARY_VARY.as_bytes());
         if self.vary && !is_said {
             resp.vary = Some(Text::from("Accept-Encoding"));
         }

@@ -1,7 +1,7 @@
 //! Compression by `zstd`, with the directives of zstd-nginx-module (the usual third-party module).
 
 use super::encoder::Params;
-use super::filter::Offer;
+use super::offer::Offer;
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Risk};
 use brisk_http::negotiate::Coding;

@@ -7,7 +7,7 @@
 mod encode;
 mod store;
 
-use crate::coding::{Offer, Rules, offers, weaken_etag};
+use crate::coding::{DICTIONARY_VARY, Offer, Rules, offers, weaken_etag};
 use crate::limits::DICTIONARY_BODY_BYTES_MAX;
 use aws_lc_rs::digest::{Context as Sha, SHA256};
 use base64::Engine as _;
@@ -35,8 +35,6 @@ use std::task::{Context as Task, Poll, ready};
 use store::{Hash, Store};
 
 const NAME: &str = "dictionary";
-/// What a response depends on that may be compressed with a dictionary (RFC 9842 §6.2).
-pub const VARY: &str = "Accept-Encoding, Available-Dictionary";
 
 pub static MODULE: Module = Module {
     name: NAME,
@@ -244,7 +242,7 @@ impl Dictionary {
         if fitting.is_empty() {
             return;
         }
-        r.resp.vary = Some(Text::from(VARY));
+        r.resp.vary = Some(Text::from(DICTIONARY_VARY));
         let Some(hash) = r.header_named(b"Available-Dictionary").and_then(parse_hash) else { return };
         // What dictionaries there are, others decide.
         r.depends_on(Dependencies::STATE);

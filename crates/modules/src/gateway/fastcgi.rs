@@ -1,7 +1,7 @@
 //! `ngx_http_fastcgi_module`: requests are answered by FastCGI applications, PHP above all.
 
 use super::records::{FastCgi, Question};
-use super::{Conf, Location, Own};
+use super::{Conf, Location, Own, initial};
 use crate::address::Schemes;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_gateway::fastcgi::RequestWriter;
@@ -27,7 +27,7 @@ pub static MODULE: Module = Module {
     name: "fastcgi",
     rows: ROWS,
     variables: VARIABLES,
-    conf: Conf::<Fast>::initial,
+    conf: initial::<Fast>,
     finish: Some(super::finish::<Fast>),
     install: Some(install),
     ..Module::EMPTY
@@ -46,7 +46,7 @@ static ROWS: &[Row] = settings_rows!(
             .set(|cx, d| {
                 let is_first = cx.first;
                 let text = d.arg(0).bytes().into();
-                let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().own.catch);
+                let list = Arc::make_mut(&mut cx.conf::<Conf<Fast>>().module.own.catch);
                 if is_first {
                     list.clear();
                 }
@@ -59,7 +59,7 @@ static ROWS: &[Row] = settings_rows!(
             .takes("NAME")
             .example("fastcgi_index index.php;")
             .set(|cx, d| {
-                cx.conf::<Conf<Fast>>().own.index = d.arg(0).bytes().into();
+                cx.conf::<Conf<Fast>>().module.own.index = d.arg(0).bytes().into();
                 Ok(())
             }),
         directive("fastcgi_keep_conn")
@@ -68,7 +68,7 @@ static ROWS: &[Row] = settings_rows!(
             .takes_flag()
             .default("off")
             .example("fastcgi_keep_conn on;")
-            .sets(|cx, on| cx.conf::<Conf<Fast>>().own.keep_conn = on),
+            .sets(|cx, on| cx.conf::<Conf<Fast>>().module.own.keep_conn = on),
         directive("fastcgi_param")
             .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no fastcgi_param is written. HTTP_… takes the place of a header field of the client; an empty one leaves it out.")
             .in_(Context::HSL)
@@ -143,13 +143,13 @@ fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(token.span, format!("pattern \"{}\" must have 2 captures", token.text()))
             .help("the first group is the script's name, the second the path behind it"));
     }
-    cx.conf::<Conf<Fast>>().own.split = Some(Arc::new(regex));
+    cx.conf::<Conf<Fast>>().module.own.split = Some(Arc::new(regex));
     Ok(())
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     super::install::<Fast>(cx, plan);
-    let own = &cx.conf_of::<Conf<Fast>>().own;
+    let own = &cx.conf_of::<Conf<Fast>>().module.own;
     if own.split.is_some() || !own.index.is_empty() {
         plan.put(Arc::new(Script { index: own.index.clone(), split: own.split.clone() }));
     }

@@ -19,7 +19,7 @@ use brisk_server::flow::Flow;
 use brisk_server::module::ModuleConf;
 use brisk_server::plan::{Declaring, Plan};
 use brisk_server::request::Request;
-use brisk_upstream::conf::{HasSettings, Settings};
+use brisk_upstream::conf::{PassConf, Settings};
 use brisk_upstream::engine::Engine;
 use brisk_upstream::protocol::{Protocol, Target};
 use params::{List, Param};
@@ -63,49 +63,21 @@ struct Pass {
 }
 
 /// One module's configuration in one block.
+type Conf<O> = PassConf<Pass, Gateway<O>>;
+
+/// The directives that the modules have in common beside the settings, and each module's own.
 #[derive(Clone)]
-pub struct Conf<O> {
-    settings: Settings,
+struct Gateway<O> {
     params: Arc<Vec<Arc<Param>>>,
-    /// `*_pass`, which only inner blocks of the same location take over.
-    pass: Option<Pass>,
     /// Made when the block is complete.
     tls: Option<Arc<PeerTls>>,
     own: O,
 }
 
-impl<O: Own> Conf<O> {
-    /// Before any directive.
-    fn initial() -> Arc<dyn ModuleConf> {
-        Arc::new(Conf {
-            settings: Settings::new(HIDDEN, O::TEMP),
-            params: Arc::default(),
-            pass: None,
-            tls: None,
-            own: O::new(),
-        })
-    }
-}
-
-impl<O: Own> ModuleConf for Conf<O> {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, into: Context) -> bool {
-        into.has(Context::LOCATION) && self.pass.is_some()
-    }
-
-    fn enter(&mut self, _: Context) -> bool {
-        self.pass = None;
-        true
-    }
-}
-
-impl<O: Own> HasSettings for Conf<O> {
-    fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
+/// Before any directive.
+fn initial<O: Own>() -> Arc<dyn ModuleConf> {
+    let module = Gateway { params: Arc::default(), tls: None, own: O::new() };
+    Arc::new(Conf::new(Settings::new(HIDDEN, O::TEMP), module))
 }
 
 /// `*_pass`.
@@ -119,7 +91,7 @@ fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let param = params::parse(cx, d)?;
     let is_first = cx.first;
-    let params = Arc::make_mut(&mut cx.conf::<Conf<O>>().params);
+    let params = Arc::make_mut(&mut cx.conf::<Conf<O>>().module.params);
     if is_first {
         params.clear();
     }
@@ -137,7 +109,7 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let passes = conf.pass.is_some();
     if conf.pass.as_ref().is_some_and(|pass| pass.address.may_be_tls(&O::SCHEMES)) {
         let tls = O::tls(cx)?;
-        cx.conf::<Conf<O>>().tls = tls;
+        cx.conf::<Conf<O>>().module.tls = tls;
     }
     let conf = cx.conf_of::<Conf<O>>();
     if passes {
@@ -173,13 +145,13 @@ where
 {
     let conf = cx.conf_of::<Conf<O>>();
     let Some(pass) = &conf.pass else { return };
-    let params = List::new(&conf.params, &pass.host, conf.settings.pass_request_headers);
+    let params = List::new(&conf.module.params, &pass.host, conf.settings.pass_request_headers);
     let location = Location {
         settings: conf.settings.clone(),
         params,
         address: pass.address.clone(),
-        tls: conf.tls.clone(),
-        own: conf.own.clone(),
+        tls: conf.module.tls.clone(),
+        own: conf.module.own.clone(),
     };
     let engine = Arc::new(Engine::new(location));
     let core = cx.conf_of::<CoreConf>();

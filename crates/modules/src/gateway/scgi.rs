@@ -1,7 +1,7 @@
 //! `ngx_http_scgi_module`: requests are answered by SCGI applications.
 
 use super::plain::{Plain, Question};
-use super::{Conf, Location, Own};
+use super::{Conf, Location, Own, initial};
 use crate::address::Schemes;
 use brisk_conf::{Arity, Context};
 use brisk_gateway::scgi::RequestWriter;
@@ -19,7 +19,7 @@ use brisk_upstream::settings_rows;
 pub static MODULE: Module = Module {
     name: "scgi",
     rows: ROWS,
-    conf: Conf::<Scgi>::initial,
+    conf: initial::<Scgi>,
     finish: Some(super::finish::<Scgi>),
     install: Some(super::install::<Scgi>),
     ..Module::EMPTY

@@ -1,7 +1,7 @@
 //! `ngx_http_uwsgi_module`: requests are answered by uWSGI.
 
 use super::plain::{Plain, Question};
-use super::{Conf, Location, Own};
+use super::{Conf, Location, Own, initial};
 use crate::address::Schemes;
 use crate::ssl::peer::{self, PeerTls};
 use brisk_conf::{Arity, Context, Diag};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "uwsgi",
     rows: ROWS,
-    conf: Conf::<Uwsgi>::initial,
+    conf: initial::<Uwsgi>,
     finish: Some(super::finish::<Uwsgi>),
     install: Some(super::install::<Uwsgi>),
     ..Module::EMPTY
@@ -40,7 +40,7 @@ static ROWS: &[Row] = settings_rows!(
             .unit("modifier")
             .default("0")
             .example("uwsgi_modifier1 14;")
-            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().own.modifier1 = modifier as u8),
+            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().module.own.modifier1 = modifier as u8),
         directive("uwsgi_modifier2")
             .doc("The second modifier of the packet, from 0 to 255.")
             .in_(Context::HSL)
@@ -49,7 +49,7 @@ static ROWS: &[Row] = settings_rows!(
             .unit("modifier")
             .default("0")
             .example("uwsgi_modifier2 1;")
-            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().own.modifier2 = modifier as u8),
+            .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().module.own.modifier2 = modifier as u8),
         directive("uwsgi_param")
             .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.")
             .in_(Context::HSL)
@@ -71,7 +71,7 @@ static ROWS: &[Row] = settings_rows!(
             .takes("TEXT")
             .example("uwsgi_string 'extra';")
             .set(|cx, d| {
-                cx.conf::<Conf<Uwsgi>>().own.string = d.arg(0).bytes().into();
+                cx.conf::<Conf<Uwsgi>>().module.own.string = d.arg(0).bytes().into();
                 Ok(())
             }),
     ]

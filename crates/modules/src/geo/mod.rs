@@ -83,7 +83,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     let volatile = builder.volatile;
-    if builder.has_proxies() && crate::stream::is_in_stream(cx.block) {
+    if builder.has_proxies() && crate::stream::part::is_in_stream(cx.block) {
         return Err(Diag::emerg(
             d.span,
             "\"proxy\" in \"geo\" is for http: a session has no X-Forwarded-For",

@@ -5,7 +5,7 @@ mod rows;
 use crate::address::{Address, Schemes};
 use crate::proxy::headers::{Headers, SetHeaders, To};
 use crate::ssl::peer::{self, PeerTls};
-use brisk_conf::{Context, Diag, Directive};
+use brisk_conf::{Diag, Directive};
 use brisk_http::uri::{Escape, escape, escape_target};
 use brisk_http::{HeaderId, Method, Version};
 use brisk_server::conf::Cx;
@@ -17,7 +17,7 @@ use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
 use brisk_upstream::backend::Passes;
 use brisk_upstream::codec::Codec;
-use brisk_upstream::conf::{HasSettings, Settings};
+use brisk_upstream::conf::{PassConf, Settings};
 use brisk_upstream::engine::Engine;
 use brisk_upstream::http2::{DIALECT, Http2, Question};
 use brisk_upstream::origin::Ask;
@@ -29,7 +29,7 @@ pub static MODULE: Module = Module {
     name: "grpc",
     rows: rows::ROWS,
     variables: VARIABLES,
-    conf: || Arc::new(Conf::default()),
+    conf: initial,
     finish: Some(finish),
     install: Some(install),
     ..Module::EMPTY
@@ -61,46 +61,24 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-#[derive(Clone)]
-struct Conf {
-    settings: Settings,
-    pass: Option<Arc<Address>>,
+type Conf = PassConf<Arc<Address>, Own>;
+
+/// The module's own directives.
+#[derive(Clone, Default)]
+struct Own {
     /// `grpc_set_header`, as written.
     set_headers: SetHeaders,
     /// Made when the block is complete.
     tls: Option<Arc<PeerTls>>,
 }
 
-impl Default for Conf {
-    fn default() -> Conf {
-        let mut settings = Settings::new(HIDDEN, "grpc_temp");
-        settings.buffering = false;
-        settings.request_buffering = false;
-        settings.pass_trailers = true;
-        Conf { settings, pass: None, set_headers: SetHeaders::default(), tls: None }
-    }
-}
-
-impl HasSettings for Conf {
-    fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
-}
-
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    /// Inner locations do something else; `if` and `limit_except` blocks are still the same location.
-    fn must_enter(&self, into: Context) -> bool {
-        self.pass.is_some() && into == Context::LOCATION
-    }
-
-    fn enter(&mut self, _: Context) -> bool {
-        self.pass = None;
-        true
-    }
+/// Before any directive.
+fn initial() -> Arc<dyn ModuleConf> {
+    let mut settings = Settings::new(HIDDEN, "grpc_temp");
+    settings.buffering = false;
+    settings.request_buffering = false;
+    settings.pass_trailers = true;
+    Arc::new(Conf::new(settings, Own::default()))
 }
 
 /// The setter of `grpc_pass`.
@@ -115,7 +93,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     cx.reads_bodies();
     if pass.may_be_tls(&SCHEMES) {
         let tls = peer::build::<{ peer::GRPC }>(cx, true)?;
-        cx.conf::<Conf>().tls = Some(tls);
+        cx.conf::<Conf>().module.tls = Some(tls);
     }
     Ok(())
 }
@@ -128,16 +106,16 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if let Address::Fixed(fixed) = &*address {
         plan.put(Arc::new(Passes {
             group: fixed.group.id(),
-            tls: conf.tls.as_ref().filter(|_| fixed.is_tls).map(|tls| tls.alone(&fixed.host)),
+            tls: conf.module.tls.as_ref().filter(|_| fixed.is_tls).map(|tls| tls.alone(&fixed.host)),
             host: fixed.host.as_bytes().to_vec(),
-            headers: conf.set_headers.constants(),
+            headers: conf.module.set_headers.constants(),
             connect_timeout: conf.settings.connect_timeout,
             read_timeout: conf.settings.read_timeout,
             is_http2: true,
         }));
     }
     let engine =
-        Arc::new(Engine::new(Grpc { headers: Headers::new(&conf.set_headers, false), address, conf }));
+        Arc::new(Engine::new(Grpc { headers: Headers::new(&conf.module.set_headers, false), address, conf }));
     plan.content = Some(Arc::new(move |r: &mut Request| engine.handle(r)));
 }
 
@@ -164,7 +142,7 @@ impl Protocol for Grpc {
 
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<Way>, Flow> {
         let found = self.address.find(r, &SCHEMES)?;
-        let tls = self.conf.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
+        let tls = self.conf.module.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
         let uri: Rc<[u8]> = uri(r).into();
         let way = Way { host: found.host, uri: uri.clone(), is_tls: found.is_tls };
         Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri, way })

@@ -148,6 +148,6 @@ pub(super) static ROWS: &[Row] = &[
 
 fn set_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (is_first, value) = (cx.first, cx.template(d.arg(1))?);
-    cx.conf::<Conf>().set_headers.add(is_first, d, value);
+    cx.conf::<Conf>().module.set_headers.add(is_first, d, value);
     Ok(())
 }

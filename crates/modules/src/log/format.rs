@@ -1,6 +1,6 @@
 //! `log_format`: what a line says.
 
-use crate::stream::is_in_stream;
+use crate::stream::part::is_in_stream;
 use brisk_conf::{Context as Block, Diag, Directive, Token};
 use brisk_server::conf::Cx;
 use brisk_server::vars::{Context, Part, Template};

@@ -121,7 +121,7 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let format = match format_name {
         Some(token) => format::find_format(cx, token)?,
-        None if crate::stream::is_in_stream(cx.block) => {
+        None if crate::stream::part::is_in_stream(cx.block) => {
             return Err(Diag::emerg(d.span, "log format is not specified")
                 .help("stream has no format of its own: define one with log_format and name it here"));
         }

@@ -7,7 +7,7 @@ use crate::limits::MEMCACHED_KEY_BYTES_MAX;
 pub use codec::fuzz;
 
 use crate::address::{Address, Schemes};
-use brisk_conf::{Context, Diag, Directive, Token};
+use brisk_conf::{Diag, Directive, Token};
 use brisk_http::Method;
 use brisk_http::uri::{Escape, escape};
 use brisk_server::conf::Cx;
@@ -19,7 +19,7 @@ use brisk_server::request::Request;
 use brisk_server::rlog;
 use brisk_server::vars::Template;
 use brisk_upstream::codec::Codec;
-use brisk_upstream::conf::{HasSettings, Settings};
+use brisk_upstream::conf::{PassConf, Settings};
 use brisk_upstream::engine::Engine;
 use brisk_upstream::origin::Ask;
 use brisk_upstream::protocol::{BodyShape, Protocol, Target};
@@ -27,23 +27,19 @@ use codec::{Get, Memcached};
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub static MODULE: Module = Module {
-    name: "memcached",
-    rows: rows::ROWS,
-    conf: || Arc::new(Conf::default()),
-    install: Some(install),
-    ..Module::EMPTY
-};
+pub static MODULE: Module =
+    Module { name: "memcached", rows: rows::ROWS, conf: initial, install: Some(install), ..Module::EMPTY };
 
 const SCHEMES: Schemes = Schemes { plain: "memcached://", tls: None };
 
 /// Connections that speak this serve no other protocol.
 const DIALECT: u8 = 3;
 
+type Conf = PassConf<Pass, Own>;
+
+/// The module's own directives.
 #[derive(Clone)]
-struct Conf {
-    settings: Settings,
-    pass: Option<Pass>,
+struct Own {
     /// Bits of a value's flags that mean gzip.
     gzip_flag: u64,
 }
@@ -56,39 +52,16 @@ struct Pass {
     key: Arc<Template>,
 }
 
-impl Default for Conf {
-    fn default() -> Conf {
-        // Nothing of the request is passed on, and values are as large as the client takes them.
-        let mut settings = Settings::new(&[], "memcached_temp");
-        settings.buffering = false;
-        settings.pass_request_body = false;
-        settings.pass_request_headers = false;
-        settings.intercept_404 = true;
-        settings.force_ranges = true;
-        Conf { settings, pass: None, gzip_flag: 0 }
-    }
-}
-
-impl HasSettings for Conf {
-    fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
-}
-
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    /// Inner locations do something else; `if` and `limit_except` blocks are still the same location.
-    fn must_enter(&self, into: Context) -> bool {
-        self.pass.is_some() && into == Context::LOCATION
-    }
-
-    fn enter(&mut self, _: Context) -> bool {
-        self.pass = None;
-        true
-    }
+/// Before any directive.
+fn initial() -> Arc<dyn ModuleConf> {
+    // Nothing of the request is passed on, and values are as large as the client takes them.
+    let mut settings = Settings::new(&[], "memcached_temp");
+    settings.buffering = false;
+    settings.pass_request_body = false;
+    settings.pass_request_headers = false;
+    settings.intercept_404 = true;
+    settings.force_ranges = true;
+    Arc::new(Conf::new(settings, Own { gzip_flag: 0 }))
 }
 
 /// The setter of `memcached_pass`.
@@ -105,7 +78,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let Some(pass) = conf.pass.clone() else { return };
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
-    let location = Location { settings: conf.settings.clone(), pass, gzip_flag: conf.gzip_flag };
+    let location = Location { settings: conf.settings.clone(), pass, gzip_flag: conf.module.gzip_flag };
     let engine = Arc::new(Engine::new(location));
     plan.content = Some(Arc::new(move |r: &mut Request| {
         if !matches!(r.method, Method::Get | Method::Head) {

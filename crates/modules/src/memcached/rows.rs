@@ -49,7 +49,7 @@ pub(super) static ROWS: &[Row] = &[
         .unit("bits")
         .default("0")
         .example("memcached_gzip_flag 2;")
-        .sets(|cx, bits| cx.conf::<Conf>().gzip_flag = bits),
+        .sets(|cx, bits| cx.conf::<Conf>().module.gzip_flag = bits),
     directive("memcached_next_upstream")
         .doc("When the next server is asked: error, timeout, invalid_response, not_found, off.")
         .in_(Context::HSL)

@@ -1,9 +1,8 @@
 //! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`.
 
-use super::Conf;
 use super::redirect::{Rewrite, rewrite as rewrite_prefix, rewrite_domain};
-use brisk_conf::{Diag, Directive};
-use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_conf::{Diag, Token};
+use brisk_server::conf::Cx;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
@@ -20,6 +19,37 @@ enum Name {
 pub(super) struct CookieFlags {
     name: Name,
     flags: Vec<Template>,
+}
+
+impl CookieFlags {
+    /// Reads a rule: `name` is a text, or a regular expression after `~`.
+    pub fn parse(cx: &mut Cx<'_, '_>, name: &Token, flags: &[Token]) -> Result<CookieFlags, Diag> {
+        let name = match name.bytes() {
+            [b'~', pattern @ ..] => Name::Regex(Arc::new(cx.regex(name, pattern, true)?)),
+            _ => Name::Text(cx.template(name)?),
+        };
+        let mut list = Vec::new();
+        for token in flags {
+            let template = cx.template(token)?;
+            let is_known = |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
+            if template.as_literal().is_some_and(|text| !is_known(text)) {
+                return Err(Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text())));
+            }
+            list.push(template);
+        }
+        Ok(CookieFlags { name, flags: list })
+    }
+}
+
+/// The rules of a block, for cookies in answers.
+#[derive(Clone, Default)]
+pub(super) struct CookieRules {
+    /// `proxy_cookie_domain`.
+    pub domains: Arc<Vec<Rewrite>>,
+    /// `proxy_cookie_path`.
+    pub paths: Arc<Vec<Rewrite>>,
+    /// `proxy_cookie_flags`.
+    pub flags: Arc<Vec<CookieFlags>>,
 }
 
 /// What flags say of one attribute: set it to this, or remove it.
@@ -78,8 +108,8 @@ fn parse(cookie: &[u8]) -> Vec<Attribute> {
 }
 
 /// The cookie as the rules change it; `None`: they do not.
-pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>> {
-    if conf.cookie_domains.is_empty() && conf.cookie_paths.is_empty() && conf.cookie_flags.is_empty() {
+pub(super) fn rewrite(rules: &CookieRules, r: &Request, cookie: &[u8]) -> Option<Vec<u8>> {
+    if rules.domains.is_empty() && rules.paths.is_empty() && rules.flags.is_empty() {
         return None;
     }
     let mut attributes = parse(cookie);
@@ -88,9 +118,9 @@ pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>
     for attribute in &mut attributes[1..] {
         let Some(value) = &attribute.value else { continue };
         let new = if attribute.key.eq_ignore_ascii_case(b"domain") {
-            rewrite_domain(&conf.cookie_domains, r, value)
+            rewrite_domain(&rules.domains, r, value)
         } else if attribute.key.eq_ignore_ascii_case(b"path") {
-            rewrite_prefix(&conf.cookie_paths, r, value)
+            rewrite_prefix(&rules.paths, r, value)
         } else {
             None
         };
@@ -99,7 +129,7 @@ pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>
             changed = true;
         }
     }
-    let edit = edit_for(conf, r, &attributes[0].key);
+    let edit = edit_for(rules, r, &attributes[0].key);
     if edit != Edit::default() {
         apply(edit, &mut attributes);
         changed = true;
@@ -108,14 +138,14 @@ pub(super) fn rewrite(conf: &Conf, r: &Request, cookie: &[u8]) -> Option<Vec<u8>
 }
 
 /// What the first rule for this cookie says.
-fn edit_for(conf: &Conf, r: &Request, name: &[u8]) -> Edit {
+fn edit_for(rules: &CookieRules, r: &Request, name: &[u8]) -> Edit {
     let fits = |rule: &&CookieFlags| match &rule.name {
         Name::Text(text) => text.eval(r).eq_ignore_ascii_case(name),
         // After an error there is no answer to put the cookie in.
         Name::Regex(regex) => regex.exec(r, name).unwrap_or(false),
     };
     let mut edit = Edit::default();
-    if let Some(rule) = conf.cookie_flags.iter().find(fits) {
+    if let Some(rule) = rules.flags.iter().find(fits) {
         rule.flags.iter().for_each(|flag| edit.apply(&flag.eval(r)));
     }
     edit
@@ -159,73 +189,4 @@ fn join(attributes: &[Attribute]) -> Vec<u8> {
         }
     }
     out
-}
-
-/// The rules of a directive that may be `off`.
-fn rules<T: Clone>(
-    cx: &mut Cx<'_, '_>,
-    d: &Directive,
-    list: fn(&mut Conf) -> &mut Arc<Vec<T>>,
-    rule: Option<T>,
-) -> Result<(), Diag> {
-    let is_first = cx.first;
-    let list = list(cx.conf::<Conf>());
-    match rule {
-        None if !is_first => return Err(Diag::reason(d.span, "is duplicate")),
-        None => *list = Arc::default(),
-        Some(rule) => {
-            // After "off" the list of this block is empty although it is not the first.
-            let mut rules = if is_first { Vec::new() } else { list.to_vec() };
-            rules.push(rule);
-            *list = Arc::new(rules);
-        }
-    }
-    Ok(())
-}
-
-/// The setter of `proxy_cookie_domain`.
-pub(super) fn domain(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let rule = match d.args.as_slice() {
-        [off] if off.bytes() == b"off" => None,
-        [token] => return Err(invalid_parameter(token)),
-        args => Some(Rewrite::for_domain(cx, &args[0], &args[1])?),
-    };
-    rules(cx, d, |conf| &mut conf.cookie_domains, rule)
-}
-
-/// The setter of `proxy_cookie_path`.
-pub(super) fn path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let rule = match d.args.as_slice() {
-        [off] if off.bytes() == b"off" => None,
-        [token] => return Err(invalid_parameter(token)),
-        args => Some(Rewrite::parse(cx, &args[0], &args[1])?),
-    };
-    rules(cx, d, |conf| &mut conf.cookie_paths, rule)
-}
-
-/// The setter of `proxy_cookie_flags`.
-pub(super) fn flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let rule = match d.args.as_slice() {
-        [off] if off.bytes() == b"off" => None,
-        [token] => return Err(invalid_parameter(token)),
-        [name, flags @ ..] => {
-            let name = match name.bytes() {
-                [b'~', pattern @ ..] => Name::Regex(Arc::new(cx.regex(name, pattern, true)?)),
-                _ => Name::Text(cx.template(name)?),
-            };
-            let mut list = Vec::new();
-            for token in flags {
-                let template = cx.template(token)?;
-                let is_known =
-                    |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
-                if template.as_literal().is_some_and(|text| !is_known(text)) {
-                    return Err(Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text())));
-                }
-                list.push(template);
-            }
-            Some(CookieFlags { name, flags: list })
-        }
-        [] => unreachable!("the row's arity was checked"),
-    };
-    rules(cx, d, |conf| &mut conf.cookie_flags, rule)
 }

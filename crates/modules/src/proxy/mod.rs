@@ -1,5 +1,6 @@
 //! `ngx_http_proxy_module`: requests are passed on to HTTP servers.
 
+mod conf;
 mod cookie;
 pub(crate) mod headers;
 mod pass;
@@ -11,21 +12,19 @@ mod tests;
 mod vars;
 
 use crate::cache;
-use crate::ssl::peer::{self, PeerTls};
+use crate::ssl::peer;
 use brisk_conf::{Context, Diag};
 use brisk_http::Version;
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
-use brisk_server::module::{Module, ModuleConf};
+use brisk_server::module::Module;
 use brisk_server::plan::{Declaring, Plan};
 use brisk_server::request::Request;
-use brisk_server::vars::Template;
 use brisk_upstream::backend::Passes;
-use brisk_upstream::conf::{HasSettings, Settings};
 use brisk_upstream::engine::Engine;
-use cookie::CookieFlags;
-use headers::{Headers, SetHeaders};
-use pass::{Pass, Passed};
+use conf::Conf;
+use headers::Headers;
+use pass::Passed;
 use redirect::{Redirects, Rewrite};
 use request::Http;
 use std::sync::Arc;
@@ -34,82 +33,12 @@ pub static MODULE: Module = Module {
     name: "proxy",
     rows: rows::ROWS,
     variables: vars::VARIABLES,
-    conf: || Arc::new(Conf::default()),
+    conf: conf::initial,
     finish: Some(finish),
     install: Some(install),
     metrics: None,
     ..Module::EMPTY
 };
-
-/// Fields of answers that stay here unless told otherwise.
-const HIDDEN: &[&str] = &[
-    "Date",
-    "Server",
-    "X-Pad",
-    "X-Accel-Expires",
-    "X-Accel-Redirect",
-    "X-Accel-Limit-Rate",
-    "X-Accel-Buffering",
-    "X-Accel-Charset",
-];
-
-#[derive(Clone)]
-struct Conf {
-    settings: Settings,
-    pass: Option<Arc<Pass>>,
-    /// `proxy_http_version`.
-    version: Version,
-    /// `proxy_set_header`, as written.
-    set_headers: SetHeaders,
-    set_body: Option<Arc<Template>>,
-    method: Option<Arc<Template>>,
-    redirects: Redirects,
-    cookie_domains: Arc<Vec<Rewrite>>,
-    cookie_paths: Arc<Vec<Rewrite>>,
-    cookie_flags: Arc<Vec<CookieFlags>>,
-    /// Made when the block is complete.
-    tls: Option<Arc<PeerTls>>,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf {
-            settings: Settings::new(HIDDEN, "proxy_temp"),
-            pass: None,
-            version: Version::Http11,
-            set_headers: SetHeaders::default(),
-            set_body: None,
-            method: None,
-            redirects: Redirects::Default,
-            cookie_domains: Arc::default(),
-            cookie_paths: Arc::default(),
-            cookie_flags: Arc::default(),
-            tls: None,
-        }
-    }
-}
-
-impl HasSettings for Conf {
-    fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
-}
-
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    /// Inner locations do something else; `if` and `limit_except` blocks are still the same location.
-    fn must_enter(&self, into: Context) -> bool {
-        self.pass.is_some() && into == Context::LOCATION
-    }
-
-    fn enter(&mut self, _: Context) -> bool {
-        self.pass = None;
-        true
-    }
-}
 
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::MAIN {
@@ -119,8 +48,8 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     conf.settings.check("proxy")?;
     let passes = conf.pass.is_some();
     if conf.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
-        let tls = peer::build::<{ peer::PROXY }>(cx, conf.version == Version::Http2)?;
-        cx.conf::<Conf>().tls = Some(tls);
+        let tls = peer::build::<{ peer::PROXY }>(cx, conf.module.version == Version::Http2)?;
+        cx.conf::<Conf>().module.tls = Some(tls);
     }
     if passes {
         let state = cx.places().state.clone();
@@ -136,12 +65,12 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
     Passes {
         group: fixed.group.id(),
-        tls: conf.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
+        tls: conf.module.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
         host: fixed.url.host_header.clone().into_bytes(),
-        headers: conf.set_headers.constants(),
+        headers: conf.module.set_headers.constants(),
         connect_timeout: conf.settings.connect_timeout,
         read_timeout: conf.settings.read_timeout,
-        is_http2: conf.version == Version::Http2,
+        is_http2: conf.module.version == Version::Http2,
     }
 }
 
@@ -151,7 +80,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let cache = cache::caching(cx, "proxy");
     let core = cx.conf_of::<CoreConf>();
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
-    let redirects = match (&conf.redirects, &pass.passed) {
+    let redirects = match (&conf.module.redirects, &pass.passed) {
         (Redirects::Off, _) => Arc::default(),
         (Redirects::Rules(rules), _) => rules.clone(),
         (Redirects::Default, Passed::Fixed(url)) => Arc::new(vec![Rewrite::default_of(url, &pass.location)]),
@@ -162,11 +91,11 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     }
     plan.put(pass.clone());
     let engine = Arc::new(Engine::new(Http {
-        headers: Headers::new(&conf.set_headers, false),
-        cached_headers: Headers::new(&conf.set_headers, true),
+        headers: Headers::new(&conf.module.set_headers, false),
+        cached_headers: Headers::new(&conf.module.set_headers, true),
         redirects,
         pass,
-        tls: conf.tls.clone(),
+        tls: conf.module.tls.clone(),
         conf,
     }));
     plan.content = Some(match cache {

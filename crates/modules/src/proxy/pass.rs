@@ -1,10 +1,6 @@
 //! `proxy_pass`.
 
-use super::Conf;
 use crate::upstream;
-use brisk_conf::{Context, Diag, Directive};
-use brisk_server::conf::Cx;
-use brisk_server::core::CoreConf;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use brisk_server::vars::{Part, Target as _, Template};
@@ -108,44 +104,6 @@ impl Url {
     pub fn default_port(&self) -> u16 {
         if self.tls { 443 } else { 80 }
     }
-}
-
-/// The setter of `proxy_pass`.
-pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let token = d.arg(0);
-    let template = cx.template(token)?;
-    let is_nameless = cx.block != Context::LOCATION;
-    let core = cx.conf_of::<CoreConf>();
-    let is_named = core.location_text.starts_with(b"@");
-    let takes_no_uri = is_nameless || core.location_is_regex || is_named;
-    let location = if takes_no_uri { Arc::from(&b""[..]) } else { core.location_text.clone() };
-    let passed = if template.is_literal() {
-        let url = Url::parse(token.bytes()).map_err(|why| {
-            let help = match token.text().split_once("://") {
-                None => {
-                    format!("a URL begins with its scheme: http://{}", token.text().trim_start_matches('/'))
-                }
-                Some(_) => {
-                    "write http:// or https://, a host or an upstream block's name, and a port if need be"
-                        .into()
-                }
-            };
-            Diag::emerg(token.span, why).help(help)
-        })?;
-        if !url.uri.is_empty() && takes_no_uri {
-            return Err(Diag::emerg(
-                d.span,
-                "\"proxy_pass\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block",
-            )
-            .help("leave out what follows host and port, or build the URI with variables"));
-        }
-        let group = upstream::implicit(cx, token, &url.address, url.default_port())?;
-        Passed::Fixed(Fixed { url, group, text: token.bytes().into() })
-    } else {
-        Passed::Template(Variable { template })
-    };
-    cx.conf::<Conf>().pass = Some(Arc::new(Pass { passed, location }));
-    Ok(())
 }
 
 impl Pass {

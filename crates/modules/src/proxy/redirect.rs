@@ -1,9 +1,8 @@
 //! `proxy_redirect`, and the rules that `proxy_cookie_domain` and `proxy_cookie_path` have in common with it.
 
 use super::pass::Fixed;
-use super::{Conf, Passed};
-use brisk_conf::{Diag, Directive, Token};
-use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_conf::{Diag, Token};
+use brisk_server::conf::Cx;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
@@ -105,54 +104,4 @@ pub(super) fn rewrite(rules: &[Rewrite], r: &Request, value: &[u8]) -> Option<Ve
 /// The same for a domain.
 pub(super) fn rewrite_domain(rules: &[Rewrite], r: &Request, value: &[u8]) -> Option<Vec<u8>> {
     rules.iter().find_map(|rule| rule.domain(r, value))
-}
-
-/// The setter of `proxy_redirect`.
-pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let is_first = cx.first;
-    let before = std::mem::replace(&mut cx.conf::<Conf>().redirects, Redirects::Default);
-    let before = if is_first { None } else { Some(before) };
-    if matches!(before, Some(Redirects::Off)) {
-        return Err(Diag::reason(d.span, "is duplicate"));
-    }
-    let rule = match d.args.as_slice() {
-        [token] if token.bytes() == b"off" => {
-            if before.is_some() {
-                return Err(Diag::reason(d.span, "is duplicate"));
-            }
-            cx.conf::<Conf>().redirects = Redirects::Off;
-            return Ok(());
-        }
-        [token] if token.bytes() == b"default" => {
-            // The row's default is set outside any location.
-            match cx.conf_of::<Conf>().pass.clone() {
-                None if cx.block == brisk_conf::Context::MAIN => return Ok(()),
-                None => {
-                    return Err(Diag::emerg(
-                        d.span,
-                        "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
-                    ));
-                }
-                Some(pass) => match &pass.passed {
-                    Passed::Fixed(fixed) => Rewrite::default_of(fixed, &pass.location),
-                    Passed::Template(_) => {
-                        return Err(Diag::emerg(
-                            d.span,
-                            "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
-                        ));
-                    }
-                },
-            }
-        }
-        [token] => return Err(invalid_parameter(token)),
-        [pattern, replacement, ..] => Rewrite::parse(cx, pattern, replacement)?,
-        [] => unreachable!("the row's arity was checked"),
-    };
-    let mut rules = match before {
-        Some(Redirects::Rules(rules)) => rules.to_vec(),
-        _ => Vec::new(),
-    };
-    rules.push(rule);
-    cx.conf::<Conf>().redirects = Redirects::Rules(Arc::new(rules));
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! A request as it is sent to a back end.
 
+use super::conf::Conf;
 use super::headers::{Headers, To};
 use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
-use super::{Conf, cookie, redirect};
+use super::{cookie, redirect};
 use crate::ssl::peer::PeerTls;
 use brisk_http::Version;
 use brisk_http::response::RequestKind;
@@ -104,7 +105,7 @@ impl Protocol for Http {
             rlog!(r, Error, "zero length URI to proxy");
             return Err(Flow::Status(500));
         }
-        let method = match (&ask.method, &self.conf.method) {
+        let method = match (&ask.method, &self.conf.module.method) {
             (Some(method), _) => Some(method.as_str().as_bytes().to_vec()),
             (None, template) => template.as_ref().map(|template| template.eval(r)),
         };
@@ -126,7 +127,7 @@ impl Protocol for Http {
         }
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
-        let to = To { host: self.host(way), version: self.conf.version, passes_client };
+        let to = To { host: self.host(way), version: self.conf.module.version, passes_client };
         let is_head = method.eq_ignore_ascii_case(b"HEAD");
         if to.version == Version::Http2 {
             let head = headers.block(r, &to, (method, way.is_tls, &way.uri), ask, body);
@@ -151,7 +152,7 @@ impl Protocol for Http {
     }
 
     fn dialect(&self) -> u8 {
-        if self.conf.version == Version::Http2 { HTTP2_DIALECT } else { 0 }
+        if self.conf.module.version == Version::Http2 { HTTP2_DIALECT } else { 0 }
     }
 
     /// As nginx: where the request goes, and what is asked for.
@@ -173,11 +174,11 @@ impl Protocol for Http {
     }
 
     fn has_own_body(&self) -> bool {
-        self.conf.set_body.is_some()
+        self.conf.module.set_body.is_some()
     }
 
     fn own_body(&self, r: &Request) -> Option<Vec<u8>> {
-        self.conf.set_body.as_ref().map(|body| body.eval(r))
+        self.conf.module.set_body.as_ref().map(|body| body.eval(r))
     }
 
     fn is_proxy(&self) -> bool {
@@ -185,7 +186,7 @@ impl Protocol for Http {
     }
 
     fn streams_unknown_length(&self) -> bool {
-        self.conf.version >= Version::Http11
+        self.conf.module.version >= Version::Http11
     }
 
     fn rewrite_location(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
@@ -193,7 +194,7 @@ impl Protocol for Http {
     }
 
     fn rewrite_cookie(&self, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
-        cookie::rewrite(&self.conf, r, value)
+        cookie::rewrite(&self.conf.module.cookies, r, value)
     }
 }
 

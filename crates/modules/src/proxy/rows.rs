@@ -1,9 +1,14 @@
 //! The rows of `proxy_…`; those of caching and TLS stand with their modules.
 
-use super::{Conf, cookie, pass, redirect};
+use super::conf::Conf;
+use super::cookie::CookieFlags;
+use super::pass::{Fixed, Pass, Passed, Url, Variable};
+use super::redirect::{Redirects, Rewrite};
+use crate::upstream;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_http::Version;
-use brisk_server::conf::Cx;
+use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::CoreConf;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
 
@@ -26,7 +31,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .takes("URL")
             .not_inherited()
             .example("proxy_pass http://127.0.0.1:8080;")
-            .set(pass::set),
+            .set(proxy_pass),
         directive("proxy_http_version")
             .doc("The version of HTTP that back ends are asked in: 1.0, 1.1 or 2 (with prior knowledge; over TLS it is offered by ALPN).")
             .in_(Context::HSL)
@@ -34,7 +39,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .default("1.1")
             .example("proxy_http_version 1.1;")
             .set(|cx, d| {
-                cx.conf::<Conf>().version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
+                cx.conf::<Conf>().module.version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
                 Ok(())
             }),
         directive("proxy_set_header")
@@ -52,7 +57,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .example("proxy_set_body $request_body;")
             .set(|cx, d| {
                 let body = Arc::new(cx.template(d.arg(0))?);
-                cx.conf::<Conf>().set_body = Some(body);
+                cx.conf::<Conf>().module.set_body = Some(body);
                 Ok(())
             }),
         directive("proxy_method")
@@ -62,7 +67,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .example("proxy_method POST;")
             .set(|cx, d| {
                 let method = Arc::new(cx.template(d.arg(0))?);
-                cx.conf::<Conf>().method = Some(method);
+                cx.conf::<Conf>().module.method = Some(method);
                 Ok(())
             }),
         directive("proxy_redirect")
@@ -73,7 +78,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .default("default")
             .many()
             .example("proxy_redirect http://localhost:8000/ /;")
-            .set(redirect::set),
+            .set(proxy_redirect),
         directive("proxy_cookie_domain")
             .doc("Rewrites the domain of cookies in answers: what to replace (a text, or a regular expression after ~) and by what; off changes nothing.")
             .in_(Context::HSL)
@@ -82,7 +87,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .default("off")
             .many()
             .example("proxy_cookie_domain localhost example.com;")
-            .set(cookie::domain),
+            .set(cookie_domain),
         directive("proxy_cookie_path")
             .doc("Rewrites the path of cookies in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what; off changes nothing.")
             .in_(Context::HSL)
@@ -91,7 +96,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .default("off")
             .many()
             .example("proxy_cookie_path /app/ /;")
-            .set(cookie::path),
+            .set(cookie_path),
         directive("proxy_cookie_flags")
             .doc("Sets or removes flags of a cookie (a name, or a regular expression after ~): secure, httponly, samesite=strict|lax|none, and nosecure, nohttponly, nosamesite. off changes nothing.")
             .in_(Context::HSL)
@@ -101,7 +106,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .many()
             .risk(Risk::Security)
             .example("proxy_cookie_flags ~ secure httponly samesite=lax;")
-            .set(cookie::flags),
+            .set(cookie_flags),
         directive("proxy_pass_trailers")
             .doc("Whether trailer fields of answers are passed on.")
             .in_(Context::HSL)
@@ -134,6 +139,147 @@ pub(super) static ROWS: &[Row] = settings_rows!(
 
 fn set_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (is_first, value) = (cx.first, cx.template(d.arg(1))?);
-    cx.conf::<Conf>().set_headers.add(is_first, d, value);
+    cx.conf::<Conf>().module.set_headers.add(is_first, d, value);
     Ok(())
+}
+
+/// The setter of `proxy_pass`.
+fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let template = cx.template(token)?;
+    let is_nameless = cx.block != Context::LOCATION;
+    let core = cx.conf_of::<CoreConf>();
+    let is_named = core.location_text.starts_with(b"@");
+    let takes_no_uri = is_nameless || core.location_is_regex || is_named;
+    let location = if takes_no_uri { Arc::from(&b""[..]) } else { core.location_text.clone() };
+    let passed = if template.is_literal() {
+        let url = Url::parse(token.bytes()).map_err(|why| {
+            let help = match token.text().split_once("://") {
+                None => {
+                    format!("a URL begins with its scheme: http://{}", token.text().trim_start_matches('/'))
+                }
+                Some(_) => {
+                    "write http:// or https://, a host or an upstream block's name, and a port if need be"
+                        .into()
+                }
+            };
+            Diag::emerg(token.span, why).help(help)
+        })?;
+        if !url.uri.is_empty() && takes_no_uri {
+            return Err(Diag::emerg(
+                d.span,
+                "\"proxy_pass\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block",
+            )
+            .help("leave out what follows host and port, or build the URI with variables"));
+        }
+        let group = upstream::implicit(cx, token, &url.address, url.default_port())?;
+        Passed::Fixed(Fixed { url, group, text: token.bytes().into() })
+    } else {
+        Passed::Template(Variable { template })
+    };
+    cx.conf::<Conf>().pass = Some(Arc::new(Pass { passed, location }));
+    Ok(())
+}
+
+/// The setter of `proxy_redirect`.
+fn proxy_redirect(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let before = std::mem::replace(&mut cx.conf::<Conf>().module.redirects, Redirects::Default);
+    let before = if is_first { None } else { Some(before) };
+    if matches!(before, Some(Redirects::Off)) {
+        return Err(Diag::reason(d.span, "is duplicate"));
+    }
+    let rule = match d.args.as_slice() {
+        [token] if token.bytes() == b"off" => {
+            if before.is_some() {
+                return Err(Diag::reason(d.span, "is duplicate"));
+            }
+            cx.conf::<Conf>().module.redirects = Redirects::Off;
+            return Ok(());
+        }
+        [token] if token.bytes() == b"default" => {
+            // The row's default is set outside any location.
+            match cx.conf_of::<Conf>().pass.clone() {
+                None if cx.block == Context::MAIN => return Ok(()),
+                None => {
+                    return Err(Diag::emerg(
+                        d.span,
+                        "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
+                    ));
+                }
+                Some(pass) => match &pass.passed {
+                    Passed::Fixed(fixed) => Rewrite::default_of(fixed, &pass.location),
+                    Passed::Template(_) => {
+                        return Err(Diag::emerg(
+                            d.span,
+                            "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
+                        ));
+                    }
+                },
+            }
+        }
+        [token] => return Err(invalid_parameter(token)),
+        [pattern, replacement, ..] => Rewrite::parse(cx, pattern, replacement)?,
+        [] => unreachable!("the row's arity was checked"),
+    };
+    let mut rules = match before {
+        Some(Redirects::Rules(rules)) => rules.to_vec(),
+        _ => Vec::new(),
+    };
+    rules.push(rule);
+    cx.conf::<Conf>().module.redirects = Redirects::Rules(Arc::new(rules));
+    Ok(())
+}
+
+/// The rules of a directive that may be `off`.
+fn cookie_rules<T: Clone>(
+    cx: &mut Cx<'_, '_>,
+    d: &Directive,
+    list: fn(&mut Conf) -> &mut Arc<Vec<T>>,
+    rule: Option<T>,
+) -> Result<(), Diag> {
+    let is_first = cx.first;
+    let list = list(cx.conf::<Conf>());
+    match rule {
+        None if !is_first => return Err(Diag::reason(d.span, "is duplicate")),
+        None => *list = Arc::default(),
+        Some(rule) => {
+            // After "off" the list of this block is empty although it is not the first.
+            let mut rules = if is_first { Vec::new() } else { list.to_vec() };
+            rules.push(rule);
+            *list = Arc::new(rules);
+        }
+    }
+    Ok(())
+}
+
+/// The setter of `proxy_cookie_domain`.
+fn cookie_domain(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        args => Some(Rewrite::for_domain(cx, &args[0], &args[1])?),
+    };
+    cookie_rules(cx, d, |conf| &mut conf.module.cookies.domains, rule)
+}
+
+/// The setter of `proxy_cookie_path`.
+fn cookie_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        args => Some(Rewrite::parse(cx, &args[0], &args[1])?),
+    };
+    cookie_rules(cx, d, |conf| &mut conf.module.cookies.paths, rule)
+}
+
+/// The setter of `proxy_cookie_flags`.
+fn cookie_flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let rule = match d.args.as_slice() {
+        [off] if off.bytes() == b"off" => None,
+        [token] => return Err(invalid_parameter(token)),
+        [name, flags @ ..] => Some(CookieFlags::parse(cx, name, flags)?),
+        [] => unreachable!("the row's arity was checked"),
+    };
+    cookie_rules(cx, d, |conf| &mut conf.module.cookies.flags, rule)
 }

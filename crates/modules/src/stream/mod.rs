@@ -2,19 +2,18 @@
 //! `brisk_stream`, which knows no HTTP.
 
 mod listen;
-mod part;
+pub mod part;
 mod rows;
+mod sockets;
 #[cfg(test)]
 mod tests;
 
 use brisk_conf::{Context, Diag, Directive};
-use brisk_host::vars::{Eval, VarId};
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
 use brisk_server::module::{Beside, Module, ModuleConf};
-use brisk_stream::Session;
-use brisk_stream::conf::{Action, Balanced, Pass, Proxy, Server};
-use part::Part;
+use brisk_stream::conf::{Action, Pass, Proxy, Server};
+use part::part;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -24,9 +23,6 @@ pub static MODULE: Module = Module {
     beside: Some(&Beside { part: part::begin, install: brisk_stream::install }),
     ..Module::EMPTY
 };
-
-/// `stream` and its servers.
-const BLOCKS: Context = Context::STREAM.or(Context::STREAM_SERVER);
 
 #[derive(Clone, Default)]
 struct Conf {
@@ -39,36 +35,6 @@ impl ModuleConf for Conf {
     fn duplicate(&self) -> Arc<dyn ModuleConf> {
         Arc::new(self.clone())
     }
-}
-
-/// Whether a block belongs to `stream`.
-pub fn is_in_stream(block: Context) -> bool {
-    BLOCKS.or(Context::STREAM_UPSTREAM).has(block)
-}
-
-/// The part of `stream` in the configuration that is being built.
-fn part<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut Part {
-    cx.part_mut()
-}
-
-/// Makes an `upstream` block of `stream` known.
-pub fn add_upstream(cx: &mut Cx<'_, '_>, name: &str, upstream: Arc<dyn Balanced>) {
-    part(cx).upstreams.insert(name.to_ascii_lowercase(), upstream);
-}
-
-/// The `upstream` block of this name.
-pub fn find_upstream(cx: &mut Cx<'_, '_>, name: &str) -> Option<Arc<dyn Balanced>> {
-    part(cx).upstreams.get(&name.to_ascii_lowercase()).cloned()
-}
-
-/// Defines a computed variable of sessions; `None` if there is a built-in one of this name.
-pub fn define(
-    cx: &mut Cx<'_, '_>,
-    name: &str,
-    eval: Arc<dyn Eval<Session>>,
-    volatile: bool,
-) -> Option<VarId> {
-    part(cx).vars.define_eval(name, eval, volatile)
 }
 
 /// `stream { … }`.

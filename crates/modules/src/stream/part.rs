@@ -1,14 +1,17 @@
-//! `stream` while the configuration is built.
+//! `stream` while the configuration is built: what other modules add to it and look up in it.
 
-use super::BLOCKS;
-use super::listen::{Spec, resolve};
+use super::sockets::{Spec, resolve};
 use brisk_conf::{Context, Diag, Span};
 use brisk_host::snapshot::{Finished, Part as HostPart};
-use brisk_host::vars::{Names, Table};
+use brisk_host::vars::{Eval, Names, Table, VarId};
+use brisk_server::conf::Cx;
 use brisk_stream::Session;
 use brisk_stream::conf::{Balanced, Server, Stream};
 use hashbrown::HashMap;
 use std::sync::Arc;
+
+/// `stream` and its servers.
+pub const BLOCKS: Context = Context::STREAM.or(Context::STREAM_SERVER);
 
 /// See the module's head.
 pub struct Part {
@@ -24,6 +27,36 @@ pub fn begin() -> Box<dyn HostPart> {
     let mut vars = Table::default();
     vars.add_builtin(brisk_stream::VARIABLES);
     Box::new(Part { vars, servers: Vec::new(), upstreams: HashMap::new(), listens: Vec::new() })
+}
+
+/// Whether a block belongs to `stream`.
+pub fn is_in_stream(block: Context) -> bool {
+    BLOCKS.or(Context::STREAM_UPSTREAM).has(block)
+}
+
+/// The part of `stream` in the configuration that is being built.
+pub fn part<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut Part {
+    cx.part_mut()
+}
+
+/// Makes an `upstream` block of `stream` known.
+pub fn add_upstream(cx: &mut Cx<'_, '_>, name: &str, upstream: Arc<dyn Balanced>) {
+    part(cx).upstreams.insert(name.to_ascii_lowercase(), upstream);
+}
+
+/// The `upstream` block of this name.
+pub fn find_upstream(cx: &mut Cx<'_, '_>, name: &str) -> Option<Arc<dyn Balanced>> {
+    part(cx).upstreams.get(&name.to_ascii_lowercase()).cloned()
+}
+
+/// Defines a computed variable of sessions; `None` if there is a built-in one of this name.
+pub fn define(
+    cx: &mut Cx<'_, '_>,
+    name: &str,
+    eval: Arc<dyn Eval<Session>>,
+    volatile: bool,
+) -> Option<VarId> {
+    part(cx).vars.define_eval(name, eval, volatile)
 }
 
 impl Part {

@@ -1,6 +1,7 @@
 //! Directives of `stream`.
 
-use super::{BLOCKS, Conf};
+use super::Conf;
+use super::part::BLOCKS;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_host::vars::Template;
 use brisk_server::conf::Cx;

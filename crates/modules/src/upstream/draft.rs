@@ -1,11 +1,10 @@
 //! An `upstream` block while it is read.
 
-use super::NAME;
-use super::group::{Parts, Upstream};
+use super::group::{Groups, Parts, Upstream};
 use super::server::Server;
 use super::sticky::Sticky;
 use crate::limits::DRAFT_ZONE_BYTES_MIN;
-use brisk_balance::{Method, Sessions};
+use brisk_balance::Method;
 use brisk_conf::{Diag, Span, Token, value};
 use brisk_resolver::Resolver;
 use brisk_server::conf::Cx;
@@ -16,6 +15,10 @@ use brisk_upstream::backend::Keepalive;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The module, and what its zones belong to.
+pub(super) const NAME: &str = "upstream";
+
+/// See the module's head.
 #[derive(Clone)]
 pub(super) struct Draft {
     pub name: String,
@@ -166,29 +169,8 @@ fn upstream_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: Option<u64>) -> Resul
             };
             let meaning = Token { value: b"upstreams"[..].into(), span: name.span, quoted: false };
             cx.global.add_zone(NAME, (name.str().to_string(), bytes), name, &meaning, |_| {
-                Arc::new(super::group::Groups::default())
+                Arc::new(Groups::default())
             })
         }
     }
-}
-
-/// Which upstream uses a zone of sessions, so that none has two.
-pub(super) fn sessions_zone(
-    cx: &mut Cx<'_, '_>,
-    name: &Token,
-    bytes: u64,
-    upstream: &str,
-) -> Result<Arc<Zone>, Diag> {
-    let text = name.str();
-    if let Some(other) = cx.global.named.get(&("sticky", text.to_string())) {
-        let other = other.downcast_ref::<String>().map_or("", String::as_str);
-        return Err(Diag::emerg(
-            name.span,
-            format!("sticky zone \"{text}\" is already used in upstream \"{other}\""),
-        ));
-    }
-    cx.global.named.insert(("sticky", text.to_string()), Box::new(upstream.to_string()));
-    let meaning = Token { value: upstream.as_bytes().into(), span: name.span, quoted: false };
-    cx.global
-        .add_zone("sticky", (text.to_string(), bytes), name, &meaning, |bytes| Arc::new(Sessions::new(bytes)))
 }

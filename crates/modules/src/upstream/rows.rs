@@ -1,13 +1,17 @@
 //! Directives of `upstream` blocks.
 
-use super::draft::parse_zone;
-use super::{draft, health, server, sticky, upstream};
-use brisk_balance::{LeastTime, Measure, Method};
+use super::conf::{Conf, draft};
+use super::draft::{Draft, parse_zone};
+use super::health;
+use super::server::{self, Server};
+use super::sticky::Sticky;
+use brisk_balance::{Endpoint, LeastTime, Measure, Method, ServerSpec};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::resolver;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +37,7 @@ pub(super) static ROWS: &[Row] = &[
         .many()
         .definition()
         .example("server 127.0.0.1:8001 weight=2 max_fails=3;")
-        .set(server::server),
+        .set(server),
     directive("zone")
         .doc("Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.")
         .in_(EITHER)
@@ -106,7 +110,7 @@ pub(super) static ROWS: &[Row] = &[
         .takes("cookie NAME [expires=TIME] [domain=DOMAIN] [path=PATH] [httponly] [secure] [samesite=strict|lax|none] | route $VARIABLE ... | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]")
         .definition()
         .example("sticky cookie srv expires=1h path=/;")
-        .set(sticky::set),
+        .set(sticky),
     directive("queue")
         .doc("How many requests may wait for a server when none can take one, and how long (timeout=60s); beyond that they get 502.")
         .in_(UPSTREAM)
@@ -204,6 +208,49 @@ pub(super) static ROWS: &[Row] = &[
             ))
         }),
 ];
+
+/// `upstream NAME { … }`: carried out in its place among the simple directives.
+fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let name = d.arg(0).str().to_string();
+    let same = |draft: &Draft| draft.name.eq_ignore_ascii_case(&name);
+    if cx.conf::<Conf>().drafts.iter().any(same) {
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
+    }
+    cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));
+    let inner = if cx.block == Context::STREAM { Context::STREAM_UPSTREAM } else { Context::UPSTREAM };
+    let outer = std::mem::replace(&mut cx.block, inner);
+    cx.block_here(d);
+    cx.block = outer;
+    let draft = draft(cx);
+    if draft.servers.is_empty() && draft.state.is_none() {
+        return Err(Diag::emerg(d.span, "no servers are inside upstream").help("write: server ADDRESS;"));
+    }
+    Ok(())
+}
+
+/// `server ADDRESS [PARAMETER …];`
+fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let method = draft(cx).method.unwrap_or_default();
+    let (server, result) = match server::read(cx, d, method) {
+        Ok(server) => (server, Ok(())),
+        // One error is enough: that the block has no servers would follow from it.
+        Err(error) => {
+            let endpoints = vec![Endpoint::Ip(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1))];
+            let spec = ServerSpec::new(d.arg(0).str(), endpoints);
+            (Server { spec, unknown: None, port: 1 }, Err(error))
+        }
+    };
+    draft(cx).servers.push(server);
+    result
+}
+
+fn sticky(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    if draft(cx).sticky.is_some() {
+        return Err(Diag::reason(d.name.span, "is duplicate"));
+    }
+    draft(cx).sticky = Some(Sticky::read(cx, d)?);
+    Ok(())
+}
 
 /// Sets the balancing method; another one before it is worth a warning.
 fn method(cx: &mut Cx<'_, '_>, d: &Directive, method: Method) -> Result<(), Diag> {

@@ -1,6 +1,5 @@
 //! `server ADDRESS …;` in an `upstream` block.
 
-use super::draft;
 use crate::limits::{SERVER_ROUTE_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 use brisk_balance::{Admin, Endpoint, Method, ServerSpec};
 use brisk_conf::{Diag, Directive, Token, value};
@@ -82,25 +81,9 @@ pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16)
     }
 }
 
-/// The setter.
-pub(super) fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let read = read(cx, d);
-    let (server, result) = match read {
-        Ok(server) => (server, Ok(())),
-        // One error is enough: that there are no servers would be none of the user's.
-        Err(error) => {
-            let endpoints = vec![Endpoint::Ip(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1))];
-            let spec = ServerSpec::new(d.arg(0).str(), endpoints);
-            (Server { spec, unknown: None, port: 1 }, Err(error))
-        }
-    };
-    draft(cx).servers.push(server);
-    result
-}
-
-fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Server, Diag> {
+/// Reads the directive; `method` is the block's, which not every parameter goes with.
+pub(super) fn read(cx: &mut Cx<'_, '_>, d: &Directive, method: Method) -> Result<Server, Diag> {
     let token = d.arg(0);
-    let method = draft(cx).method.unwrap_or_default();
     let mut spec = ServerSpec::new(token.str(), Vec::new());
     let mut resolve = false;
     for parameter in &d.args[1..] {
@@ -179,7 +162,7 @@ pub(super) fn locate(
     let is_service = spec.service.is_some();
     let (mut unknown, mut port) = (None, 80);
     if let Place::Ip(_, None) | Place::Name(_, None) = place
-        && crate::stream::is_in_stream(cx.block)
+        && crate::stream::part::is_in_stream(cx.block)
         && !is_service
     {
         return fail(format!("no port in upstream \"{text}\"")).map_err(|diag| diag.help("write HOST:PORT"));

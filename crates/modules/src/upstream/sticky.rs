@@ -1,8 +1,6 @@
 //! `sticky`: sessions stay with their back end — by a cookie that we set, by a route in the request, or by what back ends
 //! set themselves.
 
-use super::draft;
-use super::draft::sessions_zone;
 use crate::limits::EXPIRES_SECS_MAX;
 use brisk_balance::{Lease, Sessions};
 use brisk_conf::{Diag, Directive, Token, value};
@@ -60,31 +58,26 @@ fn reason<T>(token: &Token, why: &str) -> Result<T, Diag> {
     Err(Diag::reason(token.span, why))
 }
 
-/// The setter.
-pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    if draft(cx).sticky.is_some() {
-        return reason(&d.name, "is duplicate");
-    }
-    let sticky = match d.arg(0).str() {
-        "cookie" => cookie(cx, d)?,
-        "route" => {
-            let mut lookup = Vec::new();
-            for token in &d.args[1..] {
-                let Some(name) = token.str().strip_prefix('$') else {
-                    return Err(Diag::emerg(
-                        token.span,
-                        format!("invalid variable name \"{}\"", token.text()),
-                    ));
-                };
-                lookup.push(cx.global.vars.refer(name, Some(token.span)));
+impl Sticky {
+    /// Reads the directive.
+    pub fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Sticky, Diag> {
+        match d.arg(0).str() {
+            "cookie" => cookie(cx, d),
+            "route" => {
+                let mut lookup = Vec::new();
+                for token in &d.args[1..] {
+                    let Some(name) = token.str().strip_prefix('$') else {
+                        let text = format!("invalid variable name \"{}\"", token.text());
+                        return Err(Diag::emerg(token.span, text));
+                    };
+                    lookup.push(cx.global.vars.refer(name, Some(token.span)));
+                }
+                Ok(Sticky { lookup, kind: Kind::Route })
             }
-            Sticky { lookup, kind: Kind::Route }
+            "learn" => learn(cx, d),
+            _ => Err(unknown(d.arg(0))),
         }
-        "learn" => learn(cx, d)?,
-        _ => return Err(unknown(d.arg(0))),
-    };
-    draft(cx).sticky = Some(sticky);
-    Ok(())
+    }
 }
 
 fn unknown(token: &Token) -> Diag {
@@ -316,4 +309,20 @@ impl Cookie {
         }
         out
     }
+}
+
+/// Which upstream uses a zone of sessions, so that none has two.
+fn sessions_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: u64, upstream: &str) -> Result<Arc<Zone>, Diag> {
+    let text = name.str();
+    if let Some(other) = cx.global.named.get(&("sticky", text.to_string())) {
+        let other = other.downcast_ref::<String>().map_or("", String::as_str);
+        return Err(Diag::emerg(
+            name.span,
+            format!("sticky zone \"{text}\" is already used in upstream \"{other}\""),
+        ));
+    }
+    cx.global.named.insert(("sticky", text.to_string()), Box::new(upstream.to_string()));
+    let meaning = Token { value: upstream.as_bytes().into(), span: name.span, quoted: false };
+    cx.global
+        .add_zone("sticky", (text.to_string(), bytes), name, &meaning, |bytes| Arc::new(Sessions::new(bytes)))
 }

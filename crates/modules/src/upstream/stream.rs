@@ -31,7 +31,7 @@ impl Balanced for Upstream {
 /// The group that `proxy_pass` of `stream` names: an `upstream` block, or an address with a port.
 pub fn for_stream(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<dyn Balanced>, Diag> {
     if let Ok(Place::Name(host, None)) = server::place(token.str())
-        && let Some(upstream) = crate::stream::find_upstream(cx, &host)
+        && let Some(upstream) = crate::stream::part::find_upstream(cx, &host)
     {
         return Ok(upstream);
     }

@@ -1,6 +1,6 @@
 //! Checks over HTTP/2: of what `proxy_http_version 2` asks, and of gRPC services by the gRPC Health Checking Protocol.
 
-use super::Grpc;
+use super::check::Grpc;
 use super::probe::{ANSWER_BYTES_MAX, Ask};
 use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::Stream;

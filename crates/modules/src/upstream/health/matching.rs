@@ -43,7 +43,7 @@ fn inner() -> [(&'static str, Arity); 4] {
 }
 
 /// The setter.
-pub(in crate::upstream) fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+pub fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).str().to_string();
     let mut wanted = Match::default();
     for line in d.block.as_deref().unwrap_or_default() {

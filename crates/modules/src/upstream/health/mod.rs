@@ -1,16 +1,15 @@
 //! Active health checks: `health_check` in a location asks each server of the group that the location passes to, and
 //! those that do not answer as `match` wants get no requests.
 
+pub(super) mod check;
 mod http2;
 mod matching;
 mod probe;
 mod round;
 
-pub use matching::Match;
 pub(super) use matching::block as match_block;
 
-use super::Conf;
-use super::group::Upstream;
+use super::conf::Conf;
 use super::implicit::Registry;
 use brisk_conf::{Diag, Directive, Span, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -19,40 +18,10 @@ use brisk_server::plan::Plan;
 use brisk_server::service::{Service, Work};
 use brisk_server::worker::log_error;
 use brisk_upstream::backend::Passes;
+use check::{Check, Grpc};
+use matching::Match;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// One `health_check`.
-pub struct Check {
-    pub interval: Duration,
-    /// Up to this much is added to each interval.
-    pub jitter: Duration,
-    /// Failures in a row after which a server is bad, and successes after which it is good again.
-    pub fails: u32,
-    pub passes: u32,
-    pub uri: String,
-    /// No requests before the first check has passed.
-    pub mandatory: bool,
-    /// What was known before a reload still counts.
-    pub persistent: bool,
-    pub port: Option<u16>,
-    pub wanted: Arc<Match>,
-    /// `match` was written.
-    is_matched: bool,
-    /// `type=grpc`.
-    pub grpc: Option<Grpc>,
-    /// Set when the location is complete.
-    target: OnceLock<(Arc<Upstream>, Arc<Passes>)>,
-}
-
-/// What a gRPC server is asked.
-#[derive(Default)]
-pub struct Grpc {
-    /// Empty: the server as a whole.
-    pub service: String,
-    /// The gRPC status of a healthy one.
-    pub status: u32,
-}
 
 /// The setter.
 pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -1,6 +1,7 @@
 //! One check: connect, ask, look at the answer. HTTP/1.0, so that the body is what it is, or HTTP/2 if that is spoken.
 
-use super::{Check, http2};
+use super::check::Check;
+use super::http2;
 pub(super) use crate::limits::ANSWER_BYTES_MAX;
 use brisk_balance::{Endpoint, PeerInfo};
 use brisk_http::head::Parsed;

@@ -1,7 +1,7 @@
 //! When which server is asked, and what follows from its answers.
 
 use super::super::group::Upstream;
-use super::Check;
+use super::check::Check;
 use super::probe::{self, Ask};
 use brisk_balance::{Endpoint, Health, PeerId, PeerStatus};
 use brisk_net::{clock, sleep};

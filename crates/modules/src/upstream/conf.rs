@@ -1,0 +1,38 @@
+//! The blocks that have been read so far, and what a location says of its group.
+
+use super::draft::Draft;
+use super::health::check::Check;
+use brisk_conf::Context;
+use brisk_server::conf::Cx;
+use brisk_server::module::ModuleConf;
+use std::sync::Arc;
+
+/// See the module's head.
+#[derive(Clone, Default)]
+pub(super) struct Conf {
+    /// The last one is the one that is being read.
+    pub drafts: Vec<Draft>,
+    /// Of this location alone.
+    pub check: Option<Arc<Check>>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, into: Context) -> bool {
+        Context::SERVER.has(into) && !self.drafts.is_empty() || self.check.is_some()
+    }
+
+    fn enter(&mut self, _: Context) -> bool {
+        self.drafts.clear();
+        self.check = None;
+        true
+    }
+}
+
+/// The block that is being read.
+pub(super) fn draft<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut Draft {
+    cx.conf::<Conf>().drafts.last_mut().expect("these directives stand in an upstream block")
+}
