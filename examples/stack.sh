@@ -181,6 +181,11 @@ start_php() {
 start_brisk() {
     if ! pid_of brisk.pid brisk >/dev/null; then
         rm -f "$dir/brisk.pid"
+        # A clone in root's home, for instance, cannot be read by the user that everything runs as.
+        if ! run test -x "$brisk"; then
+            cp "$brisk" "$dir/brisk"
+            brisk=$dir/brisk
+        fi
         start Brisk "$brisk" -p "$dir" -c "$dir/brisk.conf" -e "$dir/log/brisk.log"
     fi
     wait_for Brisk [ -s "$dir/brisk.pid" ]

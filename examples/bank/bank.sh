@@ -42,7 +42,9 @@ END
 }
 
 install_site() {
-    php "$here/install.php" "$dir"
+    # PHP's user need not be allowed to read this folder.
+    cp "$here/install.php" "$here/schema.sql" "$dir/"
+    php "$dir/install.php" "$dir"
 }
 
 example "$@"

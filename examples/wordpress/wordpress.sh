@@ -51,7 +51,9 @@ make_site() {
 }
 
 install_site() {
-    [ -n "${WORDPRESS_BARE:-}" ] || php "$here/install.php" "$dir/site" "$url"
+    # PHP's user need not be allowed to read this folder.
+    cp "$here/install.php" "$dir/"
+    [ -n "${WORDPRESS_BARE:-}" ] || php "$dir/install.php" "$dir/site" "$url"
 }
 
 example "$@"
