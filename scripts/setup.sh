@@ -77,6 +77,14 @@ if [ "$task" = test ] && [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; th
     exit 1
 fi
 
+# Servers and PHP run as another user in many tests: such a user must reach what lies here.
+root=$(cd "$(dirname "$0")/.." && pwd)
+if [ "$task" = test ] && [ "$(id -u)" = 0 ] &&
+    ! setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$root/Cargo.toml"; then
+    echo "$0: tests run programs as another user, who cannot read $root: chmod o+x the folders above it, or clone elsewhere" >&2
+    exit 1
+fi
+
 # The toolchain: rust-toolchain's components come with rustup; distributions package them apart.
 for component in rustfmt clippy; do
     case $component in rustfmt) tool=cargo-fmt ;; clippy) tool=cargo-clippy ;; esac
