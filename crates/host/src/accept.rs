@@ -1,12 +1,13 @@
 //! Taking connections from listening sockets and spreading them evenly over the threads.
 
 use crate::limits::{ACCEPT_ALL_MAX, ACCEPT_BATCH_MAX, ACCEPT_PAUSE_MS, KEPT_MORE, MEMORY_LOOK_MS};
-use crate::log::{LogLevel, log_error};
+use crate::live::{Live, log_error};
+use crate::log::LogLevel;
 use crate::memory::ACCEPT_PAUSES;
 use crate::peer::Peer;
-use crate::snapshot::ListenId;
-use crate::thread::{Live, Protocol, Thread};
-use brisk_net::listen::{self, Address};
+use crate::protocol::Listener;
+use crate::thread::Thread;
+use brisk_net::listen::Address;
 use brisk_net::{Io, sleep};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
@@ -14,55 +15,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Keys of hot sources: listeners have this bit.
-pub const LISTENER_KEY: u64 = 1 << 63;
-
-/// A listening socket as a thread sees it. Connections keep it to know where they came in.
-pub struct Listener {
-    pub address: Address,
-    /// `None` once nothing more is taken from it: it must not stay open because a connection remembers where it
-    /// came from, or the kernel would go on accepting for nobody.
-    io: RefCell<Option<Io>>,
-    /// Its place in the present configuration; `None` once the configuration no longer has it.
-    pub id: Cell<Option<ListenId>>,
-    /// What serves its connections.
-    protocol: RefCell<Option<Rc<dyn Protocol>>>,
-}
-
-impl Listener {
-    /// Tells the driver about its connections under `index`.
-    pub(crate) fn watch(&self, index: usize) {
-        if let Some(io) = &*self.io.borrow() {
-            io.set_hot(LISTENER_KEY | index as u64);
-        }
-    }
-
-    /// Lends the socket, as long as something is taken from it.
-    pub fn with_io<T>(&self, what: impl FnOnce(&Io) -> T) -> Option<T> {
-        self.io.borrow().as_ref().map(what)
-    }
-
-    fn protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.protocol.borrow().clone()
-    }
-
-    /// Takes nothing more.
-    pub(crate) fn close(&self) {
-        self.io.take();
-    }
-
-    fn accept(&self) -> std::io::Result<Option<(OwnedFd, Peer)>> {
-        let accepted = match &*self.io.borrow() {
-            Some(io) => listen::accept(io.fd())?,
-            None => None,
-        };
-        Ok(accepted.map(|(fd, peer)| match peer.as_ref().and_then(listen::ip_of) {
-            Some(addr) => (fd, Peer::Ip(addr)),
-            None => (fd, Peer::Unix),
-        }))
-    }
-}
 
 impl Thread {
     /// Starts accepting on sockets of the present configuration.

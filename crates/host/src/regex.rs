@@ -4,17 +4,20 @@
 //! others, and what depends on a newline at the end of the subject, on PCRE2 with limits. Where a
 //! limit ends a match, it is neither there nor missing: whoever asked gets an error.
 
+pub(crate) mod captures;
 mod program;
 mod translate;
 
 pub mod fuzz;
 
+pub use captures::Captures;
 pub use program::{Jit, MatchError};
 
 use crate::limits::{REGEX_SET_BYTES_MAX, REGEX_SET_MIN};
-use crate::vars::{Context, Names, VarId, emptied};
+use crate::vars::{Context, Names, VarId};
 use brisk_conf::{Diag, Token};
-use program::{Program, Span};
+use captures::Span;
+use program::Program;
 use std::rc::Rc;
 
 /// A compiled expression with the variables that its named groups fill.
@@ -85,38 +88,6 @@ impl Candidates<'_> {
                 self.matches.as_ref().is_some_and(|matches| matches.matched(place))
             }
         }
-    }
-}
-
-/// The groups of the last match of a request or session.
-#[derive(Clone, Default)]
-pub struct Captures {
-    subject: Vec<u8>,
-    /// Start and end per group, group 0 first; `usize::MAX` for a group that took no part.
-    spans: Vec<Span>,
-}
-
-impl Captures {
-    pub fn clear(&mut self) {
-        self.subject.clear();
-        self.spans.clear();
-    }
-
-    /// None, in the memory of these.
-    #[must_use]
-    pub fn renewed(self) -> Captures {
-        Captures { subject: emptied(self.subject), spans: emptied(self.spans) }
-    }
-
-    pub fn group(&self, index: u8) -> &[u8] {
-        match self.spans.get(usize::from(index)) {
-            Some(&(start, end)) if start <= end && end <= self.subject.len() => &self.subject[start..end],
-            _ => b"",
-        }
-    }
-
-    pub fn append(&self, index: u8, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.group(index));
     }
 }
 

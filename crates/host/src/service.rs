@@ -1,6 +1,6 @@
 //! Work that belongs to a configuration and to no request or session: looking names up again, asking back ends how they are.
 
-use crate::thread::{Live, Thread};
+use crate::live::Live;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub trait Service: Send + Sync {
 /// Where a service's tasks belong: they end when another configuration is live, or when the worker drains.
 #[derive(Clone)]
 pub struct Work {
-    pub thread: Rc<Thread>,
+    /// The configuration that the service belongs to.
     pub live: Rc<Live>,
     end: Rc<End>,
 }
@@ -29,8 +29,8 @@ struct End {
 }
 
 impl Work {
-    pub(crate) fn new(thread: Rc<Thread>, live: Rc<Live>) -> Work {
-        Work { thread, live, end: Rc::default() }
+    pub(crate) fn new(live: Rc<Live>) -> Work {
+        Work { live, end: Rc::default() }
     }
 
     /// Starts a task that is dropped, wherever it waits, when the work ends.

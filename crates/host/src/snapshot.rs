@@ -1,6 +1,6 @@
 //! What a configuration says of the process as a whole: typed, immutable. Protocols have their own parts beside it.
 
-use crate::log::{LogTarget, LogTo};
+use crate::log::target::{LogTarget, LogTo};
 use crate::main_conf::MainConf;
 use crate::service::Service;
 use crate::vars::Names;

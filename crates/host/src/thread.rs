@@ -1,12 +1,11 @@
 //! One event-loop thread as far as no protocol is concerned: its listening sockets, logs and present configuration.
 
-pub use crate::accept::{LISTENER_KEY, Listener};
 use crate::counters::Count;
-use crate::log::{LogBuffers, LogFile};
+pub use crate::live::Live;
+use crate::log::{LogBuffers, present};
 use crate::memory::Budget;
-use crate::peer::Peer;
+pub use crate::protocol::{LISTENER_KEY, Listener, Protocol};
 use crate::service::Work;
-use crate::snapshot::{ListenId, Snapshot};
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
 use brisk_net::{Loop, Mailbox, sleep};
@@ -17,16 +16,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-
-/// A thread's view of one configuration.
-#[derive(Clone)]
-pub struct Live {
-    pub snap: Arc<Snapshot>,
-    /// Open logs, by [`LogId`](crate::log::LogId).
-    pub logs: Arc<Vec<Arc<LogFile>>>,
-    /// Counts reloads, from 1.
-    pub generation: u64,
-}
 
 /// What one thread counts of connections, in a cache line of its own.
 #[derive(Default)]
@@ -83,33 +72,6 @@ impl Shared {
     }
 }
 
-/// A protocol's part of a thread.
-pub trait Protocol {
-    /// Where the protocol's present configuration has this socket.
-    fn find(&self, address: &Address) -> Option<ListenId>;
-
-    /// Whether this socket's connections may go to another thread later, so that they need not be placed well now.
-    fn moves_later(&self, listener: &Listener) -> bool;
-
-    /// Takes a connection, which is counted already: [`Thread::uncount`] when it has ended.
-    fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>);
-
-    /// Takes the datagrams that wait on a socket; true if it stopped before it had them all.
-    fn datagrams(&self, listener: &Rc<Listener>) -> bool;
-
-    /// Another configuration is live; `gone` are sockets that the thread does not listen on any more.
-    fn switched(&self, gone: &[Rc<Listener>]);
-
-    /// Nothing new comes: what is idle ends.
-    fn drain(&self);
-
-    /// Ends what is served by a configuration before `generation`.
-    fn cut(&self, generation: u64);
-
-    /// Looks at the memory, if it is time, and has done what follows.
-    fn look_at_memory(&self) {}
-}
-
 /// See the module's head.
 pub struct Thread {
     pub index: usize,
@@ -131,16 +93,24 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
 }
 
+/// Writes the log lines of this thread that are due.
+fn flush_due() {
+    if let Some(thread) = Thread::current() {
+        thread.logs.flush_due();
+    }
+}
+
 impl Thread {
     /// Makes this thread a worker thread. Its loop must be installed.
     pub fn install(index: usize, shared: Arc<Shared>, live: Live) -> Rc<Thread> {
         if let Some(home) = Loop::try_current() {
             home.measure_lag(live.snap.measures_lag);
         }
+        present::set(live.snap.error_log.clone(), live.logs.clone());
         let thread = Rc::new(Thread {
             index,
             shared,
-            logs: LogBuffers::default(),
+            logs: LogBuffers::new(flush_due),
             live: RefCell::new(Rc::new(live)),
             listeners: RefCell::default(),
             protocols: RefCell::default(),
@@ -180,6 +150,7 @@ impl Thread {
         if let Some(home) = Loop::try_current() {
             home.measure_lag(live.snap.measures_lag);
         }
+        present::set(live.snap.error_log.clone(), live.logs.clone());
         let old = self.live.replace(Rc::new(live));
         let limit = old.snap.main.shutdown_timeout;
         drop(old);
@@ -216,7 +187,7 @@ impl Thread {
         if self.index != 0 || live.snap.services.is_empty() {
             return;
         }
-        let work = Work::new(self.clone(), live.clone());
+        let work = Work::new(live.clone());
         live.snap.services.iter().for_each(|service| service.clone().start(&work));
         self.work.replace(Some(work));
     }

@@ -1,9 +1,9 @@
 //! One thread's unwritten lines.
 
+use super::file::LogFile;
 use super::named::NamedLogs;
-use super::{LogFile, LogTarget};
+use super::target::LogTarget;
 use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX};
-use crate::thread::Thread;
 use brisk_net::blocking::Serial;
 use brisk_net::{clock, sleep};
 use std::cell::RefCell;
@@ -67,14 +67,20 @@ impl Buffer {
 }
 
 /// See [the module's](super) head.
-#[derive(Default)]
 pub struct LogBuffers {
     buffers: RefCell<Vec<Buffer>>,
+    /// Called on this thread when lines are due that were kept back: calls [`LogBuffers::flush_due`] of these buffers.
+    due: fn(),
     /// Those whose names depend on requests.
     pub named: NamedLogs,
 }
 
 impl LogBuffers {
+    /// Without lines. `due` calls [`LogBuffers::flush_due`] of the buffers that the present thread keeps.
+    pub fn new(due: fn()) -> LogBuffers {
+        LogBuffers { buffers: RefCell::default(), due, named: NamedLogs::default() }
+    }
+
     /// Appends a line; `write` must end it with a newline.
     #[inline]
     pub fn append(&self, log: &Arc<LogFile>, how: Option<&Arc<Buffering>>, write: impl FnOnce(&mut Vec<u8>)) {
@@ -100,7 +106,7 @@ impl LogBuffers {
         };
         let buffer = &mut buffers[at];
         if buffer.lines.is_empty() {
-            begin(buffer, how);
+            begin(buffer, how, self.due);
         }
         write(&mut buffer.lines);
         if buffer.lines.len() >= buffer.how.as_ref().map_or(LOG_BUFFER_BYTES, |how| how.bytes) {
@@ -127,7 +133,7 @@ impl LogBuffers {
 }
 
 /// The first line of an empty buffer is about to come.
-fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>) {
+fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>, due: fn()) {
     buffer.how = how.cloned();
     buffer.due_ms = match how {
         None => 0,
@@ -136,9 +142,7 @@ fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>) {
             let flush = how.flush;
             brisk_net::spawn(async move {
                 sleep(flush).await;
-                if let Some(thread) = Thread::current() {
-                    thread.logs.flush_due();
-                }
+                due();
             });
             clock::mono_ms() + flush.as_millis() as u64
         }

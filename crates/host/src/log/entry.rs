@@ -1,7 +1,7 @@
 //! One message of an error log, in the forms that logs may have.
 
-use super::LogLevel;
-use super::stamp;
+use super::level::LogLevel;
+use super::stamp::stamp;
 use brisk_net::{clock, sys};
 use std::fmt::{self, Write as _};
 

@@ -3,9 +3,12 @@
 //! Nobody who reads a log may hold a thread of the server up. What the kernel would not take at once of a pipe, a
 //! terminal or a socket is kept up to a limit, and lines beyond it are dropped, counted and told about.
 
-use super::{Entry, Format, LogLevel, LogTarget, memory};
+use super::entry::{Entry, Format};
+use super::level::LogLevel;
+use super::memory;
+use super::present;
+use super::target::LogTarget;
 use crate::limits::LOG_UNREAD_BYTES_MAX;
-use crate::thread::Thread;
 use brisk_net::{Loop, sleep, sys};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -321,18 +324,14 @@ impl Open {
 
     fn tell(&self) {
         let lines = self.untold.swap(0, Ordering::Relaxed);
-        let Some(thread) = Thread::current().filter(|_| lines > 0) else { return };
-        let live = thread.live();
+        if lines == 0 {
+            return;
+        }
         let message =
             format_args!("{lines} lines for the log \"{}\" could not be written and are lost", self.name);
         let entry = Entry::new(LogLevel::Warn, None, message);
-        // Whoever cannot take lines is not told so: that would never end.
-        let others = live.snap.error_log.iter().filter(|to| to.level >= LogLevel::Warn);
-        for (to, log) in others.map(|to| (to, &live.logs[to.log.0 as usize])) {
-            if log.open.name != self.name {
-                log.message(&entry, to.format);
-            }
-        }
+        // A log that cannot take lines is not told so: that would never end.
+        present::tell(&entry, |log| log.open.name != self.name);
     }
 }
 

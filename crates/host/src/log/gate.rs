@@ -1,7 +1,7 @@
 //! What passes to an error log besides its level: `filter=` and `rate=`, as Angie has them (nginx mainline has neither).
 
-use super::LogLevel;
 use super::entry::{Entry, Format};
+use super::level::LogLevel;
 use crate::regex::Adhoc;
 use brisk_net::clock;
 use std::sync::Mutex;

@@ -4,7 +4,10 @@
 //! an open file is still the one of its name. A line for a log that is open and believed, or that the kernel knows
 //! where to find, goes straight there.
 
-use super::{ErrorLogs, LogFile, LogLevel, LogTarget};
+use super::errors::ErrorLogs;
+use super::file::LogFile;
+use super::level::LogLevel;
+use super::target::LogTarget;
 use crate::limits::LOG_UNREAD_BYTES_MAX;
 use brisk_net::blocking::Serial;
 use brisk_net::{clock, file};

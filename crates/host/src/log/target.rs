@@ -1,6 +1,9 @@
 //! Which logs there are, where they go and what they want.
 
-use super::{Format, Gate, Syslog};
+use super::entry::Format;
+use super::gate::Gate;
+use super::level::LogLevel;
+use super::syslog::Syslog;
 use std::sync::Arc;
 
 /// Index of a log in its snapshot.
@@ -26,34 +29,6 @@ impl std::fmt::Display for LogTarget {
             LogTarget::Syslog(syslog) => syslog.fmt(f),
             LogTarget::Memory(bytes) => write!(f, "memory:{bytes}"),
         }
-    }
-}
-
-/// `error_log` levels, most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    Emerg = 1,
-    Alert,
-    Crit,
-    Error,
-    Warn,
-    Notice,
-    Info,
-    Debug,
-}
-
-impl LogLevel {
-    pub const NAMES: [&'static str; 8] =
-        ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
-
-    pub const fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize - 1]
-    }
-
-    pub fn parse(text: &str) -> Option<LogLevel> {
-        use LogLevel::{Alert, Crit, Debug, Emerg, Error, Info, Notice, Warn};
-        let all = [Emerg, Alert, Crit, Error, Warn, Notice, Info, Debug];
-        all.into_iter().find(|l| l.as_str() == text)
     }
 }
 

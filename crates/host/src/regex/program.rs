@@ -1,10 +1,11 @@
 //! A pattern made ready for one engine or the other.
 
+use super::captures::Span;
 use super::translate::translate;
 use crate::limits::{
     LINEAR_REGEX_BYTES_MAX, PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
 };
-use crate::log::LogLevel;
+use crate::log::level::LogLevel;
 use crate::vars::Context;
 use std::fmt;
 
@@ -13,8 +14,6 @@ const ERROR_JIT_STACKLIMIT: i32 = -46;
 
 /// The names of a pattern's groups, the whole match first.
 pub type Names = Vec<Option<String>>;
-/// Start and end of a group; the end lies before the start of one that took no part.
-pub type Span = (usize, usize);
 
 const NO_PART: Span = (usize::MAX, 0);
 

@@ -1,6 +1,7 @@
 //! The variables of one configuration, by name and by number.
 
-use super::{Context, Eval, Spelled};
+use super::context::{Context, Eval};
+use super::spelled::Spelled;
 use brisk_conf::Span;
 use std::collections::HashMap;
 use std::sync::Arc;

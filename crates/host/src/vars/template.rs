@@ -1,6 +1,7 @@
 //! Text with variables in it, cut up once.
 
-use super::{Context, Names, VarId};
+use super::context::Context;
+use super::table::{Names, VarId};
 use brisk_conf::{Diag, Token};
 
 /// A piece of a template.

@@ -81,7 +81,7 @@ impl Thread {
         let limit = self.shared.budget.limit().unwrap_or(u64::MAX) >> 10;
         let text =
             format_args!("{} KiB of memory are in use, the limit is {limit} KiB: {what}", look.used >> 10);
-        brisk_host::log::log_error(&self.live(), level, text);
+        brisk_host::live::log_error(&self.live(), level, text);
     }
 
     fn survey(&self, look: Look) {

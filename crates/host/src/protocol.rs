@@ -1,0 +1,87 @@
+//! What a thread listens on, and what serves what comes there.
+
+use crate::peer::Peer;
+use crate::snapshot::ListenId;
+use brisk_net::Io;
+use brisk_net::listen::{self, Address};
+use rustix::fd::OwnedFd;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Keys of hot sources: listeners have this bit.
+pub const LISTENER_KEY: u64 = 1 << 63;
+
+/// A listening socket as a thread sees it. Connections keep it to know where they came in.
+pub struct Listener {
+    pub address: Address,
+    /// `None` once nothing more is taken from it: it must not stay open because a connection remembers where it
+    /// came from, or the kernel would go on accepting for nobody.
+    pub(crate) io: RefCell<Option<Io>>,
+    /// Its place in the present configuration; `None` once the configuration no longer has it.
+    pub id: Cell<Option<ListenId>>,
+    /// What serves its connections.
+    pub(crate) protocol: RefCell<Option<Rc<dyn Protocol>>>,
+}
+
+impl Listener {
+    /// Tells the driver about its connections under `index`.
+    pub(crate) fn watch(&self, index: usize) {
+        if let Some(io) = &*self.io.borrow() {
+            io.set_hot(LISTENER_KEY | index as u64);
+        }
+    }
+
+    /// Lends the socket, as long as something is taken from it.
+    pub fn with_io<T>(&self, what: impl FnOnce(&Io) -> T) -> Option<T> {
+        self.io.borrow().as_ref().map(what)
+    }
+
+    /// What serves its connections, if it was located.
+    pub(crate) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
+        self.protocol.borrow().clone()
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn close(&self) {
+        self.io.take();
+    }
+
+    /// Takes one connection; `None` if none waits.
+    pub(crate) fn accept(&self) -> std::io::Result<Option<(OwnedFd, Peer)>> {
+        let accepted = match &*self.io.borrow() {
+            Some(io) => listen::accept(io.fd())?,
+            None => None,
+        };
+        Ok(accepted.map(|(fd, peer)| match peer.as_ref().and_then(listen::ip_of) {
+            Some(addr) => (fd, Peer::Ip(addr)),
+            None => (fd, Peer::Unix),
+        }))
+    }
+}
+
+/// A protocol's part of a thread.
+pub trait Protocol {
+    /// Where the protocol's present configuration has this socket.
+    fn find(&self, address: &Address) -> Option<ListenId>;
+
+    /// Whether this socket's connections may go to another thread later, so that they need not be placed well now.
+    fn moves_later(&self, listener: &Listener) -> bool;
+
+    /// Takes a connection, which is counted already: [`Thread::uncount`](crate::thread::Thread::uncount) when it has ended.
+    fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>);
+
+    /// Takes the datagrams that wait on a socket; true if it stopped before it had them all.
+    fn datagrams(&self, listener: &Rc<Listener>) -> bool;
+
+    /// Another configuration is live; `gone` are sockets that the thread does not listen on any more.
+    fn switched(&self, gone: &[Rc<Listener>]);
+
+    /// Nothing new comes: what is idle ends.
+    fn drain(&self);
+
+    /// Ends what is served by a configuration before `generation`.
+    fn cut(&self, generation: u64);
+
+    /// Looks at the memory, if it is time, and has done what follows.
+    fn look_at_memory(&self) {}
+}
