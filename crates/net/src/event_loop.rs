@@ -1,11 +1,11 @@
 //! The loop of one thread: epoll, timers, tasks, messages.
 
 use crate::clock;
-use crate::io::{Ready, Source};
 use crate::limits::EVENTS_MAX;
-use crate::mailbox::{Letter, Mailbox};
-use crate::task::{TaskId, Tasks};
-use crate::timer::Timers;
+use crate::mailbox::{Letter, Mailbox, TaskId};
+use crate::source::{Ready, Source};
+use crate::task::Tasks;
+use crate::timers::Timers;
 use rustix::event::{Timespec, epoll};
 use std::cell::{Cell, RefCell};
 use std::io;

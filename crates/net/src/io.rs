@@ -9,6 +9,7 @@
 //! owned by a task wakes the task.
 
 use crate::event_loop::Loop;
+use crate::source::{NOWHERE, Ready, Source};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::{Cell, RefCell};
@@ -17,68 +18,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-
-/// Readiness bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready(pub u8);
-
-impl Ready {
-    pub const READ: Ready = Ready(1);
-    pub const WRITE: Ready = Ready(2);
-    /// The peer has closed its side, or the connection has failed.
-    pub const CLOSED: Ready = Ready(4);
-    /// Both sides are closed, or the connection has failed: nobody hears what is written.
-    pub const BROKEN: Ready = Ready(8);
-}
-
-#[derive(Default)]
-pub(crate) struct Wakers {
-    read: Option<Waker>,
-    write: Option<Waker>,
-}
-
-pub(crate) struct Source {
-    fd: OwnedFd,
-    /// Other descriptors refer to the same socket: closing this one does not take it out of the loop's set.
-    pub(crate) shared: Cell<bool>,
-    ready: Cell<u8>,
-    /// `Some`: hot, events go to the driver under this key.
-    pub(crate) key: Cell<Option<u64>>,
-    wakers: RefCell<Wakers>,
-    /// What events are asked for.
-    watched: Cell<u8>,
-    pub(crate) slot: Cell<u64>,
-}
-
-/// The slot of what is not registered.
-const NOWHERE: u64 = u64::MAX;
-
-impl Source {
-    pub(crate) fn descriptor(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    /// Notes an event. Returns the key if the driver is to be told.
-    pub(crate) fn event(&self, bits: u8) -> Option<u64> {
-        self.ready.set(self.ready.get() | bits);
-        let mut wakers = self.wakers.borrow_mut();
-        // Who waits for room to write does so whoever reads.
-        if bits & (Ready::WRITE.0 | Ready::CLOSED.0) != 0
-            && let Some(waker) = wakers.write.take()
-        {
-            waker.wake();
-        }
-        if let Some(key) = self.key.get() {
-            return (bits & (Ready::READ.0 | Ready::CLOSED.0) != 0).then_some(key);
-        }
-        if bits & (Ready::READ.0 | Ready::CLOSED.0) != 0
-            && let Some(waker) = wakers.read.take()
-        {
-            waker.wake();
-        }
-        None
-    }
-}
 
 /// Has `cx` woken; who waits already is not asked again.
 #[inline]

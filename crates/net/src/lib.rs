@@ -16,19 +16,22 @@ mod io;
 mod limits;
 pub mod listen;
 mod mailbox;
+mod source;
 mod stream;
 #[allow(unsafe_code)]
 pub mod sys;
 mod task;
 mod timer;
+mod timers;
 mod tls;
 pub mod watch;
 
 pub use event_loop::{Driver, Loop};
 pub use failure::{Activity, Cause, Failure, Origin, Retry, Scope};
-pub use io::{Io, Ready};
-pub use mailbox::Mailbox;
+pub use io::Io;
+pub use mailbox::{Mailbox, TaskId};
+pub use source::Ready;
 pub use stream::Stream;
-pub use task::{TaskId, spawn};
+pub use task::spawn;
 pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
 pub use tls::{Handshakes, Tls, TlsError, handshakes as tls_handshakes, kernel_seals};

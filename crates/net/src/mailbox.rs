@@ -1,11 +1,15 @@
 //! How threads reach a loop: a locked list and an eventfd.
 
-use crate::task::TaskId;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
+/// Names a task of one loop; stale ids are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskId(pub(crate) u64);
+
+/// What a thread leaves for a loop.
 pub(crate) enum Letter {
     Wake(TaskId),
     Call(Box<dyn FnOnce() + Send>),

@@ -1,7 +1,7 @@
 //! Tasks: futures that live on one thread and are polled when woken.
 
 use crate::event_loop::Loop;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, TaskId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -9,10 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-
-/// Names a task of one loop; stale ids are ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskId(u64);
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
 

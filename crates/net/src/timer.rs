@@ -1,107 +1,14 @@
-//! Timers: a heap of deadlines. Cancelled ones stay in the heap until their time and are then skipped.
+//! Waiting for a time, on this thread's loop.
 
 use crate::clock;
 use crate::event_loop::Loop;
+use crate::timers::Entry;
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
-
-enum Target {
-    Hot(u64),
-    Task(Rc<Entry>),
-}
-
-struct Entry {
-    waker: RefCell<Option<Waker>>,
-    cancelled: Cell<bool>,
-}
-
-struct Item {
-    at: u64,
-    serial: u64,
-    target: Target,
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.serial) == (other.at, other.serial)
-    }
-}
-impl Eq for Item {}
-impl PartialOrd for Item {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Item {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.serial).cmp(&(other.at, other.serial))
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Timers {
-    heap: RefCell<BinaryHeap<Reverse<Item>>>,
-    serial: Cell<u64>,
-    cancelled: Cell<usize>,
-}
-
-impl Timers {
-    fn push(&self, at: u64, target: Target) {
-        let serial = self.serial.get();
-        self.serial.set(serial + 1);
-        self.heap.borrow_mut().push(Reverse(Item { at, serial, target }));
-    }
-
-    pub(crate) fn add_hot(&self, at: u64, key: u64) {
-        self.push(at, Target::Hot(key));
-    }
-
-    pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.heap.borrow().peek().map(|item| item.0.at)
-    }
-
-    /// Fires all that are due. Callbacks may add timers.
-    pub(crate) fn fire(&self, now: u64, mut hot: impl FnMut(u64)) {
-        loop {
-            let item = {
-                let mut heap = self.heap.borrow_mut();
-                match heap.peek() {
-                    Some(item) if item.0.at <= now => heap.pop(),
-                    _ => None,
-                }
-            };
-            let Some(Reverse(item)) = item else { break };
-            match item.target {
-                Target::Hot(key) => hot(key),
-                Target::Task(entry) if entry.cancelled.get() => {
-                    self.cancelled.set(self.cancelled.get().saturating_sub(1));
-                }
-                Target::Task(entry) => {
-                    if let Some(waker) = entry.waker.take() {
-                        waker.wake();
-                    }
-                }
-            }
-        }
-        self.sweep();
-    }
-
-    /// Drops cancelled timers once they are most of the heap: memory follows what is alive.
-    fn sweep(&self) {
-        let mut heap = self.heap.borrow_mut();
-        if self.cancelled.get() < 64 || self.cancelled.get() * 2 < heap.len() {
-            return;
-        }
-        heap.retain(|item| !matches!(&item.0.target, Target::Task(entry) if entry.cancelled.get()));
-        self.cancelled.set(0);
-    }
-}
 
 /// A future that is ready at a point in time.
 pub struct Sleep {
@@ -131,7 +38,7 @@ impl Future for Sleep {
         } else {
             let entry =
                 Rc::new(Entry { waker: RefCell::new(Some(cx.waker().clone())), cancelled: Cell::new(false) });
-            Loop::current().timers.push(self.deadline_ms, Target::Task(entry.clone()));
+            Loop::current().timers.add(self.deadline_ms, entry.clone());
             self.entry = Some(entry);
         }
         Poll::Pending
@@ -145,7 +52,7 @@ impl Drop for Sleep {
         {
             entry.cancelled.set(true);
             if let Some(home) = Loop::try_current() {
-                home.timers.cancelled.set(home.timers.cancelled.get() + 1);
+                home.timers.count_cancelled();
             }
         }
     }
