@@ -1,8 +1,10 @@
 //! From the bytes of an image to its pixels: the first picture, if there are several.
 
+use crate::error::Error;
+use crate::exif;
+use crate::format::Format;
 use crate::limits::{ICC_BYTES_MAX, JPEG_SCANS_MAX};
 use crate::pixels::Pixels;
-use crate::{Error, Format, exif};
 use std::io::Cursor;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;

@@ -1,7 +1,10 @@
 //! From pixels to the bytes of an image.
 
+use crate::error::Error;
+use crate::format::Format;
 use crate::pixels::Pixels;
-use crate::{Error, Format, Wish, decode, png_writer};
+use crate::wish::Wish;
+use crate::{decode, png_writer};
 use std::borrow::Cow;
 
 /// Encodes a picture as `wish` has it.

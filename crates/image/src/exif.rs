@@ -1,7 +1,7 @@
 //! The one thing of Exif that matters to a picture: how the camera was held (Exif 2.32 §4.6.4, tag 0x0112).
 
-use crate::Turn;
 use crate::pixels::Pixels;
+use crate::wish::Turn;
 
 /// From 1, upright, to 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,133 +6,21 @@
 
 mod decode;
 mod encode;
+mod error;
 mod exif;
+mod format;
 mod limits;
 mod pixels;
 mod png_writer;
 mod probe;
 mod resize;
+mod wish;
 
+pub use error::Error;
+pub use format::{CAN_AVIF, Format};
 pub use pixels::Pixels;
 pub use probe::{Probe, probe};
-
-use std::fmt;
-
-/// Kinds of images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    Jpeg,
-    Gif,
-    Png,
-    WebP,
-    /// Written only, and only with the feature `avif`.
-    Avif,
-}
-
-/// Whether AVIF can be written.
-pub const CAN_AVIF: bool = cfg!(feature = "avif");
-
-impl Format {
-    /// What begins with these bytes (16 are enough), as nginx tells images.
-    pub fn of(head: &[u8]) -> Option<Format> {
-        if head.len() < 16 {
-            return None;
-        }
-        match head {
-            [0xff, 0xd8, ..] => Some(Format::Jpeg),
-            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Format::Gif),
-            [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(Format::Png),
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
-            _ => None,
-        }
-    }
-
-    /// `jpeg`, `gif`, …
-    pub fn name(self) -> &'static str {
-        &self.media_type()[6..]
-    }
-
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Format::Jpeg => "image/jpeg",
-            Format::Gif => "image/gif",
-            Format::Png => "image/png",
-            Format::WebP => "image/webp",
-            Format::Avif => "image/avif",
-        }
-    }
-}
-
-/// What becomes of the size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// As it is.
-    Keep,
-    /// Made smaller, in proportion, until it fits.
-    Fit { width: u32, height: u32 },
-    /// Made smaller, in proportion, until one side fits; what is left over of the other is cut off.
-    Fill { width: u32, height: u32 },
-}
-
-/// Quarters of a turn against the clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Turn {
-    #[default]
-    None,
-    Left,
-    Half,
-    Right,
-}
-
-/// What is to be made of an image.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    pub shape: Shape,
-    pub turn: Turn,
-    /// The format of the result; another one than the source's is used only if it makes the image smaller.
-    pub format: Format,
-    /// From 1 to 100.
-    pub jpeg_quality: u8,
-    pub webp_quality: u8,
-    pub avif_quality: u8,
-    /// Per cent; 0: none.
-    pub sharpen: u32,
-    /// Transparency of images with a palette is kept.
-    pub transparency: bool,
-    /// The result is interlaced: progressive, for JPEG.
-    pub interlace: bool,
-    /// Larger images are refused.
-    pub pixels_max: u64,
-}
-
-/// Why there is no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// The size cannot be found out.
-    NoSize,
-    /// More than `pixels_max`.
-    TooLarge { width: u32, height: u32 },
-    /// What the decoder or encoder says.
-    Codec(String),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::NoSize => f.write_str("size of the image not found"),
-            Error::TooLarge { width, height } => write!(f, "too large image: {width}x{height}"),
-            Error::Codec(message) => f.write_str(message),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl Error {
-    fn codec(error: impl fmt::Display) -> Error {
-        Error::Codec(error.to_string())
-    }
-}
+pub use wish::{Shape, Turn, Wish};
 
 /// A result.
 #[derive(Clone, Debug, PartialEq, Eq)]

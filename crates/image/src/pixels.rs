@@ -1,6 +1,6 @@
 //! Pictures in memory.
 
-use crate::Turn;
+use crate::wish::Turn;
 
 /// A picture of 8-bit RGBA, row by row.
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
 //! The size of an image, from its header alone.
 
-use crate::{Format, Shape, exif};
+use crate::exif;
+use crate::format::Format;
+use crate::wish::Shape;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

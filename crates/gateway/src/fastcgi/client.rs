@@ -2,7 +2,7 @@
 
 use super::pairs::{pair_len, write_pair};
 use super::record::{Eight, HEAD_BYTES, Kind, Part, RecordError, RecordHead, Records};
-use super::{EndRequest, KEEP_CONN, ProtocolStatus, RESPONDER};
+use super::request::{EndRequest, KEEP_CONN, ProtocolStatus, RESPONDER};
 use crate::limits::RECORD_BYTES_MAX;
 use crate::{Params, total};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Name-value pairs: a length of one or four bytes for the name, one for the value, then both.
 
-use super::RecordError;
+use super::record::RecordError;
 use crate::limits::SHORT_MAX;
 use crate::{Pair, put_all, total};
 

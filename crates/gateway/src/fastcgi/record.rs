@@ -1,6 +1,6 @@
 //! The eight bytes before each record's content.
 
-use super::REQUEST_ID;
+use super::request::REQUEST_ID;
 use std::fmt;
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! The application's side: for simulated peers in tests.
 
+use super::record::RecordError as E;
 use super::record::{Eight, HEAD_BYTES, Kind, Part, RecordError, RecordHead, Records};
-use super::{EndRequest, KEEP_CONN, RecordError as E};
+use super::request::{EndRequest, KEEP_CONN};
 use std::ops::Range;
 
 /// What the web server sent. Ranges are of the bytes given to [`Peer::next`].
