@@ -178,6 +178,7 @@ impl Case<'_> {
         let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
         let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
+        while !run.wait_started(lab.options.warmup) && !run.is_over() {}
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
         let (own_before, cpu_before) = (tasks_of(own), server.thread_cpu());

@@ -72,6 +72,12 @@ impl Arrivals {
         Duration::try_from_secs_f64(self.rate.due(self.number)).unwrap_or(Duration::MAX)
     }
 
+    /// When the one before it was due; `None`: it is the first.
+    pub fn last_due(&self) -> Option<Duration> {
+        let last = self.number.checked_sub(self.of)?;
+        Some(Duration::try_from_secs_f64(self.rate.due(last)).unwrap_or(Duration::MAX))
+    }
+
     /// The next one has been taken care of.
     pub fn advance(&mut self) {
         self.number += self.of;

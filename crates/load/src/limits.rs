@@ -47,6 +47,16 @@ pub const READS_PER_TURN_MAX: usize = 16;
 /// Slices that begin in one wake-up, at most: of a thread that was stopped for longer, one has the rest.
 pub const MISSED_SLICES_MAX: usize = 1000;
 
+// engine/gather.rs
+
+/// The clock does not wait for users any longer when none has come for so long. It is more than the second after which the
+/// kernel asks again for a connection that a full queue has dropped, and the two after that.
+pub const GATHER_STALL_MAX: Duration = Duration::from_secs(4);
+/// Nor does it wait for longer in all.
+pub const GATHER_TIME_MAX: Duration = Duration::from_mins(2);
+/// With a ramp, the last user may come so much later than it should.
+pub const RAMP_GRACE_MAX: Duration = Duration::from_secs(1);
+
 // engine/worker.rs
 
 /// Events taken per wake-up.

@@ -123,7 +123,7 @@ pub struct Plan {
     pub sites: Vec<Site>,
     /// TLS, or plain connections.
     pub tls: Option<Tls>,
-    /// Connections in all.
+    /// Connections in all; in a closed loop, users: its clock starts when all of them are connected, see [`Self::gathers`].
     pub connections: usize,
     /// Threads, each with its own loop and its share of the connections.
     pub threads: usize,
@@ -152,7 +152,7 @@ pub struct Plan {
     pub warmup: Duration,
     /// A response that takes longer is an error and costs the connection.
     pub timeout: Duration,
-    /// At most this many connections of a thread are between connect and first response.
+    /// At most this many connections of a thread are between connect and the end of their handshake.
     pub opening_max: usize,
     /// The width of the slices of [`Outcome::series`](crate::engine::Outcome); `None`: there is no series.
     pub series: Option<Duration>,
@@ -223,6 +223,12 @@ impl Plan {
             return Some("slices of a series are at least 10 ms wide");
         }
         None
+    }
+
+    /// Whether the clock starts when all users are there: in a closed loop, unless users come at a rate, or idle connections
+    /// are what it is about.
+    pub fn gathers(&self) -> bool {
+        self.rate.is_none() && self.dial_rate.is_none() && !self.hold
     }
 
     /// Opens `connections`, asks once on each, and keeps them open until told.

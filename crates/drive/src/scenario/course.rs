@@ -276,6 +276,7 @@ impl Course {
         seen.tick(elapsed, self.width);
         seen.close(elapsed.saturating_sub(seen.begun).max(Duration::from_millis(1)));
         Outcome {
+            users: None,
             stats: std::mem::take(&mut seen.sum),
             elapsed: planned.min(elapsed).max(seen.last_good),
             started_at: self.began.get().map_or_else(SystemTime::now, |(_, date)| *date),

@@ -419,6 +419,7 @@ fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, Strin
     };
     let warmup = plan.warmup;
     let run = engine::start(plan).map_err(text)?;
+    while !run.wait_started(Duration::from_millis(50)) && !run.is_over() && !system::interrupted() {}
     std::thread::sleep(warmup);
     let clock = Clock::start(target.who(server.as_ref()));
     let (before, begun) = (run.progress(), Instant::now());

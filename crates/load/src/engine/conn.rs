@@ -21,6 +21,19 @@ enum Talk {
     H2(Box<H2>),
 }
 
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It counts among the thread's opening connections: its handshake is under way.
+    Opening,
+    /// Its user is there and waits for the clock to start.
+    Waiting,
+    /// Requests may be sent; none was answered yet.
+    Made,
+    /// A response has come on it.
+    Answered,
+}
+
 /// An open connection.
 #[derive(Debug)]
 pub struct Open {
@@ -32,8 +45,7 @@ pub struct Open {
     made: Made,
     /// In a pause between two requests, until then.
     pause: Option<Ns>,
-    /// Whether it counts among the thread's opening connections: no response has come yet.
-    opening: bool,
+    stage: Stage,
 }
 
 /// What a turn came to.
@@ -66,7 +78,7 @@ impl Open {
             budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
             made,
             pause: None,
-            opening: true,
+            stage: Stage::Opening,
         }
     }
 
@@ -76,12 +88,25 @@ impl Open {
     }
 
     /// It no longer counts as opening.
-    #[inline]
     pub fn opened(&mut self, ctx: &mut Context<'_>) {
-        if self.opening {
-            self.opening = false;
+        if self.stage == Stage::Opening {
+            self.stage = Stage::Made;
             ctx.opening -= 1;
         }
+    }
+
+    /// The clock starts, and moments count from here on: a user who is there sends its first requests.
+    pub fn start(&mut self, ctx: &mut Context<'_>) -> Turn {
+        if let Talk::Handshake(begun) = &mut self.talk {
+            *begun = 0;
+        }
+        if self.stage != Stage::Waiting {
+            return Turn::Wait;
+        }
+        self.stage = Stage::Made;
+        ctx.ready -= 1;
+        let sent = self.fill(ctx.now(), ctx);
+        self.conclude(sent, ctx)
     }
 
     /// Whether something was begun before `limit` and is not done.
@@ -117,8 +142,13 @@ impl Open {
         }
     }
 
-    /// Requests may be sent from here on.
+    /// The connection is made, its handshake included: requests may be sent from here on, or from when the clock starts.
     fn speak(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        self.opened(ctx);
+        if ctx.is_gathering {
+            self.stage = Stage::Waiting;
+            ctx.ready += 1;
+        }
         if !ctx.is_h2() {
             self.talk = Talk::H1(Box::new(H1::new(self.made.user)));
             return self.fill(now, ctx);
@@ -278,7 +308,7 @@ impl Open {
                 if !h1.receive(input, now, &mut self.made, &self.budget, ctx)? {
                     return Ok(());
                 }
-                self.opened(ctx);
+                self.stage = Stage::Answered;
                 self.next(now, ctx)
             }
             Talk::H2(_) => {
@@ -305,11 +335,12 @@ impl Open {
             let _ = self.wire.send(out, &mut ctx.sealed);
             return received.map(drop);
         };
-        if !answered {
+        // Settings may come before the clock starts.
+        if !answered || self.stage == Stage::Waiting {
             return push_all(h2, &mut self.wire, out, ctx);
         }
         let is_used_up = self.budget.here == 0 && h2.in_flight() == 0;
-        self.opened(ctx);
+        self.stage = Stage::Answered;
         if is_used_up {
             return Err(End::Closed { by_peer: false });
         }
@@ -337,6 +368,7 @@ impl Open {
     fn fill(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         match &mut self.talk {
             Talk::Handshake(_) => Ok(()),
+            Talk::H1(_) if self.stage == Stage::Waiting => Ok(()),
             Talk::H1(h1) if !ctx.is_open_loop => {
                 h1.fill(&mut self.wire, self.site, now, &mut self.budget, ctx)
             }
@@ -367,7 +399,7 @@ impl Open {
                 self.budget.here -= 1;
                 h2.send(self.site, due, now, out, ctx);
             }
-        } else if self.pause.is_none() {
+        } else if self.pause.is_none() && self.stage != Stage::Waiting {
             h2.fill(self.site, now, &mut self.budget, out, ctx);
         }
         push_all(h2, &mut self.wire, out, ctx)
@@ -398,7 +430,7 @@ impl Open {
         if ctx.is_open_loop {
             return if self.is_free(ctx) { Turn::Free } else { Turn::Wait };
         }
-        if is_idle { Turn::Settled } else { Turn::Wait }
+        if is_idle && self.stage != Stage::Waiting { Turn::Settled } else { Turn::Wait }
     }
 
     /// Counts the end. Requests that were pipelined behind a closing response get another chance.
@@ -411,8 +443,9 @@ impl Open {
             Talk::H2(h2) => h2.take_in_flight().collect(),
         };
         self.pause = None;
+        ctx.ready -= usize::from(self.stage == Stage::Waiting);
         // A connection that was answered once and closed was not refused: the next is opened at once.
-        let early = self.opening && matches!(end, End::Lost(_));
+        let early = self.stage != Stage::Answered && matches!(end, End::Lost(_));
         match end {
             End::Closed { by_peer } => {
                 ctx.stats.closes += u64::from(by_peer);

@@ -80,8 +80,12 @@ pub struct Context<'a> {
     pub bytes: u64,
     /// Errors since the start.
     pub errors: u64,
-    /// Connections between connect and first response.
+    /// Connections between connect and the end of their handshake.
     pub opening: usize,
+    /// Whether the clock has not started: users come, and ask for nothing.
+    pub is_gathering: bool,
+    /// Users who wait for it.
+    pub ready: usize,
     /// Requests that this thread may still send.
     pub allowance: u64,
     /// Whether requests are due at times.
@@ -135,6 +139,8 @@ impl<'a> Context<'a> {
             bytes: 0,
             errors: 0,
             opening: 0,
+            is_gathering: plan.gathers(),
+            ready: 0,
             allowance: plan.stop.requests().map_or(u64::MAX, |total| share.part(total)),
             is_open_loop: plan.rate.is_some(),
             ended_at: None,
@@ -146,6 +152,21 @@ impl<'a> Context<'a> {
             records_max: plan.record.map_or(0, |max| share.part(max as u64) as usize),
             origin,
             picks,
+        }
+    }
+
+    /// The clock starts: moments count from `origin` on, and what was before is 0.
+    pub fn start(&mut self, origin: Instant) {
+        let before = origin.saturating_duration_since(self.origin).as_nanos() as Ns;
+        self.is_gathering = false;
+        self.origin = origin;
+        self.stats.failed_ns = 0;
+        for record in &mut self.records {
+            for moment in
+                [&mut record.due_ns, &mut record.sent_ns, &mut record.first_byte_ns, &mut record.done_ns]
+            {
+                *moment = moment.saturating_sub(before);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Opening non-blocking connections.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
@@ -8,7 +9,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use crate::plan::{Endpoint, Plan};
+use crate::plan::{Endpoint, Plan, Site};
 
 /// Connections per source address: well below the kernel's default of 28,232 ephemeral ports.
 const CONNECTIONS_PER_SOURCE: usize = 20_000;
@@ -67,6 +68,36 @@ fn finish(socket: OwnedFd, result: Result<(), Errno>) -> Result<Dialled, Errno> 
     }
 }
 
+/// An error if the kernel has fewer local ports than a server of the plan gets connections. IPv4's loopback has many
+/// addresses, each with ports of its own; unix sockets have none.
+pub fn enough_ports(plan: &Plan) -> io::Result<()> {
+    let each = plan.connections.div_ceil(plan.sites.len());
+    let is_short = |site: &Site| match &site.endpoint {
+        Endpoint::Tcp(address) => !(address.is_ipv4() && address.ip().is_loopback()),
+        Endpoint::Unix(_) => false,
+    };
+    // Those that come one after another and close are not all there at a time.
+    let come_and_go = plan.dial_rate.is_some() && plan.per_connection.is_some();
+    let Some(site) = plan.sites.iter().find(|site| is_short(site)).filter(|_| !come_and_go) else {
+        return Ok(());
+    };
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let Some(ports) = ports_of(&range).filter(|&ports| ports < each) else { return Ok(()) };
+    Err(io::Error::other(format!(
+        "{each} connections to {:?} need as many local ports, and there are {ports}: widen net.ipv4.ip_local_port_range \
+         (now {}), or ask for fewer",
+        site.endpoint,
+        range.trim().replace('\t', " ")
+    )))
+}
+
+/// How many ports a range of `net.ipv4.ip_local_port_range` has.
+fn ports_of(range: &str) -> Option<usize> {
+    let mut ends = range.split_whitespace().map(|end| end.parse::<usize>().ok());
+    let (low, high) = (ends.next()??, ends.next()??);
+    (high + 1).checked_sub(low)
+}
+
 /// On loopback every 127.x.y.z is ours, so many connections are spread over several of them.
 fn source_address(peer: &SocketAddr, index: usize) -> Option<SocketAddr> {
     let number = u16::try_from(index / CONNECTIONS_PER_SOURCE).ok().filter(|&number| number > 0)?;
@@ -78,6 +109,12 @@ fn source_address(peer: &SocketAddr, index: usize) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_counted() {
+        assert_eq!(ports_of("32768\t60999\n"), Some(28_232));
+        assert_eq!((ports_of("1"), ports_of("9 1"), ports_of("a b")), (None, None, None));
+    }
 
     #[test]
     fn only_many_loopback_connections_are_spread() {

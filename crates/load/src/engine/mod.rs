@@ -6,6 +6,7 @@ mod conn;
 mod context;
 mod course;
 mod dial;
+mod gather;
 mod h1;
 mod h2;
 mod nap;
@@ -14,8 +15,8 @@ mod wire;
 mod worker;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -36,6 +37,17 @@ pub struct Progress {
     pub errors: u64,
     /// Connections that have done all they had to do.
     pub settled: u64,
+    /// Before the clock of a closed loop starts: users who wait for it.
+    pub users: u64,
+}
+
+/// The users of a closed loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Users {
+    /// As many as were asked for, or as requests, if those are fewer.
+    pub wanted: u64,
+    /// Those who had a connection when the clock started; with a ramp, at its end.
+    pub there: u64,
 }
 
 /// One thread's progress: written by that thread alone, once per wake-up.
@@ -46,6 +58,7 @@ struct Counters {
     bytes: AtomicU64,
     errors: AtomicU64,
     settled: AtomicU64,
+    users: AtomicU64,
 }
 
 /// What the threads share.
@@ -53,8 +66,12 @@ struct Counters {
 struct Shared {
     plan: Plan,
     stop: AtomicBool,
-    /// When the run began: moments count from here.
-    origin: Instant,
+    /// When the threads were started.
+    made_at: Instant,
+    /// When the run began, with all users there: moments count from here.
+    origin: OnceLock<Instant>,
+    /// Threads whose users are still coming.
+    gathering: AtomicUsize,
     counters: Vec<Counters>,
     /// Each thread's finished slices.
     slices: Vec<Mutex<Vec<Slice>>>,
@@ -65,7 +82,6 @@ struct Shared {
 pub struct Run {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<Work>>>,
-    started_at: SystemTime,
 }
 
 /// What came of a run.
@@ -73,7 +89,7 @@ pub struct Run {
 pub struct Outcome {
     /// The counters of all threads.
     pub stats: Stats,
-    /// How long the counted part took: from the end of the warm-up, or from the first connect, to the last response or to
+    /// How long the counted part took: from the end of the warm-up, or from the start of the clock, to the last response or to
     /// the end of the plan's time. What came after that is in [`Stats::tail`].
     pub elapsed: Duration,
     /// When the run began, warm-up included.
@@ -86,6 +102,8 @@ pub struct Outcome {
     pub records_dropped: u64,
     /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
     pub heads: Vec<Vec<u8>>,
+    /// The users of a closed loop; `None`: it has none.
+    pub users: Option<Users>,
 }
 
 impl Outcome {
@@ -102,6 +120,7 @@ pub fn start(plan: Plan) -> io::Result<Run> {
     if let Some(why) = plan.fault() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
+    dial::enough_ports(&plan)?;
     let raised = system::raise_open_files(plan.connections as u64 + 256);
     // Connections that come one after another and close are not all there at a time.
     let come_and_go = plan.dial_rate.is_some() && matches!(plan.stop, Stop::RequestsPerConnection(_));
@@ -113,15 +132,34 @@ pub fn start(plan: Plan) -> io::Result<Run> {
     let threads = plan.threads.min(plan.connections);
     let counters = (0..threads).map(|_| Counters::default()).collect();
     let slices = (0..threads).map(|_| Mutex::default()).collect();
-    let (origin, started_at) = (Instant::now(), SystemTime::now());
-    let shared = Arc::new(Shared { plan, stop: AtomicBool::new(false), origin, counters, slices });
-    let mut run = Run { shared: Arc::clone(&shared), threads: Vec::new(), started_at };
+    let (made_at, origin) = (Instant::now(), OnceLock::new());
+    let gathering = AtomicUsize::new(threads);
+    if !plan.gathers() {
+        let _ = origin.set(made_at);
+    }
+    let stop = AtomicBool::new(false);
+    let shared = Arc::new(Shared { plan, stop, made_at, origin, gathering, counters, slices });
+    let mut run = Run { shared: Arc::clone(&shared), threads: Vec::new() };
     for index in 0..threads {
         let shared = Arc::clone(&shared);
-        let work = move || Worker::new(&shared, Share { index, of: threads })?.run();
+        let work = move || {
+            let failed = StopsAll(&shared);
+            let work = Worker::new(&shared, Share { index, of: threads })?.run()?;
+            std::mem::forget(failed);
+            Ok(work)
+        };
         run.threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(work)?);
     }
     Ok(run)
+}
+
+/// A thread that fails ends the others: they may be waiting for its users.
+struct StopsAll<'a>(&'a Shared);
+
+impl Drop for StopsAll<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Runs a plan to its end.
@@ -137,6 +175,7 @@ impl Run {
             bytes: sum.bytes + counters.bytes.load(Ordering::Relaxed),
             errors: sum.errors + counters.errors.load(Ordering::Relaxed),
             settled: sum.settled + counters.settled.load(Ordering::Relaxed),
+            users: sum.users + counters.users.load(Ordering::Relaxed),
         })
     }
 
@@ -157,9 +196,26 @@ impl Run {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// How long it has been under way, warm-up included.
+    /// How long it has been under way since its clock started, warm-up included; zero before that.
     pub fn elapsed(&self) -> Duration {
-        self.shared.origin.elapsed()
+        self.shared.origin.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// Whether its clock has started: in a closed loop, all users are there or are waited for no longer.
+    pub fn has_started(&self) -> bool {
+        self.shared.origin.get().is_some()
+    }
+
+    /// Waits until its clock starts; false when `limit` came first, or the end.
+    pub fn wait_started(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while !self.has_started() {
+            if Instant::now() >= end || self.is_over() {
+                return self.has_started();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// Whether all threads have come to their end.
@@ -190,6 +246,8 @@ impl Run {
                     sum.stats.merge(&more.stats);
                     sum.records.append(&mut more.records);
                     sum.records_dropped += more.records_dropped;
+                    sum.users.wanted += more.users.wanted;
+                    sum.users.there += more.users.there;
                     sum.heads.resize_with(more.heads.len(), Vec::new);
                     for (have, new) in sum.heads.iter_mut().zip(more.heads) {
                         if have.is_empty() {
@@ -212,10 +270,14 @@ impl Run {
             std::mem::take(&mut *slices.lock().unwrap_or_else(PoisonError::into_inner))
         };
         sum.records.sort_by_key(|record| record.done_ns);
+        // The wall clock of the moment from which all others count.
+        let since = self.shared.origin.get().map_or(Duration::ZERO, Instant::elapsed);
+        let plan = &self.shared.plan;
         Ok(Outcome {
+            users: (plan.rate.is_none() && !plan.hold).then_some(sum.users),
             stats: sum.stats,
             elapsed,
-            started_at: self.started_at,
+            started_at: SystemTime::now() - since,
             series: join_slices(self.shared.slices.iter().map(take)),
             records: sum.records,
             records_dropped: sum.records_dropped,

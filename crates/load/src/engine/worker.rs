@@ -13,12 +13,12 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::thread::set_current_timer_slack;
 
-use super::Shared;
 use super::conn::{Open, Turn};
 use super::context::{Context, Made, Ns};
 use super::course::Course;
 use super::dial::{Dialled, dial};
 use super::nap::{Nap, timespec};
+use super::{Shared, Users};
 use crate::arrivals::Arrivals;
 use crate::plan::Stop;
 use crate::stats::{ErrorKind, Record, Stats};
@@ -31,7 +31,7 @@ const TICK: Ns = 20_000_000;
 /// How often connections are checked for overdue responses.
 const OVERDUE_TICK: Ns = 250_000_000;
 /// How long to wait after a connection could not be made.
-const RETRY_DELAY: Ns = 10_000_000;
+pub(super) const RETRY_DELAY: Ns = 10_000_000;
 
 /// Which thread of how many.
 #[derive(Debug, Clone, Copy)]
@@ -50,12 +50,12 @@ impl Share {
 }
 
 /// A place for one connection after another.
-enum Slot {
+pub(super) enum Slot {
     /// No connection; so many requests left to send on the next.
     Down(u64),
     /// A connect is under way.
     Connecting { socket: OwnedFd, allowance: u64, begun: Ns },
-    /// A connection at work.
+    /// A connection at work, or one whose user waits for the clock.
     Open(Open),
     /// Nothing left to do; the connection is kept if the plan says so.
     Settled(Option<Open>),
@@ -83,20 +83,26 @@ pub struct Work {
     pub records_dropped: u64,
     /// The last head seen on each target, as HTTP/1.1 writes it; empty where none was.
     pub heads: Vec<Vec<u8>>,
+    /// In a closed loop.
+    pub users: Users,
 }
 
 /// One thread of a run.
 pub struct Worker<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     share: Share,
     epoll: OwnedFd,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     /// Slots that have not been connected yet begin here.
-    fresh: usize,
+    pub(super) fresh: usize,
     /// When they are to be, if the plan says so.
-    dials: Option<Arrivals>,
+    pub(super) dials: Option<Arrivals>,
+    /// Slots that have had a connection.
+    pub(super) has_come: Vec<bool>,
+    /// Who was there when that was asked.
+    pub(super) users: Option<Users>,
     /// Slots to connect again.
-    down: Vec<usize>,
+    pub(super) down: Vec<usize>,
     /// Slots that had more to read than one turn allows.
     again: Vec<usize>,
     /// In an open loop, slots whose connection could take a request when they were put here; the last one first.
@@ -105,10 +111,10 @@ pub struct Worker<'a> {
     is_listed: Vec<bool>,
     /// Pauses, the first to end first.
     pauses: BinaryHeap<Reverse<(Ns, usize)>>,
-    retry_at: Option<Ns>,
+    pub(super) retry_at: Option<Ns>,
     settled: u64,
     arrivals: Option<Arrivals>,
-    ctx: Context<'a>,
+    pub(super) ctx: Context<'a>,
 }
 
 impl<'a> Worker<'a> {
@@ -133,6 +139,8 @@ impl<'a> Worker<'a> {
             slots: (0..slots).map(|_| Slot::Down(allowance)).collect(),
             fresh: 0,
             dials: plan.dial_rate.map(arrivals),
+            has_come: vec![false; slots],
+            users: None,
             down: Vec::new(),
             again: Vec::new(),
             free: Vec::new(),
@@ -141,20 +149,21 @@ impl<'a> Worker<'a> {
             retry_at: None,
             settled: 0,
             arrivals: plan.rate.map(arrivals),
-            ctx: Context::new(plan, share, shared.origin),
+            ctx: Context::new(plan, share, shared.made_at),
         })
     }
 
     /// Works until the plan's end.
     pub fn run(mut self) -> io::Result<Work> {
         let plan = &self.shared.plan;
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.gather(&mut events)?;
         let count_from = plan.warmup.as_nanos() as Ns;
         let end = plan.stop.time().map(|time| count_from + time.as_nanos() as Ns);
         let begun = self.ctx.now();
         let mut course = Course::new(plan, end, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
         let mut nap = Nap::new(plan);
-        let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let now = self.ctx.now();
             course.tick(now, &mut self.ctx);
@@ -170,6 +179,7 @@ impl<'a> Worker<'a> {
             if now >= overdue_at {
                 overdue_at = now + OVERDUE_TICK;
                 self.drop_overdue(now);
+                self.count_ramp(now);
             }
             self.resume(now);
             self.connect_some(now);
@@ -185,6 +195,7 @@ impl<'a> Worker<'a> {
             self.publish();
         }
         let mut ended = self.ctx.now();
+        self.end_ramp();
         let is_timed = end.is_some_and(|end| ended >= end);
         if self.ctx.is_open_loop {
             // What was due before the end counts, noticed or not.
@@ -209,7 +220,8 @@ impl<'a> Worker<'a> {
         self.publish();
         let heads = self.ctx.caches.iter().map(|cache| cache.text().to_vec()).collect();
         let Context { records, records_dropped, .. } = self.ctx;
-        Ok(Work { stats, span: Some((begun, ended)), records, records_dropped, heads })
+        let users = self.users.unwrap_or_default();
+        Ok(Work { stats, span: Some((begun, ended)), records, records_dropped, heads, users })
     }
 
     /// How long there is nothing to do but to wait for events.
@@ -339,7 +351,7 @@ impl<'a> Worker<'a> {
     }
 
     /// One wake-up: a turn for each connection with an event, then for those that had more.
-    fn turns(&mut self, events: &mut Vec<epoll::Event>, wait: Ns) -> io::Result<()> {
+    pub(super) fn turns(&mut self, events: &mut Vec<epoll::Event>, wait: Ns) -> io::Result<()> {
         events.clear();
         match self.take_events(events, wait) {
             Ok(_) => {}
@@ -392,7 +404,7 @@ impl<'a> Worker<'a> {
 
     /// Moves a slot on to what its connection's turn led to.
     #[inline]
-    fn after(&mut self, slot: usize, turn: Turn) {
+    pub(super) fn after(&mut self, slot: usize, turn: Turn) {
         match turn {
             Turn::Wait => {}
             Turn::Free => {
@@ -431,14 +443,22 @@ impl<'a> Worker<'a> {
         }
         self.slots[slot] = Slot::Down(allowance);
         self.down.push(slot);
-        if !at_once {
+        // Before the clock starts there is no second attempt to wait for.
+        if !at_once && !self.ctx.is_gathering {
             self.retry_at = Some(self.ctx.now() + RETRY_DELAY);
         }
     }
 
     /// The next slot to connect: one that had a connection before those that never had one.
     fn next_down(&mut self, now: Ns) -> Option<usize> {
-        if let Some(slot) = self.down.pop() {
+        // Before the clock starts, each user comes once, and no more than there are requests.
+        let is_one_more = self.ctx.ready + self.ctx.opening < self.wanted_users();
+        if self.ctx.is_gathering && !is_one_more {
+            return None;
+        }
+        if !self.ctx.is_gathering
+            && let Some(slot) = self.down.pop()
+        {
             return Some(slot);
         }
         if self.fresh == self.slots.len() {
@@ -455,7 +475,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Connects slots that are down, as far as the opening limit allows.
-    fn connect_some(&mut self, now: Ns) {
+    pub(super) fn connect_some(&mut self, now: Ns) {
         if (self.down.is_empty() && self.fresh == self.slots.len())
             || self.retry_at.is_some_and(|at| now < at)
         {
@@ -530,6 +550,7 @@ impl<'a> Worker<'a> {
         let Slot::Connecting { socket, allowance, begun } = state else { return };
         let number = self.number(slot);
         let connect_ns = self.ctx.now() - begun;
+        self.has_come[slot] = true;
         self.ctx.stats.connects += 1;
         self.ctx.stats.connect.record(connect_ns);
         let made = Made { number: number as u32, user: slot as u32, connect_ns, tls_ns: 0 };
@@ -599,12 +620,15 @@ impl<'a> Worker<'a> {
     }
 
     /// Shows the counters to whoever watches the run.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         let counters = &self.shared.counters[self.share.index];
         counters.responses.store(self.ctx.responses, Ordering::Relaxed);
         counters.bytes.store(self.ctx.bytes, Ordering::Relaxed);
         counters.errors.store(self.ctx.errors, Ordering::Relaxed);
         counters.settled.store(self.settled, Ordering::Relaxed);
+        if self.ctx.is_gathering {
+            counters.users.store(self.ctx.ready as u64, Ordering::Relaxed);
+        }
     }
 }
 

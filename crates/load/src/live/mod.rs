@@ -6,7 +6,7 @@ pub use web::Web;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::chart::{short, sparkline};
 use crate::engine::Run;
@@ -67,13 +67,15 @@ pub struct Screen<'a> {
     is_terminal: bool,
     lines: usize,
     said_at: Duration,
+    /// Since when users are waited for, or when that was last shown.
+    waits_since: Option<Instant>,
 }
 
 impl<'a> Screen<'a> {
     /// Nothing is drawn yet.
     pub fn new(live: &'a Live) -> Self {
         let is_terminal = stderr().is_terminal() && !live.is_quiet;
-        Self { live, is_terminal, lines: 0, said_at: Duration::ZERO }
+        Self { live, is_terminal, lines: 0, said_at: Duration::ZERO, waits_since: None }
     }
 
     /// Whether it is time for another view.
@@ -91,6 +93,22 @@ impl<'a> Screen<'a> {
             self.lines = redraw(&picture(view), self.lines);
         } else if !self.live.is_quiet {
             output::note(plain(view.label, view.elapsed, view.slices));
+        }
+    }
+
+    /// Before the clock starts: how many users are there. Most runs are never seen to wait for them.
+    fn show_coming(&mut self, there: u64, wanted: usize) {
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        let is_due = since.elapsed() >= if self.is_terminal { REDRAW } else { LINE };
+        if !is_due || self.live.is_quiet {
+            return;
+        }
+        self.waits_since = Some(Instant::now());
+        let text = format!("connecting: {there} of {wanted} users are there");
+        if self.is_terminal {
+            self.lines = redraw(&format!("{text}\n"), self.lines);
+        } else {
+            output::note(text);
         }
     }
 
@@ -115,6 +133,10 @@ impl Live {
                 break;
             }
             let (progress, elapsed) = (run.progress(), run.elapsed());
+            if !run.has_started() {
+                screen.show_coming(progress.users, plan.connections);
+                continue;
+            }
             if progress.responses == 0 && progress.errors >= 10 && elapsed > HOPELESS {
                 run.stop();
                 ended = Ended::Hopeless;

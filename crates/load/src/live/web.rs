@@ -62,6 +62,7 @@ impl Web {
             records: Vec::new(),
             records_dropped: 0,
             heads: Vec::new(),
+            users: None,
         };
         let label = label.to_owned();
         let run = RunReport {

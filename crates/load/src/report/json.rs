@@ -49,6 +49,7 @@ pub fn run_of(run: &RunReport) -> Value {
     let mut all = value!({
         "label": run.label,
         "users": run.users,
+        "users_there": run.outcome.users.map(|users| users.there),
         "seconds": run.seconds(),
         "responses": stats.responses(),
         "responses_in_time": stats.responses_in_time(),

@@ -18,7 +18,7 @@ pub use text::text;
 use std::time::Duration;
 
 use crate::arrivals::Rate;
-use crate::engine::Outcome;
+use crate::engine::{Outcome, Users};
 use crate::sweep::{Search, Sweep};
 use crate::watch::{MachineSummary, TierSummary};
 
@@ -106,6 +106,14 @@ impl RunReport {
                 "nothing was counted: the run was over within its warm-up; ask for more requests, or leave --warmup out"
                     .to_owned(),
             );
+        }
+        if let Some(Users { wanted, there }) = self.outcome.users
+            && there < wanted
+        {
+            return Some(format!(
+                "{there} of {wanted} users had a connection when the clock started, or when their ramp was over: fewer were \
+                 measured than were asked for"
+            ));
         }
         if let Some(late) = stats.too_late_ms() {
             return Some(format!(

@@ -199,6 +199,7 @@ mod tests {
             records: Vec::new(),
             records_dropped: 0,
             heads: Vec::new(),
+            users: None,
         };
         let (cut, is_steady) = trim(&mut outcome);
         let from = cut.as_millis() as u64 / 100;
@@ -239,6 +240,7 @@ mod tests {
             records: Vec::new(),
             records_dropped: 0,
             heads: Vec::new(),
+            users: None,
         };
         assert!(uncertainty(&outcome) < 0.02, "{}", uncertainty(&outcome));
     }
