@@ -160,11 +160,19 @@ def sweep(stage, setting, users, seconds):
 
 
 def knee(run):
-    """Where more users begin to cost throughput, by the scalability law; None if it was not seen."""
-    law = (run.get("sweep") or {}).get("usl") or {}
-    users = law.get("knee_users")
+    """Where more users begin to cost throughput, or from where on they get no more, as far as the sweep can tell."""
+    sweep = run.get("sweep") or {}
+    users = (sweep.get("usl") or {}).get("knee_users")
     most = max(part["users"] for part in run["runs"])
-    return f"{users:.0f}" if users and users <= most else f"beyond {most}"
+    match sweep.get("shape"):
+        case "knee":
+            return f"{users:.0f}"
+        case "saturated":
+            return f"full from {sweep['saturated_from_users']} on"
+        case "growing":
+            return f"beyond {most}"
+        case _:
+            return "cannot be told"
 
 
 def run(stage, about):

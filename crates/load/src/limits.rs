@@ -95,3 +95,19 @@ pub const LATENESS_MS_MAX: f64 = 5.0;
 pub const TRIALS_MAX: usize = 40;
 /// No server that can be reached is faster.
 pub const RATE_MAX: f64 = 5e6;
+
+// sweep/shape.rs
+
+/// A scalability law that explains less of the rates' variance has nothing to say.
+pub const EXPLAINED_MIN: f64 = 0.9;
+/// One run's rate differs from the next's by so much, whatever their own slices say: less is no difference.
+pub const NOISE_MIN: f64 = 0.03;
+/// Numbers of users whose rates can be called flat.
+pub const FLAT_POINTS_MIN: usize = 3;
+/// So many times more users in the last of them than in the first: around a knee rates are flat, too, but not for long.
+pub const FLAT_USERS_MIN: f64 = 2.0;
+
+// sweep/usl.rs
+
+/// Steps of a fit.
+pub const FIT_STEPS_MAX: usize = 300;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
-use crate::sweep::Sweep;
+use crate::sweep::{Shape, Sweep};
 
 /// What a section shows.
 #[derive(Debug, Clone)]
@@ -311,7 +311,12 @@ fn sweep_charts(sweep: &Sweep) -> Vec<String> {
     };
     let mut series =
         vec![Series { name: "measured".to_owned(), points: points(&|p| p.rate), only_marks: true }];
-    if let Some(fit) = sweep.fit {
+    if let Shape::Saturated { capacity, users } = sweep.shape {
+        let last = sweep.points.last().map_or(1, |point| point.users);
+        let points = [users, last].map(|users| (users as f64, capacity)).to_vec();
+        series.push(Series { name: "capacity".to_owned(), points, only_marks: false });
+    }
+    if let Some(fit) = sweep.law() {
         let last = sweep.points.last().map_or(1.0, |point| point.users as f64) * 1.1;
         let curve = (0..=60).map(|step| 1.0 + (last - 1.0) * f64::from(step) / 60.0);
         let points = curve.map(|users| (users, fit.throughput(users))).collect();

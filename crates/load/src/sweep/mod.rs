@@ -1,11 +1,13 @@
 //! Several runs that say more together: over numbers of users, and in search of the highest rate.
 
 mod search;
+mod shape;
 pub mod slo;
 pub mod steady;
 pub mod usl;
 
 pub use search::{Search, Trial, search};
+pub use shape::Shape;
 
 use std::time::Duration;
 
@@ -36,8 +38,10 @@ pub struct Point {
 pub struct Sweep {
     /// In the order of users.
     pub points: Vec<Point>,
-    /// The law that they follow, if there are enough of them.
+    /// The law that comes nearest to them, if there are enough of them; [`Self::law`] says whether they follow it.
     pub fit: Option<Usl>,
+    /// What they say.
+    pub shape: Shape,
 }
 
 impl Sweep {
@@ -45,52 +49,54 @@ impl Sweep {
     pub fn of(mut points: Vec<Point>) -> Self {
         points.sort_by_key(|point| point.users);
         let pairs: Vec<(f64, f64)> = points.iter().map(|point| (point.users as f64, point.rate)).collect();
-        Self { points, fit: Usl::fit(&pairs) }
-    }
-
-    /// The highest number of users that was tried.
-    fn users_max(&self) -> f64 {
-        self.points.iter().map(|point| point.users).max().unwrap_or(0) as f64
+        let fit = Usl::fit(&pairs);
+        let shape = Shape::of(&points, fit.as_ref());
+        Self { points, fit, shape }
     }
 
     /// In words.
     pub fn lines(&self) -> Vec<String> {
         let best = self.points.iter().max_by(|left, right| left.rate.total_cmp(&right.rate));
-        let mut lines = Vec::new();
-        if let Some(best) = best {
-            lines.push(format!(
-                "highest rate measured: {} good responses/s with {} users",
-                short(best.rate),
-                best.users
-            ));
-        } else {
-            lines.push("nothing was answered with success, whatever the number of users".to_owned());
-        }
-        let Some(fit) = self.fit else {
-            lines.push(
-                "no scalability law: that needs three different numbers of users with responses".to_owned(),
-            );
-            return lines;
+        let Some(best) = best else {
+            return vec!["nothing was answered with success, whatever the number of users".to_owned()];
         };
-        lines.push(format!(
-            "scalability law: {} /s for one user, contention {:.3} %, coherence {:.5} %, R² {:.3}",
-            short(fit.lambda),
-            fit.sigma * 100.0,
-            fit.kappa * 100.0,
-            fit.r2
-        ));
-        lines.push(match (fit.knee(), fit.peak()) {
-            (Some(knee), Some(peak)) if knee <= self.users_max() => {
+        let (most, users) = (short(best.rate), best.users);
+        let mut lines = vec![format!("highest rate measured: {most} good responses/s with {users} users")];
+        lines.push(match &self.shape {
+            Shape::Saturated { capacity, users } => {
+                let first = self.points.first().is_some_and(|point| point.users == *users);
+                let or_fewer = if first { ", the fewest that were measured," } else { "" };
+                format!(
+                    "saturated: {} /s from {users} users{or_fewer} on; more users wait longer and get no more",
+                    short(*capacity)
+                )
+            }
+            // The law's peak may lie above what any run has shown.
+            Shape::Knee(knee) => {
+                let peak = self.fit.and_then(|fit| fit.peak()).unwrap_or(best.rate).min(best.rate);
                 format!("knee: {knee:.0} users, {} /s; beyond it more users get less", short(peak))
             }
-            (Some(knee), Some(peak)) => format!(
-                "knee: {knee:.0} users, {} /s, beyond what was measured: an extrapolation",
-                short(peak)
-            ),
-            (_, Some(peak)) => format!("no knee: the rate levels off towards {} /s", short(peak)),
-            _ => "no knee: the rate grew with the users all the way".to_owned(),
+            Shape::Growing => {
+                let last = self.points.last().map_or(0, |point| point.users);
+                format!("no knee up to {last} users, the most that were measured: the rate still grew")
+            }
+            Shape::Unclear(why) => format!("no knee and no capacity can be told: {why}"),
         });
+        if let Some(law) = self.law() {
+            lines.push(format!(
+                "scalability law: {} /s for one user, contention {} %, coherence {} %, R² {:.3}",
+                with_reach(law.lambda, law.reach[0]),
+                with_reach(law.sigma * 100.0, law.reach[1] * 100.0),
+                with_reach(law.kappa * 100.0, law.reach[2] * 100.0),
+                law.r2
+            ));
+        }
         lines
+    }
+
+    /// The law, where the rates follow it.
+    pub fn law(&self) -> Option<&Usl> {
+        self.fit.as_ref().filter(|_| matches!(self.shape, Shape::Knee(_) | Shape::Growing))
     }
 
     /// As JSON.
@@ -103,12 +109,32 @@ impl Sweep {
                         "latency_seconds": point.latency, "error_share": point.errors })
             })
             .collect();
+        let knee = if let Shape::Knee(users) = self.shape { Some(users) } else { None };
         let fit = self.fit.map(|fit| {
+            // Infinite ones are `null`.
+            let [lambda, sigma, kappa] = fit.reach;
             json!({ "lambda": fit.lambda, "sigma": fit.sigma, "kappa": fit.kappa, "r2": fit.r2,
-                    "knee_users": fit.knee(), "peak_per_second": fit.peak() })
+                    "reach": { "lambda": lambda, "sigma": sigma, "kappa": kappa },
+                    "knee_users": knee, "peak_per_second": self.law().and_then(Usl::peak) })
         });
-        json!({ "points": points, "usl": fit })
+        let (shape, capacity, users, why) = match &self.shape {
+            Shape::Saturated { capacity, users } => ("saturated", Some(*capacity), Some(*users), None),
+            Shape::Knee(_) => ("knee", None, None, None),
+            Shape::Growing => ("growing", None, None, None),
+            Shape::Unclear(why) => ("unclear", None, None, Some(why)),
+        };
+        json!({ "points": points, "usl": fit, "shape": shape, "capacity_per_second": capacity,
+                "saturated_from_users": users, "why_unclear": why })
     }
+}
+
+/// A value with half of the width of its interval, to two digits of that.
+fn with_reach(value: f64, reach: f64) -> String {
+    if !reach.is_finite() {
+        return format!("{value:.3} ± ?");
+    }
+    let digits = if reach > 0.0 { (1.0 - reach.log10().floor()).clamp(0.0, 8.0) as usize } else { 3 };
+    if reach > 0.0 { format!("{value:.digits$} ± {reach:.digits$}") } else { format!("{value:.digits$}") }
 }
 
 /// Cuts the warm-up off a run that has a series: what is left of its figures is that of the slices behind it. Gives how much of
@@ -247,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_sweep_names_its_knee() {
-        let truth = Usl { lambda: 40.0, sigma: 0.03, kappa: 1.5e-4, r2: 1.0 };
+        let truth = Usl { lambda: 40.0, sigma: 0.03, kappa: 1.5e-4, r2: 1.0, reach: [0.0; 3] };
         let point = |users: usize| Point {
             users,
             rate: truth.throughput(users as f64),
@@ -257,8 +283,17 @@ mod tests {
         };
         let text = Sweep::of([10, 20, 50, 100, 150, 200].map(point).to_vec()).lines().join("\n");
         assert!(text.contains("knee: 80 users"), "{text}");
-        let text = Sweep::of([10, 20, 30].map(point).to_vec()).lines().join("\n");
-        assert!(text.contains("extrapolation"), "{text}");
+        // What lies beyond the last point is no finding.
+        let sweep = Sweep::of([5, 10, 20, 30, 40].map(point).to_vec());
+        let text = sweep.lines().join("\n");
+        assert!(
+            text.contains("no knee up to 40 users") && sweep.to_json()["usl"]["knee_users"].is_null(),
+            "{text}"
+        );
+        // A peak above all that was measured is none.
+        let sweep = Sweep::of([10, 20, 50, 150, 200].map(point).to_vec());
+        let best = sweep.points.iter().map(|point| point.rate).fold(0.0, f64::max);
+        assert!(sweep.lines()[1].contains(&format!("{} /s", short(best))), "{:?}", sweep.lines());
         assert!(Sweep::of(vec![point(5)]).lines().join("").contains("three"));
     }
 }
