@@ -143,7 +143,7 @@ fn a_start_that_fails_says_so_and_leaves_nothing() {
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{main}{shell} {mode}: {said}");
             assert!(said.contains("[emerg] ") && said.contains(wanted), "{main}{shell} {mode}: {said}");
-            assert_eq!(processes(&prepared), [], "{main}{shell} {mode}");
+            wait::holds("the end of its processes", || processes(&prepared).is_empty());
             for name in ["brisk.pid", "brisk.pid.sock", "s"] {
                 assert!(!prepared.dir().join(name).exists(), "{main}{shell} {mode}: {name}");
             }
@@ -178,7 +178,8 @@ fn a_start_without_descriptors_says_so() {
                 said.contains("[emerg] ") && said.contains("Too many open files"),
                 "{limit} {mode}: {said}"
             );
-            assert_eq!(processes(&prepared), [], "{limit} {mode}");
+            // The master has told why before it is gone itself.
+            wait::holds("the end of its processes", || processes(&prepared).is_empty());
             for name in ["brisk.pid", "brisk.pid.sock", "s"] {
                 assert!(!prepared.dir().join(name).exists(), "{limit} {mode}: {name}");
             }

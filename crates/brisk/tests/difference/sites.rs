@@ -421,7 +421,7 @@ http2 on;
 ssl_certificate FILES/a.crt;
 ssl_certificate_key FILES/a.key;
 server_names_hash_bucket_size 128;
-log_format short '$host|$request|$status|$uri|$args|$remote_addr|$http_x_test|$cookie_a|$http_user_agent|$request_completion|$server_protocol|$scheme|$host$is_request_port$request_port|$map_agent|$upstream_cache_status|$sent_http_transfer_encoding|$body_bytes_sent';
+log_format short '$host|$request|$status|$uri|$args|$remote_addr|$http_x_test|$cookie_a|$http_user_agent|$request_completion|$server_protocol|$scheme|$host$is_request_port$request_port|$map_agent|$upstream_cache_status|$body_bytes_sent';
 log_format long '$host|$request|$sent_http_content_type|$sent_http_etag';
 access_log DIR/access.log short;
 limit_req_zone "$host$remote_addr" zone=by_client:1m rate=1r/m;
