@@ -9,16 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `worker_processes`: the number of event-loop threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Processes {
     /// As many as the smaller of CPU affinity and cgroup quota allows.
+    #[default]
     Auto,
     Count(usize),
 }
 
 /// `worker_cpu_affinity`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum CpuAffinity {
+    #[default]
     None,
     /// One core per thread, from the cores of the mask (all if `None`).
     Auto(Option<Vec<usize>>),
@@ -27,7 +29,7 @@ pub enum CpuAffinity {
 }
 
 /// Directives of `main` and `events`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MainConf {
     pub daemon: bool,
     pub master_process: bool,
@@ -55,34 +57,6 @@ pub struct MainConf {
     pub thread_pools: Vec<(String, usize, usize)>,
     pub has_events: bool,
     pub has_http: bool,
-}
-
-impl Default for MainConf {
-    fn default() -> MainConf {
-        MainConf {
-            daemon: true,
-            master_process: true,
-            pid: String::new(),
-            user: None,
-            user_span: None,
-            processes: Processes::Count(1),
-            affinity: CpuAffinity::None,
-            priority: 0,
-            rlimit_nofile: None,
-            rlimit_core: None,
-            shutdown_timeout: Duration::ZERO,
-            working_directory: None,
-            env: Vec::new(),
-            memory_limit: MemoryLimit::Auto,
-            connections: 512,
-            debug_clients: Vec::new(),
-            multi_accept: false,
-            pcre_jit: false,
-            thread_pools: Vec::new(),
-            has_events: false,
-            has_http: false,
-        }
-    }
 }
 
 impl ModuleConf for MainConf {

@@ -47,18 +47,12 @@ static ROWS: &[Row] = &[
     types_row!(Conf, "addition_types", "text/html", "of responses that get additions"),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Conf {
     /// Empty: none.
     before: Arc<[u8]>,
     after: Arc<[u8]>,
     types: Arc<MediaTypes>,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { before: Arc::new([]), after: Arc::new([]), types: Arc::new(MediaTypes::of("")) }
-    }
 }
 
 impl ModuleConf for Conf {

@@ -14,6 +14,12 @@ pub enum MediaTypes {
     Some(HashSet<Box<[u8]>>),
 }
 
+impl Default for MediaTypes {
+    fn default() -> MediaTypes {
+        MediaTypes::of("")
+    }
+}
+
 impl MediaTypes {
     /// From a list as a directive would have it.
     pub fn of(list: &str) -> MediaTypes {
@@ -24,7 +30,7 @@ impl MediaTypes {
     /// Adds a directive's types, or begins anew if it is the first of its block.
     pub fn extend(&mut self, cx: &mut Cx<'_, '_>, d: &Directive) {
         if cx.first {
-            *self = MediaTypes::of("");
+            *self = MediaTypes::default();
         }
         for token in &d.args {
             let MediaTypes::Some(types) = self else { return };

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub static MODULE: Module = Module {
     name: "overload",
     rows: ROWS,
-    conf: || Arc::new(Conf { target: None, retry_after: 1, status: 503 }),
+    conf: || Arc::new(Conf::default()),
     install: Some(install),
     metrics: Some(metrics),
     ..Module::EMPTY
@@ -62,7 +62,7 @@ static ROWS: &[Row] = &[
         .sets(|cx, status| cx.conf::<Conf>().status = status as u16),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Conf {
     target: Option<Duration>,
     /// Seconds.

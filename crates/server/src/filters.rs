@@ -79,7 +79,7 @@ impl Filter for Ranges {
             return;
         }
         let Some(length) = r.resp.content_length else { return };
-        let max = r.core().max_ranges;
+        let max = r.core().max_ranges.unwrap_or(usize::MAX);
         if max == 0 {
             return;
         }

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 
 /// `memory_limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryLimit {
     /// What the machine, the control group or the process's own limits leave room for.
+    #[default]
     Auto,
     Bytes(u64),
     Off,

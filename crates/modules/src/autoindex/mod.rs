@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "autoindex",
     rows: ROWS,
-    conf: || Arc::new(Conf { on: false, format: Format::Html, local_time: false, exact_size: true }),
+    conf: || Arc::new(Conf::default()),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -68,8 +68,9 @@ static ROWS: &[Row] = &[
 ];
 
 /// `autoindex_format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Format {
+    #[default]
     Html,
     Json,
     Jsonp,
@@ -77,7 +78,7 @@ enum Format {
     Xml,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Conf {
     on: bool,
     format: Format,

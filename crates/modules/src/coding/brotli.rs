@@ -61,19 +61,13 @@ static ROWS: &[Row] = &[
         }),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Conf {
     on: bool,
     level: u8,
     min_length: u64,
     types: Arc<MediaTypes>,
     window: u8,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { on: false, level: 6, min_length: 20, types: Arc::new(MediaTypes::of("")), window: 19 }
-    }
 }
 
 impl ModuleConf for Conf {

@@ -142,7 +142,7 @@ static VARIABLES: &[Variable] = &[Variable {
     ..Variable::SILENT
 }];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Conf {
     on: bool,
     level: u8,
@@ -150,19 +150,6 @@ pub struct Conf {
     types: Arc<MediaTypes>,
     window: u8,
     pub rules: Rules,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf {
-            on: false,
-            level: 1,
-            min_length: 20,
-            types: Arc::new(MediaTypes::of("")),
-            window: 15,
-            rules: Rules::default(),
-        }
-    }
 }
 
 impl ModuleConf for Conf {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub const DICTIONARY_VARY: &str = "Accept-Encoding, Available-Dictionary";
 
 /// What the rows, which are the module `gzip`'s, come to in one block.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Rules {
     /// `gzip_vary`.
     pub(super) vary: bool,
@@ -26,18 +26,6 @@ pub struct Rules {
     pub(super) disabled: Arc<[Arc<Regex>]>,
     /// `gzip_disable msie6`.
     pub(super) disabled_msie6: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            vary: false,
-            version: Version::Http11,
-            proxied: Proxied::default(),
-            disabled: Arc::new([]),
-            disabled_msie6: false,
-        }
-    }
 }
 
 /// `gzip_proxied`.

@@ -49,18 +49,12 @@ static ROWS: &[Row] = &[
     types_row!(Conf, "zstd_types", "text/html", "that are compressed"),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Conf {
     on: bool,
     level: u8,
     min_length: u64,
     types: Arc<MediaTypes>,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { on: false, level: 1, min_length: 20, types: Arc::new(MediaTypes::of("")) }
-    }
 }
 
 impl ModuleConf for Conf {

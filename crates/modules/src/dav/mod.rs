@@ -57,7 +57,7 @@ mod method {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Conf {
     /// Bits of [`method`].
     methods: u32,
@@ -66,12 +66,6 @@ struct Conf {
     create_full_put_path: bool,
     /// Segments that a URI must have to be deleted; 0: no matter how many.
     min_delete_depth: u64,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { methods: method::OFF, access: 0o600, create_full_put_path: false, min_delete_depth: 0 }
-    }
 }
 
 impl ModuleConf for Conf {

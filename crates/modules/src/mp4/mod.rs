@@ -70,17 +70,11 @@ static ROWS: &[Row] = &[
         .sets(|cx, on| cx.conf::<Conf>().settings.start_key_frame = on),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Settings {
     buffer_size: u64,
     max_buffer_size: u64,
     start_key_frame: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { buffer_size: 512 << 10, max_buffer_size: 10 << 20, start_key_frame: false }
-    }
 }
 
 type Conf = OwnHandler<Settings>;

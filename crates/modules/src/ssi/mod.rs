@@ -110,7 +110,7 @@ fn date(r: &Request, is_local: bool, out: &mut Vec<u8>) -> bool {
     time::write(format.unwrap_or(time::DEFAULT), r.now().unix_secs, is_local, out)
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Conf {
     on: bool,
     last_modified: bool,
@@ -118,19 +118,6 @@ pub struct Conf {
     silent_errors: bool,
     types: Arc<MediaTypes>,
     value_length: usize,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf {
-            on: false,
-            last_modified: false,
-            min_file_chunk: 1024,
-            silent_errors: false,
-            types: Arc::new(MediaTypes::of("")),
-            value_length: 256,
-        }
-    }
 }
 
 impl ModuleConf for Conf {

@@ -55,18 +55,12 @@ static ROWS: &[Row] = &[
     types_row!(Conf, "sub_filter_types", "text/html", "in which strings are replaced"),
 ];
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Conf {
     pairs: Arc<[(Template, Template)]>,
     last_modified: bool,
     once: bool,
     types: Arc<MediaTypes>,
-}
-
-impl Default for Conf {
-    fn default() -> Conf {
-        Conf { pairs: Arc::new([]), last_modified: false, once: true, types: Arc::new(MediaTypes::of("")) }
-    }
 }
 
 impl ModuleConf for Conf {

@@ -7,7 +7,7 @@ use crate::module::{Module, Row};
 use brisk_conf::{Context, Diag, Directive, Risk};
 
 /// HTTP/2, as a part of [`CoreConf`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Http2Conf {
     /// `http2 on`. Where it is off, `listen … http2` may still allow it.
     pub enabled: bool,
@@ -19,18 +19,6 @@ pub struct Http2Conf {
     pub body_preread_size: u32,
     /// Most bytes of a DATA frame.
     pub chunk_size: u32,
-}
-
-impl Default for Http2Conf {
-    fn default() -> Http2Conf {
-        Http2Conf {
-            enabled: false,
-            upgrade: false,
-            max_concurrent_streams: 128,
-            body_preread_size: 64 << 10,
-            chunk_size: 8 << 10,
-        }
-    }
 }
 
 /// `ngx_http_v2_module`. Its configuration lives in [`CoreConf`]: connections need it before there is a location.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Where files of a location are: `root` or `alias`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Root {
     pub path: Template,
     /// `alias`: the location's own text is replaced by the path. For regular expressions the path is the whole.
@@ -47,46 +47,52 @@ pub struct ErrorPage {
 }
 
 /// `server_tokens`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ServerTokens {
+    #[default]
     On,
     Off,
     Build,
 }
 
 /// `if_modified_since`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum IfModifiedSince {
+    #[default]
     Off,
     Exact,
     Before,
 }
 
 /// `satisfy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Satisfy {
+    #[default]
     All,
     Any,
 }
 
 /// `lingering_close`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LingeringClose {
+    #[default]
     Off,
     On,
     Always,
 }
 
 /// `aio`: accepted; Brisk reads cold files on its pool whatever it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Aio {
+    #[default]
     Off,
     On,
 }
 
 /// `client_body_in_file_only`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyFile {
+    #[default]
     Off,
     /// Always in a file, which stays.
     Keep,
@@ -133,11 +139,22 @@ pub enum Rate {
 }
 
 /// `disable_symlinks`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Symlinks {
+    #[default]
     Follow,
-    Refuse { from: Option<Template> },
-    SameOwner { from: Option<Template> },
+    Refuse {
+        from: Option<Template>,
+    },
+    SameOwner {
+        from: Option<Template>,
+    },
+}
+
+impl Default for Rate {
+    fn default() -> Rate {
+        Rate::Bytes(0)
+    }
 }
 
 impl Symlinks {
@@ -149,7 +166,7 @@ impl Symlinks {
 
 /// `open_file_cache` and its companions. The cache itself is always coherent; these bound it, and `valid` is used
 /// where files cannot be watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileCacheConf {
     pub max: Option<usize>,
     pub inactive: Duration,
@@ -171,7 +188,7 @@ pub struct LimitExcept {
 pub struct Charset(pub Arc<[u8]>);
 
 /// Directives of `http`, `server` and `location`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CoreConf {
     pub absolute_redirect: bool,
     pub aio: Aio,
@@ -221,7 +238,8 @@ pub struct CoreConf {
     pub log_not_found: bool,
     pub log_subrequest: bool,
     pub max_headers: u64,
-    pub max_ranges: usize,
+    /// `None`: no limit but that of [`brisk_http::range::parse_ranges`].
+    pub max_ranges: Option<usize>,
     pub merge_slashes: bool,
     pub port_in_redirect: bool,
     pub post_action: Option<Arc<[u8]>>,
@@ -257,89 +275,6 @@ pub struct CoreConf {
     pub location_is_regex: bool,
     /// Which of `root` and `alias` was seen in this block, for the duplicate check.
     pub(super) root_here: bool,
-}
-
-impl Default for CoreConf {
-    fn default() -> CoreConf {
-        CoreConf {
-            absolute_redirect: true,
-            aio: Aio::Off,
-            chunked_transfer_encoding: true,
-            client_body_buffer_size: 16 << 10,
-            client_body_early_read: Arc::new([]),
-            client_body_in_file_only: BodyFile::Off,
-            client_body_in_single_buffer: false,
-            client_body_temp_path: None,
-            client_body_timeout: Duration::ZERO,
-            client_header_buffer_size: 1024,
-            client_header_timeout: Duration::ZERO,
-            client_max_body_size: 1 << 20,
-            default_type: Arc::from(&b"text/plain"[..]),
-            directio: None,
-            early_hints: Arc::new([]),
-            early_hints_add: Arc::new([]),
-            early_hints_learn: false,
-            error_log: Arc::new([]),
-            error_pages: Arc::new([]),
-            etag: true,
-            file_cache: Arc::new(FileCacheConf {
-                max: None,
-                inactive: Duration::from_mins(1),
-                valid: Duration::from_mins(1),
-                min_uses: 1,
-                errors: false,
-            }),
-            http2: Http2Conf::default(),
-            allow_http09: false,
-            if_modified_since: IfModifiedSince::Exact,
-            ignore_invalid_headers: true,
-            internal: false,
-            keepalive_disable_msie6: true,
-            keepalive_disable_safari: false,
-            keepalive_min_timeout: Duration::ZERO,
-            keepalive_requests: 1000,
-            keepalive_time: Duration::from_hours(1),
-            keepalive_timeout: Duration::from_secs(75),
-            keepalive_header: None,
-            large_client_header_buffers: (4, 8192),
-            limit_except: None,
-            limit_rate: Rate::Bytes(0),
-            limit_rate_after: Rate::Bytes(0),
-            lingering_close: LingeringClose::On,
-            lingering_time: Duration::from_secs(30),
-            lingering_timeout: Duration::from_secs(5),
-            log_not_found: true,
-            log_subrequest: false,
-            max_headers: 1000,
-            max_ranges: usize::MAX,
-            merge_slashes: true,
-            port_in_redirect: true,
-            post_action: None,
-            recursive_error_pages: false,
-            msie_refresh: false,
-            reset_timedout_connection: false,
-            resolver: None,
-            resolver_timeout: Duration::ZERO,
-            root: Arc::new(Root { path: Template::literal(b"html"), alias: None }),
-            satisfy: Satisfy::All,
-            send_timeout: Duration::from_mins(1),
-            sendfile: false,
-            sendfile_max_chunk: 2 << 20,
-            server_name_in_redirect: false,
-            server_tokens: ServerTokens::On,
-            subrequest_output_buffer_size: 4096,
-            symlinks: Arc::new(Symlinks::Follow),
-            tcp_nodelay: true,
-            tcp_nopush: false,
-            types: Arc::new(TypeMap::builtin()),
-            underscores_in_headers: false,
-            uninitialized_variable_warn: true,
-            auth_delay: Duration::ZERO,
-            location_text: Arc::new([]),
-            location_is_regex: false,
-            root_here: false,
-        }
-    }
 }
 
 impl ModuleConf for CoreConf {

@@ -6,19 +6,26 @@ use hashbrown::HashMap;
 use std::sync::Arc;
 
 /// Media types by extension (lower case).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TypeMap {
     map: HashMap<Box<[u8]>, Arc<[u8]>>,
 }
 
-impl TypeMap {
+impl Default for TypeMap {
     /// nginx's built-in table, used where no `types` block is given.
-    pub fn builtin() -> TypeMap {
+    fn default() -> TypeMap {
         let mut map = HashMap::new();
         for (extension, media) in [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")] {
             map.insert(extension.as_bytes().into(), Arc::from(media.as_bytes()));
         }
         TypeMap { map }
+    }
+}
+
+impl TypeMap {
+    /// Without any type.
+    pub fn empty() -> TypeMap {
+        TypeMap { map: HashMap::new() }
     }
 
     pub fn get(&self, extension: &[u8]) -> Option<&Arc<[u8]>> {
@@ -60,7 +67,7 @@ impl TypeMap {
 
 /// The setter of `types`.
 pub fn set(cx: &mut Cx<'_, '_>, directive: &Directive) -> Result<(), Diag> {
-    let mut types = if cx.first { TypeMap::default() } else { (*cx.conf::<super::CoreConf>().types).clone() };
+    let mut types = if cx.first { TypeMap::empty() } else { (*cx.conf::<super::CoreConf>().types).clone() };
     types.read(cx, directive.block.as_deref().unwrap_or_default());
     cx.conf::<super::CoreConf>().types = Arc::new(types);
     Ok(())

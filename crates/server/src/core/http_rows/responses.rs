@@ -83,7 +83,7 @@ pub const ROWS: &[Row] = &[
         .default_told("no limit")
         .risk(Risk::Security)
         .example("max_ranges 10;")
-        .sets(|cx, count| cx.conf::<CoreConf>().max_ranges = count as usize),
+        .sets(|cx, count| cx.conf::<CoreConf>().max_ranges = Some(count as usize)),
     directive("msie_refresh")
         .doc("Whether MSIE gets pages that refresh to the target instead of redirects.")
         .in_(HSL)
