@@ -1,11 +1,11 @@
 //! `match NAME { … }`: what an answer must be like.
 
 use brisk_conf::{Arity, Diag, Directive, Token};
-use brisk_http::response::ResponseHead;
 use brisk_server::conf::Cx;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
+use brisk_upstream::head::BackendHead;
 use std::sync::Arc;
 
 /// Conditions that must all hold. Without any, the status must be 2xx or 3xx.
@@ -152,7 +152,7 @@ impl Match {
     }
 
     /// Whether an answer is as wanted, but for its variables; the error says what is not.
-    pub fn check(&self, bytes: &[u8], head: &ResponseHead, body: &[u8]) -> Result<(), &'static str> {
+    pub fn check(&self, head: &BackendHead, body: &[u8]) -> Result<(), &'static str> {
         if self.tests.is_empty() && !self.requires() {
             return if (200..400).contains(&head.status) { Ok(()) } else { Err("status") };
         }
@@ -162,7 +162,7 @@ impl Match {
                     let is_in = ranges.iter().any(|(from, to)| (*from..=*to).contains(&head.status));
                     ("status", is_in != *not)
                 }
-                Test::Header { name, how } => ("header", how.holds(bytes, head, name)),
+                Test::Header { name, how } => ("header", how.holds(head, name)),
                 // An answer of which it cannot be said whether it is as wanted is not.
                 Test::Body { not, pattern } => {
                     ("body", pattern.is_match(body).is_ok_and(|matches| matches != *not))
@@ -177,9 +177,8 @@ impl Match {
 }
 
 impl How {
-    fn holds(&self, bytes: &[u8], head: &ResponseHead, name: &[u8]) -> bool {
-        let named = head.headers.iter().filter(|header| header.name.of(bytes).eq_ignore_ascii_case(name));
-        let mut values = named.map(|header| header.value.of(bytes));
+    fn holds(&self, head: &BackendHead, name: &[u8]) -> bool {
+        let mut values = head.named(name);
         match self {
             How::Present => values.next().is_some(),
             How::Absent => values.next().is_none(),

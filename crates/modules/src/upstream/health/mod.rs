@@ -1,6 +1,7 @@
 //! Active health checks: `health_check` in a location asks each server of the group that the location passes to, and
 //! those that do not answer as `match` wants get no requests.
 
+mod ask;
 pub(super) mod check;
 mod http2;
 mod matching;

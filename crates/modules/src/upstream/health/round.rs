@@ -1,8 +1,9 @@
 //! When which server is asked, and what follows from its answers.
 
 use super::super::group::Upstream;
+use super::ask::Ask;
 use super::check::Check;
-use super::probe::{self, Ask};
+use super::probe;
 use brisk_balance::{Endpoint, Health, PeerId, PeerStatus};
 use brisk_net::{clock, sleep};
 use brisk_server::core::LogLevel;
