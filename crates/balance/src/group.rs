@@ -12,6 +12,7 @@ use std::task::Waker;
 
 /// An upstream's servers with all that is known about them.
 pub struct Group {
+    /// Its name in the configuration.
     pub name: Box<str>,
     /// Requests that are choosing or being answered.
     pub(crate) requests: AtomicU32,
@@ -21,6 +22,7 @@ pub struct Group {
 /// An address that a server's name was found to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
+    /// The address, with its port.
     pub endpoint: Endpoint,
     /// Of an SRV record: the target's name, its weight and priority.
     pub service: Option<(Arc<str>, u32, u16)>,
@@ -52,10 +54,12 @@ impl State {
         self.sets[0].peers.len() == 1 && self.sets[1].peers.is_empty()
     }
 
+    /// A peer of either set, to be changed.
     pub fn peer_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.sets.iter_mut().flat_map(|set| &mut set.peers).find(|peer| peer.info.id == id)
     }
 
+    /// The peers of both sets.
     pub fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.sets.iter().flat_map(|set| &set.peers)
     }
@@ -66,6 +70,7 @@ impl State {
         self.peers().filter(up).count() as u32
     }
 
+    /// A number that no server and no peer has had.
     pub fn new_id(&mut self) -> PeerId {
         self.next_id += 1;
         self.next_id - 1
@@ -111,6 +116,7 @@ fn info(id: PeerId, spec: &ServerSpec, endpoint: &Endpoint, server: Option<Arc<s
 }
 
 impl Group {
+    /// A group of these servers, with the addresses that they have from the start.
     pub fn new(name: &str, method: Method, servers: &[ServerSpec]) -> Group {
         let group = Group {
             name: name.into(),
@@ -412,6 +418,7 @@ impl State {
         self.wake_one();
     }
 
+    /// Removes a server, by its place in the list, and its peers.
     pub fn remove(&mut self, at: usize) {
         let id = self.servers.remove(at).id;
         self.sets.iter_mut().for_each(|set| set.peers.retain(|peer| peer.parent != id));

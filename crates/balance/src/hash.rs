@@ -50,6 +50,7 @@ pub(crate) fn by_weight(set: &Set, number: u64) -> usize {
 pub(crate) struct Points(Vec<(u32, Arc<str>)>);
 
 impl Points {
+    /// The points of a set of peers, as nginx computes them.
     pub fn new(set: &Set) -> Points {
         let mut points = Vec::new();
         for peer in &set.peers {

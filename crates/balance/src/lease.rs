@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// A place at a peer: counts as one of its connections until it is given back or dropped.
 pub struct Lease {
+    /// The peer.
     pub peer: Arc<PeerInfo>,
     group: Arc<Group>,
     /// Counted among the requests that wait for this peer's answer (`least_time … inflight`).
@@ -24,6 +25,7 @@ pub enum Outcome {
     Ok,
     /// The answer is not wanted, but the peer is well (403, 404).
     Next,
+    /// There is no answer, or one that counts as a failure.
     Failed,
 }
 
@@ -32,6 +34,7 @@ pub enum Outcome {
 pub struct Times {
     /// Until the header was there; `None`: it never was.
     pub header_ms: Option<u64>,
+    /// Until the end of the response.
     pub response_ms: u64,
 }
 
@@ -46,6 +49,7 @@ impl Lease {
         let _ = self.rider.set(rider);
     }
 
+    /// The group that it is of.
     pub fn group(&self) -> &Arc<Group> {
         &self.group
     }
@@ -111,7 +115,7 @@ impl Lease {
 
 /// What an attempt's end means for the next.
 pub(crate) struct Ended {
-    /// There is nobody else to ask.
+    /// No other peer can be asked.
     pub was_only_one: bool,
     /// The peer is out of service for its failures now.
     pub is_disabled: bool,

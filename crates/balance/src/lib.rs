@@ -1,8 +1,9 @@
 //! Which back end gets a request: the state of the servers of one upstream, and nginx's ways to choose among them.
 //!
 //! Nothing here opens a connection or reads a clock: times are passed in. A [`Group`] is shared by all threads of the
-//! process behind one short lock, so that `max_conns`, weights and failures are exact, whoever serves the request.
+//! process behind one short lock, so that `max_conns`, weights and failures are exact, whichever thread serves the request.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod budget;
 mod group;

@@ -12,19 +12,24 @@ pub enum Method {
     IpHash,
     /// By a key; `consistent`: ketama, so that a server more or less moves few keys.
     Hash {
+        /// By ketama.
         consistent: bool,
     },
     /// One of two drawn by weight, or one; what decides between the two.
     Random {
+        /// `None`: one is drawn.
         two: Option<Measure>,
     },
+    /// By the least average time and connections.
     LeastTime(LeastTime),
 }
 
 /// What `random two` compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
+    /// Connections: the fewer the better.
     Connections,
+    /// An average time: the shorter the better.
     Time(LeastTime),
 }
 

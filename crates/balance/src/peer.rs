@@ -14,7 +14,9 @@ pub(crate) const SCALE: i64 = 1000;
 /// Where a peer listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
+    /// TCP.
     Ip(SocketAddr),
+    /// A unix socket, by its path.
     Unix(PathBuf),
 }
 
@@ -33,8 +35,10 @@ pub type PeerId = u32;
 /// What the administrator says of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Admin {
+    /// It gets requests.
     #[default]
     Up,
+    /// It gets none.
     Down,
     /// Only requests that are bound to it by `sticky`.
     Drain,
@@ -48,6 +52,7 @@ pub enum Health {
     Good,
     /// `mandatory`: not to be used before its first check has passed.
     Checking,
+    /// It has failed its checks, and gets no requests.
     Bad,
 }
 
@@ -56,14 +61,19 @@ pub enum Health {
 pub struct ServerSpec {
     /// As written: `backend.example:8080`. What `hash … consistent` goes by.
     pub server: Arc<str>,
+    /// `weight=`, at least 1.
     pub weight: u32,
     /// 0: any number.
     pub max_conns: u32,
     /// 0: failures are not counted.
     pub max_fails: u32,
+    /// `fail_timeout=`: so many seconds failures are counted, and the server is out of service for.
     pub fail_timeout_secs: u64,
+    /// `slow_start=`: the time in which its weight grows to its full value; 0: at once.
     pub slow_start_ms: u64,
+    /// `backup`: it is asked when no other can be.
     pub backup: bool,
+    /// `down` and `drain`.
     pub admin: Admin,
     /// `route=`; otherwise sticky sessions know a peer by the MD5 of its address.
     pub route: Option<Arc<str>>,
@@ -105,16 +115,21 @@ impl ServerSpec {
 /// What a peer has done, for reports. Any thread adds to it.
 #[derive(Debug, Default)]
 pub struct Stats {
+    /// Attempts that were given to it.
     pub requests: AtomicU64,
     /// Answers by class: 1xx … 5xx.
     pub responses: [AtomicU64; 5],
+    /// Bytes of requests.
     pub sent_bytes: AtomicU64,
+    /// Bytes of responses.
     pub received_bytes: AtomicU64,
     /// Attempts that failed.
     pub fails: AtomicU64,
     /// Times it became unavailable through failures.
     pub unavail: AtomicU64,
+    /// Active checks.
     pub checks: AtomicU64,
+    /// Active checks that failed.
     pub check_fails: AtomicU64,
     /// Times a check found it bad.
     pub unhealthy: AtomicU64,
@@ -142,6 +157,7 @@ impl Stats {
         each.into_iter().chain(&self.responses).for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
+    /// Counts up; the order among counters does not matter.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }
@@ -150,15 +166,19 @@ impl Stats {
 /// What does not change of a peer.
 #[derive(Debug)]
 pub struct PeerInfo {
+    /// Its number in the group.
     pub id: PeerId,
     /// Its address, as `$upstream_addr` shows it.
     pub name: Arc<str>,
+    /// Where it is.
     pub endpoint: Endpoint,
     /// Its server as written; for SRV the record's name.
     pub server: Arc<str>,
     /// What a session is bound to.
     pub sid: Arc<str>,
+    /// It is asked when no other can be.
     pub backup: bool,
+    /// What it has done.
     pub stats: Stats,
 }
 
@@ -208,6 +228,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// A peer of a server; `weight` is its share of the server's.
     pub fn new(info: Arc<PeerInfo>, parent: PeerId, spec: &ServerSpec, weight: u32) -> Peer {
         let weight = i64::from(weight) * SCALE;
         Peer {
@@ -253,12 +274,14 @@ impl Peer {
         self.admin = spec.admin;
     }
 
+    /// Whether it is out of service for its failures.
     pub fn has_failed_lately(&self, now: Clock) -> bool {
         self.max_fails > 0
             && self.fails >= self.max_fails
             && now.secs.saturating_sub(self.checked) <= self.fail_timeout
     }
 
+    /// Whether it has as many connections as it may have (`max_conns=`).
     pub fn is_full(&self) -> bool {
         self.max_conns > 0 && self.conns >= self.max_conns
     }
@@ -268,6 +291,7 @@ impl Peer {
         self.admin == Admin::Up && self.health == Health::Good
     }
 
+    /// Whether it may be given a request now.
     pub fn is_available(&self, now: Clock) -> bool {
         self.is_in_service() && !self.has_failed_lately(now) && !self.is_full()
     }
@@ -331,6 +355,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// That many milliseconds on the monotonic clock.
     pub fn at(ms: u64) -> Clock {
         Clock { ms, secs: ms / 1000 }
     }

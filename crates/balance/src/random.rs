@@ -5,6 +5,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
+    /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

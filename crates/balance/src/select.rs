@@ -45,6 +45,7 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Before the first choice for a request; `now_ms` is monotonic.
     pub fn new(group: Arc<Group>, ask: Ask, now_ms: u64) -> Selection {
         group.requests.fetch_add(1, Ordering::Relaxed);
         let (method, tries) = {
@@ -58,6 +59,7 @@ impl Selection {
         Selection { group, method, ask, tried, set, tries, rounds, hash, steps, random }
     }
 
+    /// The group that is chosen from.
     pub fn group(&self) -> &Arc<Group> {
         &self.group
     }

@@ -59,10 +59,12 @@ impl Sessions {
         state.by_age.insert((now_ms, key));
     }
 
+    /// Sessions that are known.
     pub fn len(&self) -> usize {
         self.lock().sessions.len()
     }
 
+    /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

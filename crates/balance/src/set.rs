@@ -19,10 +19,12 @@ pub(crate) struct Tried {
 }
 
 impl Tried {
+    /// Whether it was tried.
     pub fn has(&self, id: PeerId) -> bool {
         self.first == Some(id) || self.more.contains(&id)
     }
 
+    /// It is being tried.
     pub fn add(&mut self, id: PeerId) {
         if self.first.is_none() {
             self.first = Some(id);
@@ -31,6 +33,7 @@ impl Tried {
         }
     }
 
+    /// None was tried.
     pub fn clear(&mut self) {
         self.first = None;
         self.more.clear();

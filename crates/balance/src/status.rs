@@ -7,16 +7,22 @@ use std::sync::Arc;
 /// Whether a peer can be asked, in nginx Plus's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
+    /// It gets requests.
     Up,
+    /// It gets only requests of sessions that are bound to it.
     Draining,
+    /// The administrator has put it out of service.
     Down,
     /// Out of service for its failures.
     Unavail,
+    /// Its first mandatory check has not passed yet.
     Checking,
+    /// It has failed its checks.
     Unhealthy,
 }
 
 impl PeerState {
+    /// As nginx Plus's API has it.
     pub fn as_str(self) -> &'static str {
         match self {
             PeerState::Up => "up",
@@ -32,26 +38,38 @@ impl PeerState {
 /// A peer as it is now.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
+    /// What does not change of it, and what it has done.
     pub info: Arc<PeerInfo>,
+    /// The server that it comes from.
     pub parent: PeerId,
+    /// Whether it can be asked.
     pub state: PeerState,
+    /// Its share of requests.
     pub weight: u32,
+    /// Connections that are in use.
     pub active: u32,
+    /// The most connections at a time; 0: any number.
     pub max_conns: u32,
     /// Averages; `None`: not known.
     pub header_ms: Option<u64>,
+    /// Until the end of responses.
     pub response_ms: Option<u64>,
+    /// For how long it has been out of service, all times together.
     pub downtime_ms: u64,
     /// Monotonic.
     pub down_since_ms: Option<u64>,
+    /// When it was chosen last; monotonic.
     pub selected_ms: Option<u64>,
+    /// The result of the last active check; `None`: there was none.
     pub last_check_passed: Option<bool>,
 }
 
 /// A server as configured or added.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
+    /// Its number in the group.
     pub id: PeerId,
+    /// Its parameters.
     pub spec: ServerSpec,
     /// The server that this one's address was looked up for.
     pub parent: Option<PeerId>,
@@ -60,12 +78,19 @@ pub struct ServerStatus {
 /// Parameters of a server to be changed; `None`: as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
+    /// `weight=`.
     pub weight: Option<u32>,
+    /// `max_conns=`.
     pub max_conns: Option<u32>,
+    /// `max_fails=`.
     pub max_fails: Option<u32>,
+    /// `fail_timeout=`.
     pub fail_timeout_secs: Option<u64>,
+    /// `slow_start=`.
     pub slow_start_ms: Option<u64>,
+    /// `down`, `drain` or neither.
     pub admin: Option<Admin>,
+    /// `route=`; the inner `None` removes it.
     pub route: Option<Option<Arc<str>>>,
 }
 
@@ -169,7 +194,7 @@ impl Group {
             match health {
                 Health::Bad => Stats::add(&peer.info.stats.unhealthy, 1),
                 Health::Good => {
-                    // Who was merely waiting for its first check has no absence to make up for.
+                    // A peer that was only waiting for its first check was not away: it needs no slow start.
                     if before == Health::Bad {
                         peer.comes_back(now);
                     }

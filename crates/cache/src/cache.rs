@@ -37,6 +37,7 @@ pub struct Settings {
     pub memory_bytes_max: usize,
     /// `None`: as fast as it goes.
     pub loader: Option<Pace>,
+    /// For the task that removes what is not used; `None`: as fast as it goes.
     pub manager: Option<Pace>,
     /// `purger=on`: what is purged is looked for on disk; the inner `None`: as fast as it goes.
     pub purger: Option<Option<Pace>>,
@@ -44,6 +45,7 @@ pub struct Settings {
 
 /// What is known of an entry at once.
 pub enum Found {
+    /// It is in memory.
     Object(Arc<Object>),
     /// It may be on disk: [`Cache::load`]; how often it was asked for, as far as that is counted.
     Load(u16),
@@ -56,19 +58,29 @@ pub enum Found {
 /// For `brisk cache stats` and metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Entries of the index.
     pub entries: usize,
+    /// Bytes of files.
     pub disk_bytes: u64,
+    /// The most of them; `None`: no limit.
     pub disk_bytes_max: Option<u64>,
+    /// Bytes of the memory tier.
     pub memory_bytes: usize,
+    /// The most of them.
     pub memory_bytes_max: usize,
     /// Bytes of tags: those of answers in memory, as part of `memory_bytes`; the others are on disk.
     pub tag_bytes: usize,
+    /// Bytes that the index takes.
     pub index_bytes: usize,
     /// The disk has not been read to its end yet.
     pub loading: bool,
+    /// Requests that were answered from memory or disk.
     pub hits: u64,
+    /// Requests that were not.
     pub misses: u64,
+    /// Answers that were stored.
     pub stored: u64,
+    /// Entries that were removed for want of room.
     pub evicted: u64,
     /// Tags that answers had beyond the limits.
     pub tags_dropped: u64,
@@ -90,7 +102,9 @@ pub struct Cache {
     families: AtomicU64,
     /// See [`Cache::stamp`].
     stamps: AtomicU64,
+    /// Requests that were answered from memory or disk; callers count.
     pub hits: AtomicU64,
+    /// Requests that were not; callers count.
     pub misses: AtomicU64,
     stored: AtomicU64,
     evicted: AtomicU64,
@@ -98,6 +112,7 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// A cache in `folder`, whose files lie below `levels` of folders. Nothing is read before [`Cache::start`].
     pub fn new(folder: &Path, levels: &[u8], settings: Settings) -> Arc<Cache> {
         Arc::new(Cache {
             folder: folder.to_owned(),
@@ -146,19 +161,23 @@ impl Cache {
         }
     }
 
+    /// The present settings.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Other settings from now on, as after a reload.
     pub fn configure(&self, settings: Settings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.bell.ring();
     }
 
+    /// Where its files are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
+    /// The file of an entry, whether it exists or not.
     pub fn path(&self, digest: Digest) -> PathBuf {
         digest.path(&self.folder, &self.levels)
     }
@@ -189,7 +208,7 @@ impl Cache {
     /// Looks an entry up at `now` (seconds since 1970) and counts the use. With `counts` uses of what is not there
     /// are counted too.
     ///
-    /// Once per second the file is looked at, without waiting for the disk: if somebody has removed it, the entry is gone.
+    /// Once per second the file is looked at, without waiting for the disk: if it was removed, the entry is gone.
     pub fn find(&self, digest: Digest, now: i64, counts: bool) -> Found {
         match self.index.look(digest, now, counts) {
             // For a test that compares answers from memory with those from the disk.
@@ -246,7 +265,7 @@ impl Cache {
                 Ok(None)
             }
             Ok(Some(object)) => {
-                // Whoever has stored a newer one meanwhile is right.
+                // A newer one that was stored meanwhile stays.
                 if let Some(newer) = self.index.peek(digest) {
                     return Ok(Some(newer));
                 }
@@ -409,7 +428,7 @@ impl Cache {
         }
     }
 
-    /// Whether somebody is asking for the entry now.
+    /// Whether a request for the entry is on its way to the back end.
     pub fn is_locked(&self, digest: Digest) -> bool {
         self.index.locked_until(digest, clock::mono_ms()).is_some()
     }
@@ -450,6 +469,7 @@ impl Cache {
         self.index.set_error(digest, status, until);
     }
 
+    /// The status that was stored for this key is forgotten.
     pub fn clear_error(&self, digest: Digest) {
         self.index.clear_error(digest);
     }
@@ -465,7 +485,7 @@ impl Cache {
         was_known || was_there
     }
 
-    /// As [`Cache::purge_key`], for those who do not wait.
+    /// As [`Cache::purge_key`], without waiting for the disk.
     pub fn purge_key_soon(self: &Arc<Cache>, digest: Digest) {
         self.index.purge(digest, self.purge_stamp());
         let cache = self.clone();
@@ -499,7 +519,7 @@ impl Cache {
             Purge::Key(key) => {
                 self.purge_key_soon(Digest::of(key));
                 self.purge_key_soon(Digest::of(&[OF_HEAD, key].concat()));
-                // Without the key's own entry nobody asks for its variants, but they take room.
+                // Without the key's own entry its variants cannot be found, but they take room.
                 let gone = self.index.remove_matching(|object| order.matches(&object.meta));
                 let cache = self.clone();
                 let _ = blocking::run(move || {
@@ -518,6 +538,7 @@ impl Cache {
         self.index.files()
     }
 
+    /// What it holds and has done, for reports.
     pub fn stats(&self) -> Stats {
         let settings = self.settings();
         Stats {
@@ -554,7 +575,7 @@ pub struct Updating {
 }
 
 impl Updating {
-    /// The answer could not be stored: those who wait need not ask one after the other.
+    /// The answer could not be stored: requests that wait need not ask one after the other.
     pub fn note_unstorable(&mut self) {
         self.in_vain = true;
     }

@@ -20,6 +20,7 @@ const DIGITS: [u8; 256] = {
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
+    /// The digest of a key.
     pub fn of(key: &[u8]) -> Digest {
         Digest(Md5::digest(key).into())
     }

@@ -25,7 +25,9 @@ const FIRST_READ_BYTES: usize = 16 * 1024;
 /// Why a file could not be loaded.
 #[derive(Debug)]
 pub enum LoadError {
+    /// It could not be read.
     Io(io::Error),
+    /// It is no entry, or a broken one.
     Format(FormatError),
 }
 
@@ -103,7 +105,7 @@ fn read_exact(fd: &OwnedFd, mut buf: &mut [u8], mut offset: u64) -> io::Result<(
     Ok(())
 }
 
-/// Only the header, for those who look through all files.
+/// Only the header, for a look through all files.
 pub fn read_header(path: &Path) -> Result<Option<Header>, LoadError> {
     let fd = match file::open(path) {
         Ok(fd) => fd,
@@ -121,12 +123,14 @@ pub fn read_header(path: &Path) -> Result<Option<Header>, LoadError> {
     Ok(Some(format::decode(&bytes)?))
 }
 
+/// Whether an error means that the file is not there.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// A file that is being written, beside the place that it will take.
 pub struct Temp {
+    /// The file.
     pub fd: Arc<OwnedFd>,
     path: PathBuf,
     target: PathBuf,
@@ -223,8 +227,17 @@ pub fn copy_with_header(
 
 /// A piece of a body that is put together.
 pub enum Source {
+    /// This part of memory.
     Memory(Arc<[u8]>, Range<usize>),
-    File { fd: Arc<OwnedFd>, offset: u64, len: u64 },
+    /// This part of a file.
+    File {
+        /// The file.
+        fd: Arc<OwnedFd>,
+        /// Where the piece begins.
+        offset: u64,
+        /// Bytes of the piece.
+        len: u64,
+    },
 }
 
 impl Source {
@@ -290,13 +303,17 @@ pub enum Want {
     /// kernel's caches.
     Names,
     /// Each file is looked at. Left-over temporary files older than `temp_age_s` are removed.
-    Sizes { temp_age_s: i64 },
+    Sizes {
+        /// In seconds.
+        temp_age_s: i64,
+    },
 }
 
 /// A file that was found.
 pub struct Seen {
+    /// The key's digest, which is the file's name.
     pub digest: Digest,
-    /// `None`: nobody has asked.
+    /// `None`: it was not asked for.
     pub bytes: Option<u64>,
 }
 
@@ -431,6 +448,7 @@ fn is_temp(name: &[u8]) -> bool {
         && rest[1..].iter().all(u8::is_ascii_digit)
 }
 
+/// The present time in seconds since 1970.
 pub fn unix_now() -> i64 {
     (unix_now_ms() / 1000) as i64
 }

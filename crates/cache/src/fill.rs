@@ -41,11 +41,15 @@ pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 /// A piece for the reader.
 #[derive(Debug)]
 pub enum Chunk {
+    /// In memory.
     Bytes(Arc<[u8]>),
     /// This part of a file.
     File {
+        /// The file.
         fd: Arc<OwnedFd>,
+        /// The first byte.
         start: u64,
+        /// The byte behind the last one.
         end: u64,
     },
 }
@@ -62,9 +66,11 @@ pub enum Merge {
 
 /// Two parts of a whole as one: what the entry has before the answer, the answer, what the entry has behind it.
 pub struct Combined {
+    /// The head of the whole.
     pub meta: Meta,
     /// Of the entry's body.
     pub before: Range<u64>,
+    /// Of the entry's body.
     pub after: Range<u64>,
 }
 
@@ -205,7 +211,7 @@ impl Fill {
         }
     }
 
-    /// Adds a piece. False: nobody wants more.
+    /// Adds a piece. False: more is not wanted.
     pub async fn push(&mut self, piece: Arc<[u8]>) -> bool {
         if piece.is_empty() {
             return true;

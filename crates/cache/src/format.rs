@@ -25,8 +25,11 @@ pub const OF_HEAD: &[u8] = b"\x01HEAD ";
 /// What is known of an entry beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
+    /// The key.
     pub key: Box<[u8]>,
+    /// The answer's status.
     pub status: u16,
+    /// What it may be used for, and how long.
     pub terms: Terms,
     /// When its request was sent, as a stamp of the cache: purges look at that.
     pub began: u64,
@@ -77,9 +80,11 @@ impl std::error::Error for FormatError {}
 /// A header as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// What stands in it.
     pub meta: Meta,
     /// Where the body begins.
     pub bytes: u32,
+    /// Bytes of the body.
     pub body_bytes: u64,
     /// CRC-32 of the body.
     pub body_crc: u32,

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 /// How much is done at a time: `loader_files`, `loader_sleep`, `loader_threshold` and the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
+    /// So many files at a time.
     pub files: usize,
+    /// The pause between two such times.
     pub sleep: Duration,
+    /// The most time that one takes.
     pub threshold: Duration,
 }
 
@@ -28,6 +31,7 @@ pub struct Bell {
 }
 
 impl Bell {
+    /// Wakes the task that waits for it.
     pub fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.heard.notify_one();
@@ -40,7 +44,7 @@ impl Bell {
     }
 }
 
-/// The thread's life: as long as somebody else holds the cache.
+/// The thread's life: as long as the cache is held elsewhere.
 pub fn run(cache: &Weak<Cache>, bell: &Bell) {
     if let Some(cache) = cache.upgrade() {
         cache.learn();
@@ -82,7 +86,7 @@ impl Cache {
         let settings = self.settings();
         let used = disk::unix_now();
         let weak = Arc::downgrade(self);
-        // Otherwise nobody but this thread holds it any more.
+        // Otherwise only this thread holds it any more.
         let is_wanted = || weak.strong_count() > 1;
         let (levels, sizes) = (self.levels.len(), Want::Sizes { temp_age_s: TEMP_AGE_S });
         let done = if settings.loader.is_some() {

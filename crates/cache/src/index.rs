@@ -24,8 +24,11 @@ pub struct Index {
 
 /// A look at an entry.
 pub enum Look {
+    /// It is in memory.
     Object(Arc<Object>),
+    /// It is on disk.
     File,
+    /// This status was stored without a body.
     Error(u16),
     /// How often it was asked for, this time included.
     Nothing(u16),
@@ -34,7 +37,9 @@ pub enum Look {
 /// The result of [`Index::lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
+    /// The right to bring the entry up to date, with the ticket that gives it back.
     Taken(u64),
+    /// Another request has it.
     Busy,
 }
 
@@ -119,6 +124,7 @@ impl Index {
         }
     }
 
+    /// Whether there is a file of it.
     pub fn has_file(&self, digest: Digest) -> bool {
         self.hold(digest).shard.get(digest).is_some_and(|entry| entry.blocks > 0)
     }
@@ -128,6 +134,7 @@ impl Index {
         self.hold(digest).shard.object(digest).cloned()
     }
 
+    /// Adds an entry, or replaces it: its blocks on disk, and the object if it is kept in memory, too.
     pub fn insert(&self, digest: Digest, blocks: u32, now: i64, object: Option<Arc<Object>>) {
         let mut held = self.hold(digest);
         if blocks > 0 {
@@ -168,6 +175,7 @@ impl Index {
         self.hold(digest).shard.insert(digest, blocks, now as u32, Some(object));
     }
 
+    /// Removes an entry; true if it had a file.
     pub fn remove(&self, digest: Digest) -> bool {
         self.hold(digest).shard.remove(digest).is_some_and(|blocks| blocks > 0)
     }
@@ -181,14 +189,17 @@ impl Index {
         object.flag.lower();
     }
 
+    /// Removes an entry from memory; its file stays.
     pub fn forget_object(&self, digest: Digest) {
         self.hold(digest).shard.forget_object(digest);
     }
 
+    /// Stores a status without a body until `until`, in seconds since 1970.
     pub fn set_error(&self, digest: Digest, status: u16, until: i64) {
         self.hold(digest).shard.errors.insert(digest, (status, until));
     }
 
+    /// Forgets such a status.
     pub fn clear_error(&self, digest: Digest) {
         self.hold(digest).shard.errors.remove(&digest);
     }
@@ -205,7 +216,7 @@ impl Index {
         (0..SHARDS).flat_map(|at| self.hold_at(at).shard.remove_matching(&matches)).collect()
     }
 
-    /// Takes the right to bring an entry up to date; whoever has had it since `age_ms` loses it.
+    /// Takes the right to bring an entry up to date; a request that has had it for `age_ms` loses it.
     pub fn lock(&self, digest: Digest, now_ms: u64, age_ms: u64) -> Lock {
         let mut held = self.hold(digest);
         let busy = held.shard.busy.entry(digest).or_default();
@@ -217,13 +228,13 @@ impl Index {
         Lock::Taken(busy.ticket)
     }
 
-    /// Whether somebody has the right, and until when at the latest.
+    /// Whether a request has the right, and until when at the latest.
     pub fn locked_until(&self, digest: Digest, now_ms: u64) -> Option<u64> {
         let held = self.hold(digest);
         held.shard.busy.get(&digest).map(|busy| busy.until_ms).filter(|until| now_ms < *until)
     }
 
-    /// Registers to be woken when the right is given back; false if nobody has it.
+    /// Registers to be woken when the right is given back; false if no request has it.
     pub fn wait(&self, digest: Digest, waker: &Waker) -> bool {
         let mut held = self.hold(digest);
         let Some(busy) = held.shard.busy.get_mut(&digest) else { return false };
@@ -263,6 +274,7 @@ impl Index {
         }
     }
 
+    /// An answer for this entry is being stored.
     pub fn begin_fill(&self, digest: Digest) {
         self.hold(digest).shard.fills.entry(digest).or_default().count += 1;
     }
@@ -337,22 +349,27 @@ impl Index {
         bytes > bytes_max || descriptors > descriptors_max
     }
 
+    /// Entries.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Bytes of files, in whole blocks.
     pub fn disk_bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed) * BLOCK_BYTES
     }
 
+    /// Bytes of the memory tier.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
+    /// Descriptors that the memory tier holds.
     pub fn descriptors(&self) -> usize {
         self.descriptors.load(Ordering::Relaxed)
     }
 
+    /// Bytes that the index takes.
     pub fn index_bytes(&self) -> usize {
         (0..SHARDS).map(|at| self.hold_at(at).shard.index_bytes()).sum()
     }
@@ -424,7 +441,7 @@ mod tests {
         let gone = index.expire(10, 1000);
         assert_eq!((gone.len(), index.count()), (10, 90));
         assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(1)));
-        // Who only looks does not count: a request may look more than once.
+        // Looks alone are not counted: a request may look more than once.
         assert!(matches!(index.look(digest(3), 200, false), Look::Nothing(1)));
         assert!(matches!(index.look(digest(3), 200, true), Look::Nothing(2)));
         assert!(matches!(index.look(digest(50), 200, true), Look::File));

@@ -4,6 +4,7 @@
 //! [`brisk_cachepolicy`]'s business. Disk work runs on the pool (`brisk_net::blocking`) or on the cache's own
 //! housekeeping thread, never on an event loop.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod cache;
 pub mod digest;

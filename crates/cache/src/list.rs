@@ -18,6 +18,7 @@ impl Default for Links {
 
 /// Where the links of a slot are.
 pub trait Slots {
+    /// The neighbours of a slot.
     fn links(&mut self, slot: u32) -> &mut Links;
 }
 
@@ -35,6 +36,7 @@ impl Default for List {
 }
 
 impl List {
+    /// The slot that was used longest ago.
     pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
@@ -55,6 +57,7 @@ impl List {
         self.newest = slot;
     }
 
+    /// Takes a slot out.
     pub fn remove(&mut self, slots: &mut impl Slots, slot: u32) {
         let Links { newer, older } = std::mem::take(slots.links(slot));
         match newer {

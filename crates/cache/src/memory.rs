@@ -26,13 +26,16 @@ pub struct Memory {
     slab: Slab,
     free: Vec<u32>,
     list: List,
+    /// Bytes of all objects.
     pub bytes: usize,
     /// Of them, those of tags.
     pub tag_bytes: usize,
+    /// Descriptors that objects hold.
     pub descriptors: usize,
 }
 
 impl Memory {
+    /// The object of a slot, which counts as used now.
     pub fn get(&mut self, slot: u32) -> &Arc<Object> {
         self.list.touch(&mut self.slab, slot);
         self.peek(slot)
@@ -43,6 +46,7 @@ impl Memory {
         self.slab.0[slot as usize].object.as_ref().expect("a slot that is in use")
     }
 
+    /// Adds the object of an entry, and gives its slot.
     pub fn insert(&mut self, entry: u32, object: Arc<Object>) -> u32 {
         self.bytes += object.memory_bytes();
         self.tag_bytes += object.meta.tags.len();
@@ -62,6 +66,7 @@ impl Memory {
         at
     }
 
+    /// Removes the object of a slot, and gives it.
     pub fn remove(&mut self, slot: u32) -> Option<Arc<Object>> {
         self.list.remove(&mut self.slab, slot);
         self.free.push(slot);

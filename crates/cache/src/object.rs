@@ -11,16 +11,21 @@ use std::sync::{Arc, OnceLock};
 /// Where a body is.
 #[derive(Clone, Debug)]
 pub enum Body {
+    /// In memory.
     Memory(Arc<[u8]>),
     /// From `offset` on.
     File {
+        /// The file.
         fd: Arc<OwnedFd>,
+        /// Where the body begins.
         offset: u64,
+        /// Bytes of the body.
         len: u64,
     },
 }
 
 impl Body {
+    /// Bytes.
     pub fn len(&self) -> u64 {
         match self {
             Body::Memory(bytes) => bytes.len() as u64,
@@ -28,6 +33,7 @@ impl Body {
         }
     }
 
+    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -39,8 +45,11 @@ pub type Identity = (u64, u64);
 /// See the module's head. It never changes; a newer one takes its place.
 #[derive(Debug)]
 pub struct Object {
+    /// Of its key.
     pub digest: Digest,
+    /// What is known beside the body.
     pub meta: Meta,
+    /// The body.
     pub body: Body,
     /// Of the file.
     pub(crate) header_bytes: u32,

@@ -12,10 +12,12 @@ pub enum Pattern {
     Prefix(Box<[u8]>),
     /// Answers with this tag.
     Tag(Box<[u8]>),
+    /// Everything.
     All,
 }
 
 impl Pattern {
+    /// Whether an entry is meant.
     pub fn matches(&self, meta: &Meta) -> bool {
         match self {
             Pattern::Prefix(prefix) => meta.page_key().starts_with(prefix),
@@ -48,10 +50,12 @@ impl Pattern {
 pub enum Purge {
     /// This key, in all its variants, and what a HEAD with this key has stored.
     Key(Box<[u8]>),
+    /// All entries that match.
     Many(Pattern),
 }
 
 impl Purge {
+    /// Whether an entry is meant.
     pub fn matches(&self, meta: &Meta) -> bool {
         match self {
             Purge::Key(key) => meta.page_key() == &**key,
@@ -67,6 +71,7 @@ impl Purge {
         }
     }
 
+    /// Reads what stands in an order; `None` if it is none.
     pub fn parse(text: &str) -> Option<Purge> {
         match text.split_once(' ')? {
             ("key", key) => Some(Purge::Key(unhex(key)?.into())),
@@ -97,6 +102,7 @@ pub const STAMPS_PER_MS: u64 = 1000;
 /// Entries that began before a moment and match are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
+    /// Which entries.
     pub pattern: Pattern,
     /// A stamp of the cache.
     pub stamp: u64,
@@ -117,6 +123,7 @@ impl Rule {
         format!("{} {}\n", self.stamp, self.pattern.words())
     }
 
+    /// Reads a line of [`Rule::line`]; `None` if it is none.
     pub fn parse(line: &str) -> Option<Rule> {
         let (stamp, rest) = line.split_once(' ')?;
         let (kind, text) = rest.split_once(' ')?;
@@ -128,7 +135,7 @@ impl Rule {
 #[derive(Default)]
 pub struct Rules {
     list: Mutex<Vec<Rule>>,
-    /// Of the list: usually there is none, and nobody locks.
+    /// Of the list: usually it is 0, and the list need not be locked.
     count: AtomicUsize,
 }
 
@@ -137,6 +144,7 @@ impl Rules {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a rule; one of the same pattern goes.
     pub fn add(&self, rule: Rule) {
         let mut list = self.lock();
         // A newer rule of the same kind does an older one's work.
@@ -145,14 +153,17 @@ impl Rules {
         self.count.store(list.len(), Ordering::Release);
     }
 
+    /// Whether a rule makes an entry void.
     pub fn hides(&self, meta: &Meta) -> bool {
         self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|rule| rule.hides(meta))
     }
 
+    /// All rules, for the file that keeps them.
     pub fn all(&self) -> Vec<Rule> {
         self.lock().clone()
     }
 
+    /// Rules that are in force.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

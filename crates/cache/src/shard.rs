@@ -21,6 +21,7 @@ pub fn blocks(bytes: u64) -> u32 {
 /// An entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// Of its key.
     pub digest: Digest,
     /// On disk; 0: there is no file, only a count of requests.
     pub blocks: u32,
@@ -29,8 +30,9 @@ pub struct Entry {
     links: Links,
     /// Its slot in the memory tier.
     memory: u32,
+    /// How often it was asked for, up to a bound.
     pub uses: u16,
-    /// False: it was found on disk, and nobody has asked for its size.
+    /// False: it was found on disk, and its size was not asked for.
     is_measured: bool,
 }
 
@@ -68,18 +70,21 @@ impl Slots for Entries {
     }
 }
 
-/// Who is bringing an entry up to date, and who waits for that.
+/// The request that brings an entry up to date, and the tasks that wait for it.
 #[derive(Default)]
 pub struct Busy {
+    /// Tells the present right from later ones.
     pub ticket: u64,
     /// Monotonic; afterwards another may try.
     pub until_ms: u64,
+    /// The tasks that wait.
     pub wakers: Vec<Waker>,
 }
 
 /// Fills of one entry that are under way.
 #[derive(Default)]
 pub struct Fills {
+    /// How many.
     pub count: u32,
     /// The entry was purged: fills that began up to then (a stamp) are void.
     pub purged: u64,
@@ -92,14 +97,19 @@ pub struct Shard {
     entries: Entries,
     free: Vec<u32>,
     list: List,
+    /// Entries, with and without a file.
     pub count: usize,
+    /// Blocks on disk.
     pub blocks: u64,
+    /// Objects in memory.
     pub memory: Memory,
+    /// Entries that are being brought up to date.
     pub busy: HashMap<Digest, Busy>,
+    /// Entries that are being stored.
     pub fills: HashMap<Digest, Fills>,
     /// Statuses that are answered without a body being kept (intercepted errors), and until when.
     pub errors: HashMap<Digest, (u16, i64)>,
-    /// Answers that could not be stored lately, and until when (monotonic): nobody need wait for one.
+    /// Answers that could not be stored lately, and until when (monotonic): requests need not wait for one.
     pub unstorable: HashMap<Digest, u64>,
 }
 
@@ -109,6 +119,7 @@ impl Shard {
         self.table.find(digest.other_number(), is_it).copied()
     }
 
+    /// The entry of a key.
     pub fn get(&self, digest: Digest) -> Option<&Entry> {
         self.slot(digest).map(|slot| self.entries.get(slot))
     }
@@ -238,7 +249,7 @@ impl Shard {
         Some(blocks)
     }
 
-    /// The entry used longest ago that nobody is working on.
+    /// The entry used longest ago that no request is working on.
     pub fn oldest(&mut self) -> Option<Entry> {
         let mut at = self.list.oldest();
         for _ in 0..32 {

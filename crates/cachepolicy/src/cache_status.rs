@@ -5,12 +5,19 @@ use std::fmt::Write as _;
 /// Why a request was forwarded (RFC 9211 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
+    /// The cache was not to be asked.
     Bypass,
+    /// The method is not one that is cached.
     Method,
+    /// Nothing is stored under the key.
     UriMiss,
+    /// Something is stored under the key, but not for such a request.
     VaryMiss,
+    /// The request's directives forbid what is stored.
     Request,
+    /// What is stored is stale.
     Stale,
+    /// Only a part is stored, and another is wanted.
     Partial,
 }
 
@@ -37,12 +44,13 @@ pub struct Status<'a> {
     pub forwarded_status: Option<u16>,
     /// Seconds of freshness that are left; negative if it is stale.
     pub ttl: Option<i64>,
+    /// The answer was stored.
     pub stored: bool,
     /// Another request's answer was waited for.
     pub collapsed: bool,
     /// One word, e.g. why it was not stored.
     pub detail: Option<&'a str>,
-    /// The cache's name and the key, for those who may know them.
+    /// The cache's name and the key, for clients that may know them.
     pub place: Option<(&'a [u8], &'a [u8])>,
 }
 
@@ -73,7 +81,7 @@ impl Status<'_> {
             let _ = write!(out, "; detail={detail}");
         }
         if let Some((zone, key)) = self.place {
-            // The key comes last: whoever takes the member apart need not know strings.
+            // The key comes last: readers that look for what is before it need not know strings.
             let _ = write!(out, "; zone={}; key={}", string(zone), string(key));
         }
         out.into_bytes()

@@ -48,17 +48,25 @@ impl Directive {
 /// What a response's `Cache-Control` says, all lines together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
+    /// `max-age`, in seconds.
     pub max_age: Option<u64>,
+    /// `s-maxage`, in seconds: for shared caches, before `max-age`.
     pub s_maxage: Option<u64>,
+    /// `no-store`.
     pub no_store: bool,
     /// Unqualified: ask before every reuse.
     pub no_cache: bool,
     /// Unqualified: not for shared caches.
     pub private: bool,
+    /// `public`.
     pub public: bool,
+    /// `must-revalidate`.
     pub must_revalidate: bool,
+    /// `proxy-revalidate`.
     pub proxy_revalidate: bool,
+    /// `must-understand`.
     pub must_understand: bool,
+    /// `no-transform`.
     pub no_transform: bool,
     /// RFC 8246.
     pub immutable: bool,
@@ -149,17 +157,24 @@ impl Response {
 /// What a request's `Cache-Control` says, and its `Pragma` if there is no such field (RFC 9111 §5.2.1, §5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
+    /// `max-age`, in seconds: answers may be that old.
     pub max_age: Option<u64>,
     /// `Some(u64::MAX)`: however stale.
     pub max_stale: Option<u64>,
+    /// `min-fresh`, in seconds: answers must stay fresh that long.
     pub min_fresh: Option<u64>,
+    /// `no-cache`.
     pub no_cache: bool,
+    /// `no-store`.
     pub no_store: bool,
+    /// `only-if-cached`.
     pub only_if_cached: bool,
+    /// `stale-if-error`, in seconds (RFC 5861).
     pub stale_if_error: Option<u64>,
 }
 
 impl Request {
+    /// Reads a request's fields.
     pub fn of(fields: Fields<'_>) -> Request {
         let mut out = Request::default();
         let mut has_cache_control = false;

@@ -19,6 +19,7 @@ impl<'a> Fields<'a> {
         self.all(name).next()
     }
 
+    /// Whether a field of this name is there.
     pub fn has(self, name: &str) -> bool {
         self.first(name).is_some()
     }

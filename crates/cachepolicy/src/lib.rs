@@ -4,6 +4,7 @@
 //! No I/O, no clock: times are handed in as seconds since 1970. The same code serves the cache, its tests and the
 //! fuzzers.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod age;
 pub mod cache_status;

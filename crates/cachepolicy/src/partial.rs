@@ -7,8 +7,11 @@ use brisk_http::range::{self, RangeOutcome};
 /// Where a part lies: from `start` (inclusive) to `end` (exclusive), of `total` bytes if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// The first byte.
     pub start: u64,
+    /// The byte behind the last one.
     pub end: u64,
+    /// Bytes of the whole.
     pub total: Option<u64>,
 }
 
@@ -39,10 +42,12 @@ impl Part {
         Part::parse(response.first("Content-Range")?)
     }
 
+    /// Bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
+    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -52,6 +57,7 @@ impl Part {
         self.start == 0 && self.total == Some(self.end)
     }
 
+    /// Whether the bytes from `start` to before `end` are in it.
     pub fn has(&self, start: u64, end: u64) -> bool {
         self.start <= start && end <= self.end
     }

@@ -9,6 +9,7 @@ pub enum Mode {
     /// nginx's: requests have no say, an answer is fresh up to and including its last second.
     #[default]
     Nginx,
+    /// RFC 9111's.
     Rfc9111,
 }
 
@@ -18,12 +19,22 @@ pub enum Reuse {
     /// Give it out.
     Fresh,
     /// Ask first; what may be done meanwhile and if that fails.
-    Ask { while_revalidating: bool, if_error: bool, never_stale: bool, why: Why },
+    Ask {
+        /// It may be given out meanwhile (RFC 5861 §3).
+        while_revalidating: bool,
+        /// It may be given out if asking fails (RFC 5861 §4).
+        if_error: bool,
+        /// It must not be given out whatever happens.
+        never_stale: bool,
+        /// Why it is not given out at once.
+        why: Why,
+    },
 }
 
 /// Why a stored answer is not given out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// Its time is over.
     Stale,
     /// The request's directives ask for it.
     Request,

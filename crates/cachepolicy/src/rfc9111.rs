@@ -57,24 +57,38 @@ impl Terms {
 /// Why a response is not stored; as text it goes into logs, `Cache-Status` and `brisk cache why`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The method is not one that is cached.
     Method,
+    /// The request says `no-store`.
     RequestNoStore,
+    /// The request has credentials, and the answer does not say that it is for others (RFC 9111 §3.5).
     Authorization,
+    /// The status is not one that is stored without being told to.
     Status,
+    /// The answer says `no-store`.
     NoStore,
+    /// The answer says `no-cache`.
     NoCache,
+    /// The answer says `private`.
     Private,
+    /// The answer sets a cookie.
     SetCookie,
+    /// The answer says `Vary: *`.
     VaryStar,
+    /// `Vary` is too long.
     VaryLong,
     /// `X-Accel-Expires: 0`, `max-age=0`, an `Expires` in the past.
     Expired,
+    /// Nothing says how long it would hold.
     NoLifetime,
+    /// The answer says `must-understand`, and its status is not understood.
     NotUnderstood,
+    /// It is a part of a whole that is not known.
     PartialContent,
 }
 
 impl Refusal {
+    /// As it goes into logs.
     pub fn text(self) -> &'static str {
         match self {
             Refusal::Method => "the method is not one of those that are cached",
@@ -140,30 +154,41 @@ impl Refusal {
 /// Whether to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// It is stored, on these terms.
     Store(Terms),
+    /// It is not.
     Refuse(Refusal),
 }
 
 /// Response fields that the configuration leaves out of account (`proxy_ignore_headers`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
+    /// `Cache-Control`.
     pub cache_control: bool,
+    /// `Expires`.
     pub expires: bool,
+    /// `X-Accel-Expires`.
     pub x_accel_expires: bool,
     /// This is the explicit leave to store answers with `Set-Cookie`.
     pub set_cookie: bool,
+    /// `Vary`.
     pub vary: bool,
 }
 
 /// What is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
+    /// The request's fields.
     pub request: Fields<'a>,
+    /// The response's status.
     pub status: u16,
+    /// The response's fields.
     pub response: Fields<'a>,
     /// When the request was sent, and when the head came.
     pub request_time: i64,
+    /// When the head came; both in seconds since 1970.
     pub response_time: i64,
+    /// What the configuration leaves out of account.
     pub ignored: Ignored,
     /// The key tells clients with credentials apart: their answers may be stored.
     pub key_has_credentials: bool,

@@ -8,9 +8,13 @@ use crate::fields::Fields;
 /// A member's value; what caches ask for. Strings, byte sequences, dates and inner lists are only told from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
+    /// `?1`, `?0`, or a key alone.
     Boolean(bool),
+    /// An integer.
     Integer(i64),
+    /// A token.
     Token,
+    /// Anything else.
     Other,
 }
 

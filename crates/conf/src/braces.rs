@@ -7,6 +7,7 @@ use crate::source::Span;
 pub struct Block {
     /// The name of the directive that opened it.
     pub name: Span,
+    /// The `}` that the parser took for the block's; `None` if the file ended before.
     pub close: Option<Span>,
 }
 

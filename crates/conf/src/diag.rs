@@ -7,15 +7,22 @@ use std::fmt::Write as _;
 /// nginx's log levels, as far as a configuration can produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// Nothing can be done.
     Emerg,
+    /// An error that needs attention at once.
     Alert,
+    /// A critical error.
     Crit,
+    /// An error.
     Error,
+    /// The configuration is used, but probably not what is meant.
     Warn,
+    /// The configuration is used as it stands; something is worth knowing.
     Notice,
 }
 
 impl Level {
+    /// nginx's word for it: `emerg`, `alert`, …
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Emerg => "emerg",
@@ -43,8 +50,11 @@ enum Cause {
 /// One message about a configuration. The message itself keeps nginx's wording, without the `in FILE:LINE`.
 #[derive(Clone, Debug)]
 pub struct Diag {
+    /// How bad it is.
     pub level: Level,
+    /// What is wrong, in nginx's words where nginx has any.
     pub message: String,
+    /// The place; `None` if it concerns no single one.
     pub span: Option<Span>,
     /// What the excerpt shows, where that is another place than the one that nginx's first line names.
     place: Option<Span>,
@@ -150,6 +160,7 @@ impl Diag {
         self
     }
 
+    /// Whether the configuration cannot be used.
     pub fn is_error(&self) -> bool {
         self.level <= Level::Error
     }

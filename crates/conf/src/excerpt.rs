@@ -39,6 +39,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
+    /// The first line of `span`, of which the file must be in `sources`.
     pub fn new(sources: &SourceMap, span: Span) -> Excerpt {
         let (line, column) = sources.start(span);
         let bytes = sources.line_bytes(span);

@@ -7,15 +7,27 @@ use crate::diag::Diag;
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::source::{FileId, Span};
 
+/// One piece of a configuration file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lexeme {
-    Word { value: Box<[u8]>, quoted: bool },
+    /// A name or parameter, unescaped; `quoted` if it stood in quotes.
+    Word {
+        /// The bytes, without quotes and escapes.
+        value: Box<[u8]>,
+        /// Whether it stood in quotes.
+        quoted: bool,
+    },
+    /// `;`
     Semicolon,
+    /// `{`
     Open,
+    /// `}`
     Close,
+    /// The end of the file.
     End,
 }
 
+/// Cuts one file into lexemes. It does no I/O and keeps no lexeme.
 pub struct Lexer<'a> {
     text: &'a [u8],
     file: FileId,
@@ -27,6 +39,7 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
+    /// At the beginning of `text`, behind a byte order mark if there is one.
     pub fn new(file: FileId, text: &'a [u8]) -> Lexer<'a> {
         // A byte order mark is what editors of another system leave behind.
         let at = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };

@@ -5,6 +5,7 @@
 //! the master, or a fuzzer's bytes. What directives exist is data: each is a [`Row`], and [`check`](row::check)
 //! compares a directive with its row. Nothing here knows a module.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod braces;
 pub mod cidr;

@@ -12,6 +12,7 @@ const VARIABLES: &str = include_str!("nginx-variables.tsv");
 /// One directive of nginx. A name that several modules have is listed once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
+    /// Its name, as it is written.
     pub name: &'static str,
     /// As in nginx's sources: `ngx_http_core_module`.
     pub module: &'static str,

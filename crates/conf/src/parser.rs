@@ -11,12 +11,16 @@ use crate::{foreign, hints};
 /// One parameter (or a directive's name), unescaped.
 #[derive(Clone, Debug)]
 pub struct Token {
+    /// The bytes, without quotes and escapes.
     pub value: Box<[u8]>,
+    /// Where it stands, quotes included.
     pub span: Span,
+    /// Whether it stood in quotes.
     pub quoted: bool,
 }
 
 impl Token {
+    /// The bytes, which need not be UTF-8.
     pub fn bytes(&self) -> &[u8] {
         &self.value
     }
@@ -35,14 +39,18 @@ impl Token {
 /// A directive with its parameters and, if it has one, its block.
 #[derive(Clone, Debug)]
 pub struct Directive {
+    /// Its name.
     pub name: Token,
+    /// Its parameters.
     pub args: Vec<Token>,
+    /// What stands in its block; `None` if it has none.
     pub block: Option<Vec<Directive>>,
     /// From the name to the `;` or `{`.
     pub span: Span,
 }
 
 impl Directive {
+    /// The name, for look-ups and messages.
     pub fn name(&self) -> &str {
         self.name.str()
     }

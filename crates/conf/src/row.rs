@@ -10,17 +10,29 @@ use crate::{hints, nginx};
 pub struct Context(pub u32);
 
 impl Context {
+    /// Outside of all blocks.
     pub const MAIN: Context = Context(1);
+    /// `events { … }`
     pub const EVENTS: Context = Context(1 << 1);
+    /// `http { … }`
     pub const HTTP: Context = Context(1 << 2);
+    /// `server { … }` in `http`.
     pub const SERVER: Context = Context(1 << 3);
+    /// `location … { … }`
     pub const LOCATION: Context = Context(1 << 4);
+    /// `if (…) { … }` in `server`.
     pub const SERVER_IF: Context = Context(1 << 5);
+    /// `if (…) { … }` in `location`.
     pub const LOCATION_IF: Context = Context(1 << 6);
+    /// `limit_except … { … }`
     pub const LIMIT_EXCEPT: Context = Context(1 << 7);
+    /// `upstream … { … }` in `http`.
     pub const UPSTREAM: Context = Context(1 << 8);
+    /// `stream { … }`
     pub const STREAM: Context = Context(1 << 9);
+    /// `server { … }` in `stream`.
     pub const STREAM_SERVER: Context = Context(1 << 10);
+    /// `upstream … { … }` in `stream`.
     pub const STREAM_UPSTREAM: Context = Context(1 << 11);
 
     /// `http`, `server`, `location`: where most directives live.
@@ -45,11 +57,13 @@ impl Context {
         (Context::STREAM_UPSTREAM, "upstream in stream"),
     ];
 
+    /// The contexts of both sets.
     #[must_use]
     pub const fn or(self, other: Context) -> Context {
         Context(self.0 | other.0)
     }
 
+    /// Whether the sets have a context in common.
     pub const fn has(self, other: Context) -> bool {
         self.0 & other.0 != 0
     }
@@ -64,31 +78,42 @@ impl Context {
 /// How many parameters a directive takes, and whether a block follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
+    /// The fewest parameters.
     pub min: u8,
     /// `u8::MAX`: any number.
     pub max: u8,
+    /// Whether a block follows.
     pub block: bool,
 }
 
 impl Arity {
+    /// No parameter.
     pub const NONE: Arity = Arity::exactly(0);
+    /// One parameter.
     pub const ONE: Arity = Arity::exactly(1);
+    /// Two parameters.
     pub const TWO: Arity = Arity::exactly(2);
+    /// Any number of parameters, none included.
     pub const ANY: Arity = Arity::at_least(0);
+    /// At least one parameter.
     pub const SOME: Arity = Arity::at_least(1);
 
+    /// Just so many parameters, and no block.
     pub const fn exactly(count: u8) -> Arity {
         Arity { min: count, max: count, block: false }
     }
 
+    /// From `min` to `max` parameters, and no block.
     pub const fn between(min: u8, max: u8) -> Arity {
         Arity { min, max, block: false }
     }
 
+    /// At least so many parameters, and no block.
     pub const fn at_least(min: u8) -> Arity {
         Arity { min, max: u8::MAX, block: false }
     }
 
+    /// The same with a block.
     #[must_use]
     pub const fn block(self) -> Arity {
         Arity { block: true, ..self }

@@ -9,8 +9,11 @@ pub struct FileId(pub u32);
 /// A byte range in one source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// The file.
     pub file: FileId,
+    /// The first byte.
     pub start: u32,
+    /// The byte behind the last one.
     pub end: u32,
 }
 
@@ -34,6 +37,7 @@ impl Span {
 pub struct SourceFile {
     /// The path as nginx would print it: absolute, as given to `include` after prefixing.
     pub name: String,
+    /// Its bytes.
     pub text: Arc<[u8]>,
 }
 
@@ -55,10 +59,12 @@ impl SourceMap {
         self.files.pop();
     }
 
+    /// The file with this id, which [`SourceMap::add`] gave.
     pub fn file(&self, id: FileId) -> &SourceFile {
         &self.files[id.0 as usize]
     }
 
+    /// All files, by id.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }

@@ -4,6 +4,7 @@
 //! peers speak the other one with the same code. What a gateway answers is a head as CGI has it
 //! ([`brisk_http::response::parse_cgi`]) and a body.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod fastcgi;
 pub mod fuzz;

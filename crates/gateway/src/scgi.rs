@@ -44,6 +44,7 @@ pub struct Malformed;
 /// A request as an application sees it: for simulated peers in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
+    /// Names and values, in their order.
     pub params: Vec<Pair<'a>>,
     /// What `CONTENT_LENGTH` says.
     pub body_bytes: u64,

@@ -57,8 +57,11 @@ pub struct Malformed;
 /// A request as an application sees it: for simulated peers in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
+    /// The kind of request; 0: WSGI.
     pub modifier1: u8,
+    /// What it means depends on `modifier1`.
     pub modifier2: u8,
+    /// Names and values, in their order.
     pub params: Vec<Pair<'a>>,
     /// Where in the bytes the body begins.
     pub len: usize,

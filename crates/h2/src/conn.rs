@@ -21,7 +21,9 @@ use receive::DataFrame;
 /// Which side we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
+    /// It answers requests, on streams that the peer begins.
     Server,
+    /// It asks, on streams that it begins itself.
     Client,
 }
 
@@ -32,7 +34,9 @@ pub struct Config {
     pub settings: Settings,
     /// How much of all bodies together may come in without having been consumed.
     pub connection_window: u32,
+    /// Bounds of the peer's heads.
     pub head_limits: Limits,
+    /// How much of what costs work and brings nothing is borne.
     pub flood: FloodLimits,
     /// DATA frames have at most this much payload.
     pub chunk_bytes: u32,
@@ -53,13 +57,15 @@ impl Default for Config {
 /// What a block of header fields is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadKind {
+    /// A request's head.
     Request,
     /// Interim ones too.
     Response,
+    /// Fields behind a body (RFC 9113 §8.1).
     Trailers,
 }
 
-/// Who takes the heads of a connection's streams.
+/// Takes the heads of a connection's streams.
 pub trait HeadSink: FieldSink {
     /// Fields of this head follow.
     fn begin(&mut self, stream: u32, kind: HeadKind);
@@ -73,21 +79,55 @@ pub trait HeadSink: FieldSink {
 /// What the peer has done.
 #[derive(Debug)]
 pub enum Event<'a, T> {
-    /// A request (for a server) or response has begun; its fields went to the sink. `end`: it has no body. `bytes`: the
-    /// length of its block.
-    Head { stream: u32, end: bool, bytes: usize },
+    /// A request (for a server) or response has begun; its fields went to the sink.
+    Head {
+        /// The stream.
+        stream: u32,
+        /// It has no body.
+        end: bool,
+        /// Bytes of its header block.
+        bytes: usize,
+    },
     /// An interim response (RFC 9110 §15.2).
-    Interim { stream: u32 },
-    /// Fields behind a body: its end. `value` as with `Data`.
-    Trailers { stream: u32, value: Option<T> },
-    /// A piece of a body. Its bytes stay taken from the windows until they are given to
-    /// [`Connection::consume`]. `value`: what was kept with the stream, if both sides have said all now and it is no more.
-    Data { stream: u32, data: &'a [u8], end: bool, value: Option<T> },
+    Interim {
+        /// The stream.
+        stream: u32,
+    },
+    /// Fields behind a body: its end.
+    Trailers {
+        /// The stream.
+        stream: u32,
+        /// As with [`Event::Data`].
+        value: Option<T>,
+    },
+    /// A piece of a body. Its bytes stay taken from the windows until they are given to [`Connection::consume`].
+    Data {
+        /// The stream.
+        stream: u32,
+        /// The piece, without padding.
+        data: &'a [u8],
+        /// The body ends with it.
+        end: bool,
+        /// What was kept with the stream, if both sides have said all now and it is no more.
+        value: Option<T>,
+    },
     /// A body is not as long as its head has announced (RFC 9113 §8.1.1): it ends here. The caller may still answer, and
     /// then resets the stream with PROTOCOL_ERROR.
-    Mismatch { stream: u32 },
-    /// A stream is over before its time: the peer has reset it (`by_peer`), or it broke a rule and was reset by us.
-    Reset { stream: u32, code: ErrorCode, by_peer: bool, value: T },
+    Mismatch {
+        /// The stream.
+        stream: u32,
+    },
+    /// A stream is over before its time.
+    Reset {
+        /// The stream.
+        stream: u32,
+        /// Why.
+        code: ErrorCode,
+        /// The peer has reset it; otherwise it broke a rule, and was reset by this side.
+        by_peer: bool,
+        /// What was kept with the stream.
+        value: T,
+    },
     /// More may be sent than before.
     Window,
     /// The peer has announced settings.
@@ -96,8 +136,13 @@ pub enum Event<'a, T> {
     SettingsAck,
     /// A PING of ours came back.
     Pong([u8; 8]),
-    /// The peer takes no new streams; those above `last` it has not looked at.
-    GoAway { last: u32, code: ErrorCode },
+    /// The peer takes no new streams.
+    GoAway {
+        /// It has not looked at streams above this one.
+        last: u32,
+        /// Why.
+        code: ErrorCode,
+    },
 }
 
 /// What came of a call of [`Connection::receive`].
@@ -105,6 +150,7 @@ pub enum Event<'a, T> {
 pub struct Received<'a, T> {
     /// Bytes of the input that are done with. 0 without an event: more is needed.
     pub used: usize,
+    /// What has happened, if anything that the caller must know.
     pub event: Option<Event<'a, T>>,
 }
 
@@ -221,6 +267,7 @@ impl<T> Connection<T> {
         self.streams.len()
     }
 
+    /// Whether no stream is open.
     pub fn is_empty(&self) -> bool {
         self.streams.len() == 0
     }
@@ -250,6 +297,7 @@ impl<T> Connection<T> {
         self.streams.get(stream).map(|stream| &stream.data)
     }
 
+    /// The same, to be changed.
     pub fn value_mut(&mut self, stream: u32) -> Option<&mut T> {
         self.streams.get_mut(stream).map(|stream| &mut stream.data)
     }

@@ -8,19 +8,33 @@ use std::fmt;
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
+    /// Not an error: the connection or stream just ends.
     pub const NO_ERROR: ErrorCode = ErrorCode(0);
+    /// The peer breaks the protocol.
     pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(1);
+    /// Something has failed here.
     pub const INTERNAL_ERROR: ErrorCode = ErrorCode(2);
+    /// A window was exceeded.
     pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(3);
+    /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: ErrorCode = ErrorCode(4);
+    /// A frame came for a stream that is closed.
     pub const STREAM_CLOSED: ErrorCode = ErrorCode(5);
+    /// A frame has a length that its type does not allow.
     pub const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(6);
+    /// The stream was refused before anything was done for it (RFC 9113 §8.7): it may be tried again.
     pub const REFUSED_STREAM: ErrorCode = ErrorCode(7);
+    /// The stream is not wanted any more.
     pub const CANCEL: ErrorCode = ErrorCode(8);
+    /// The state of header compression is lost.
     pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(9);
+    /// A tunnel's connection has failed.
     pub const CONNECT_ERROR: ErrorCode = ErrorCode(10);
+    /// The peer causes too much work.
     pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(11);
+    /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: ErrorCode = ErrorCode(12);
+    /// The request needs HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: ErrorCode = ErrorCode(13);
 
     /// The RFC's name; nothing for unknown codes.
@@ -58,6 +72,7 @@ impl fmt::Debug for ErrorCode {
 /// [`Connection::fail`](crate::Connection::fail) and closes. `Display` is the text for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionError {
+    /// What GOAWAY says.
     pub code: ErrorCode,
     /// What the peer has done: `client sent …` without its subject.
     pub text: Cow<'static, str>,

@@ -28,18 +28,26 @@ const KINDS: usize = 6;
 /// One bucket: how many at once, and how many per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
+    /// So many at once.
     pub burst: u32,
+    /// So many are allowed again each second.
     pub per_second: u32,
 }
 
 /// Buckets by [`Nuisance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloodLimits {
+    /// Of [`Nuisance::Reset`].
     pub reset: Bucket,
+    /// Of [`Nuisance::Echo`].
     pub echo: Bucket,
+    /// Of [`Nuisance::Priority`].
     pub priority: Bucket,
+    /// Of [`Nuisance::Empty`].
     pub empty: Bucket,
+    /// Of [`Nuisance::Window`].
     pub window: Bucket,
+    /// Of [`Nuisance::Stray`].
     pub stray: Bucket,
 }
 

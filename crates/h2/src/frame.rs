@@ -12,15 +12,25 @@ pub const WINDOW_DEFAULT: u32 = 65_535;
 
 /// Frame types; others are ignored (RFC 9113 §4.1).
 pub mod kind {
+    /// Part of a body (RFC 9113 §6.1).
     pub const DATA: u8 = 0;
+    /// The beginning of a header block (§6.2).
     pub const HEADERS: u8 = 1;
+    /// A priority of the old kind, which is ignored (§6.3).
     pub const PRIORITY: u8 = 2;
+    /// The end of a stream at once (§6.4).
     pub const RST_STREAM: u8 = 3;
+    /// Settings, or their acknowledgement (§6.5).
     pub const SETTINGS: u8 = 4;
+    /// A request that a server makes itself (§6.6).
     pub const PUSH_PROMISE: u8 = 5;
+    /// A question whether the peer is there, or its answer (§6.7).
     pub const PING: u8 = 6;
+    /// No further stream is begun (§6.8).
     pub const GOAWAY: u8 = 7;
+    /// More may be sent (§6.9).
     pub const WINDOW_UPDATE: u8 = 8;
+    /// The next part of a header block (§6.10).
     pub const CONTINUATION: u8 = 9;
     /// RFC 9218 §7.1.
     pub const PRIORITY_UPDATE: u8 = 16;
@@ -28,10 +38,15 @@ pub mod kind {
 
 /// Frame flags.
 pub mod flag {
+    /// DATA, HEADERS: the sender's side of the stream ends.
     pub const END_STREAM: u8 = 0x1;
+    /// SETTINGS, PING: an answer.
     pub const ACK: u8 = 0x1;
+    /// HEADERS, CONTINUATION: the header block is complete.
     pub const END_HEADERS: u8 = 0x4;
+    /// DATA, HEADERS: padding follows the content.
     pub const PADDED: u8 = 0x8;
+    /// HEADERS: a priority of the old kind comes first.
     pub const PRIORITY: u8 = 0x20;
 }
 
@@ -40,8 +55,11 @@ pub mod flag {
 pub struct FrameHead {
     /// Bytes of the payload.
     pub len: u32,
+    /// Its type, one of [`kind`].
     pub kind: u8,
+    /// Bits of [`flag`]; others are ignored.
     pub flags: u8,
+    /// The stream; 0: the connection.
     pub stream: u32,
 }
 
@@ -59,6 +77,7 @@ impl FrameHead {
         })
     }
 
+    /// Whether a flag of [`flag`] is set.
     #[inline]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -74,17 +93,21 @@ pub fn write_head(len: usize, kind: u8, flags: u8, stream: u32, out: &mut Vec<u8
     out.extend_from_slice(&[len[1], len[2], len[3], kind, flags, id[0], id[1], id[2], id[3]]);
 }
 
+/// Appends RST_STREAM.
 pub fn write_rst_stream(stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
     write_head(4, kind::RST_STREAM, 0, stream, out);
     out.extend_from_slice(&code.0.to_be_bytes());
 }
 
+/// Appends WINDOW_UPDATE; `increment` is from 1 to 2³¹ − 1, `stream` 0 for the connection.
 pub fn write_window_update(stream: u32, increment: u32, out: &mut Vec<u8>) {
     debug_assert!((1..=WINDOW_MAX).contains(&increment));
     write_head(4, kind::WINDOW_UPDATE, 0, stream, out);
     out.extend_from_slice(&increment.to_be_bytes());
 }
 
+/// Appends GOAWAY: streams above `last_stream` were not looked at. `text` is for people who look at the
+/// connection.
 pub fn write_goaway(last_stream: u32, code: ErrorCode, text: &[u8], out: &mut Vec<u8>) {
     write_head(8 + text.len(), kind::GOAWAY, 0, 0, out);
     out.extend_from_slice(&last_stream.to_be_bytes());
@@ -92,11 +115,13 @@ pub fn write_goaway(last_stream: u32, code: ErrorCode, text: &[u8], out: &mut Ve
     out.extend_from_slice(text);
 }
 
+/// Appends PING, or the answer to one.
 pub fn write_ping(payload: [u8; 8], is_ack: bool, out: &mut Vec<u8>) {
     write_head(8, kind::PING, if is_ack { flag::ACK } else { 0 }, 0, out);
     out.extend_from_slice(&payload);
 }
 
+/// Appends the acknowledgement of SETTINGS.
 pub fn write_settings_ack(out: &mut Vec<u8>) {
     write_head(0, kind::SETTINGS, flag::ACK, 0, out);
 }

@@ -16,19 +16,22 @@ pub use encoder::{
 };
 pub use integer::INTEGER_MAX;
 
-/// One decoded field. Its bytes are the decoder's: who wants them copies them.
+/// One decoded field. Its bytes are the decoder's: what is to be kept must be copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
+    /// In the spelling that was sent.
     pub name: &'a [u8],
+    /// Any bytes; see `checks`.
     pub value: &'a [u8],
     /// What [`FieldSink::tag`] gave for the name.
     pub tag: u8,
+    /// What is odd or wrong about name and value.
     pub checks: Checks,
-    /// A literal that must never be indexed (RFC 7541 §7.1.3): who passes it on says so again.
+    /// A literal that must never be indexed (RFC 7541 §7.1.3): it must be passed on as one.
     pub sensitive: bool,
 }
 
-/// Who takes the fields of a header block.
+/// Takes the fields of a header block.
 pub trait FieldSink {
     /// A number for a field's name. It is asked for once per literal name; entries of the tables keep it.
     fn tag(&mut self, name: &[u8]) -> u8;

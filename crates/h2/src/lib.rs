@@ -9,6 +9,7 @@
 //! in parts have a size, priority nodes have a number, and what costs us work without being of use to anyone is
 //! counted by [`flood`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod conn;
 mod error;

@@ -6,9 +6,13 @@ use std::fmt;
 /// A request's pseudo headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pseudo {
+    /// `:method`
     Method,
+    /// `:scheme`
     Scheme,
+    /// `:authority`
     Authority,
+    /// `:path`
     Path,
     /// RFC 8441 §4.
     Protocol,
@@ -29,6 +33,7 @@ impl Pseudo {
         })
     }
 
+    /// As it is sent, with its colon.
     pub fn name(self) -> &'static str {
         match self {
             Pseudo::Method => ":method",
@@ -48,19 +53,28 @@ impl Pseudo {
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// A pseudo header.
     Pseudo(Pseudo),
+    /// A field of the message.
     Regular,
 }
 
 /// Why a head is malformed. `Display` is nginx's message where nginx has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
+    /// A name has upper case letters or bytes of no token (RFC 9113 §8.2.1).
     Name,
+    /// A value has bytes that none may have.
     Value,
+    /// A pseudo header stands behind a field (§8.3).
     OutOfOrder,
+    /// A pseudo header that there is not, or not in this kind of message.
     UnknownPseudo,
+    /// A pseudo header stands twice.
     Duplicate(Pseudo),
+    /// A pseudo header is empty that must not be.
     Empty(Pseudo),
+    /// A pseudo header is missing.
     Missing(Pseudo),
     /// `:protocol` without CONNECT, or where extended CONNECT was not offered.
     Protocol,

@@ -46,6 +46,7 @@ impl Priority {
 pub struct Dependency {
     /// 0: none.
     pub on: u32,
+    /// The streams that depended on it depend on this one now.
     pub exclusive: bool,
     /// 1 to 256.
     pub weight: u16,

@@ -9,26 +9,42 @@ use crate::frame::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Setting {
+    /// Bytes of the dynamic table for header compression.
     HeaderTableSize = 1,
+    /// Whether a server may make requests itself.
     EnablePush = 2,
+    /// How many streams the peer may have open.
     MaxConcurrentStreams = 3,
+    /// The window that streams begin with, in bytes.
     InitialWindowSize = 4,
+    /// The largest payload of a frame, in bytes.
     MaxFrameSize = 5,
+    /// The largest header list, in bytes.
     MaxHeaderListSize = 6,
+    /// RFC 8441 §3.
     EnableConnectProtocol = 8,
+    /// RFC 9218 §2.1.
     NoRfc7540Priorities = 9,
 }
 
 /// What one side has announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// [`Setting::HeaderTableSize`].
     pub header_table_size: u32,
+    /// [`Setting::EnablePush`].
     pub enable_push: bool,
+    /// [`Setting::MaxConcurrentStreams`]; `None`: no limit.
     pub max_concurrent_streams: Option<u32>,
+    /// [`Setting::InitialWindowSize`].
     pub initial_window_size: u32,
+    /// [`Setting::MaxFrameSize`].
     pub max_frame_size: u32,
+    /// [`Setting::MaxHeaderListSize`]; `None`: no limit.
     pub max_header_list_size: Option<u32>,
+    /// [`Setting::EnableConnectProtocol`].
     pub enable_connect_protocol: bool,
+    /// [`Setting::NoRfc7540Priorities`].
     pub no_rfc7540_priorities: bool,
 }
 

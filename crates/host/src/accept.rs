@@ -70,7 +70,7 @@ impl Thread {
             return;
         }
         let live = self.live();
-        // Whoever waits unseen in the kernel's queue is waiting, too.
+        // Connections in the kernel's queue wait as well, unseen by what measures the lag.
         let batch = if live.snap.main.multi_accept || live.snap.measures_lag {
             ACCEPT_ALL_MAX
         } else {

@@ -1,5 +1,6 @@
 //! What serves, whatever is served: threads, logs, memory, patterns, numbers. It knows no HTTP; protocols are built on it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod accept;
 pub mod base64;

@@ -6,23 +6,28 @@ pub const HEADS_BYTES_MIN: usize = 1024 * 1024;
 pub const HEAD_BYTES_PER_RECEIVED: u64 = 20;
 /// `memory_limit`: from this part of it on nothing is accepted and connections are closed; below the second, all is well again.
 pub const MEMORY_FULL_PERCENT: u64 = 90;
+/// See [`MEMORY_FULL_PERCENT`].
 pub const MEMORY_RESUME_PERCENT: u64 = 85;
 /// What connections may hold together of it in any case.
 pub const MEMORY_SHARE_PERCENT: u64 = 10;
+/// See [`MEMORY_SHARE_PERCENT`]: at least so many bytes.
 pub const MEMORY_SHARE_BYTES_MIN: u64 = 1024 * 1024;
 /// `memory_limit auto`: what it is of the machine's memory or the control group's, and of what the process's own limits leave room for:
 /// stacks of threads that start later and gaps between allocations need the rest.
 pub const MEMORY_AUTO_PERCENT: u64 = 80;
+/// See [`MEMORY_AUTO_PERCENT`].
 pub const MEMORY_ADDRESS_SPACE_PERCENT: u64 = 50;
 /// An anonymous mapping from this size on is the allocator's, not a stack.
 pub const MEMORY_AREA_BYTES_MIN: u64 = 16 * 1024 * 1024;
 /// How often the memory is looked at while there is work, and how often connections are surveyed while it is full.
 pub const MEMORY_LOOK_MS: u64 = 50;
+/// See [`MEMORY_LOOK_MS`].
 pub const MEMORY_SURVEY_MS: u64 = 200;
 /// Messages about it are this far apart.
 pub const MEMORY_LOG_MS: u64 = 10_000;
 /// It is also looked at when the connections of a thread have grown by so much, between these bounds a 64th of the limit.
 pub const MEMORY_STEP_BYTES_MIN: usize = 256 * 1024;
+/// See [`MEMORY_STEP_BYTES_MIN`].
 pub const MEMORY_STEP_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// While it is full, a connection of several streams that holds so much begins no more of them.
 pub const MEMORY_FULL_HELD_BYTES: usize = 64 * 1024;
@@ -64,7 +69,7 @@ pub const SYSLOG_TAG_LEN_MAX: usize = 32;
 pub const REGEX_REPEAT_MAX: u32 = 1000;
 /// Groups inside each other.
 pub const REGEX_DEPTH_MAX: usize = 50;
-/// Names that are tried before giving up: each is one that somebody else has made.
+/// Names that are tried before giving up: each is one that exists already.
 pub const TEMP_NAMES_MAX: u32 = 10_000;
 /// Levels of folders, at most.
 pub const TEMP_LEVELS_MAX: usize = 3;

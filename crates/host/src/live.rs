@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// A thread's view of one configuration.
 #[derive(Clone)]
 pub struct Live {
+    /// What it says.
     pub snap: Arc<Snapshot>,
     /// Open logs, by [`LogId`](crate::log::LogId).
     pub logs: Arc<Vec<Arc<LogFile>>>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 /// A module's configuration in one block. Inner blocks start with a copy of the outer block's.
 pub trait ModuleConf: Any + Send + Sync {
+    /// A copy for an inner block.
     fn duplicate(&self) -> Arc<dyn ModuleConf>;
 
     /// Called on the copy that a block of kind `into` starts with: reset what is not inherited. Return false if

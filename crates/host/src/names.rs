@@ -6,6 +6,7 @@ use hashbrown::hash_map::Entry;
 /// A host name as it is written, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPattern<'a> {
+    /// Just this name.
     Exact(&'a [u8]),
     /// `*.example.com`, kept as `example.com`.
     Head(&'a [u8]),
@@ -58,10 +59,12 @@ impl<V: Copy> Names<V> {
         }
     }
 
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.head.is_empty() && self.tail.is_empty()
     }
 
+    /// Gives memory back that is not needed, when all names are in.
     pub fn shrink_to_fit(&mut self) {
         self.exact.shrink_to_fit();
         self.head.shrink_to_fit();

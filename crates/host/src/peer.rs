@@ -8,7 +8,9 @@ use std::task::Waker;
 /// The other side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
+    /// An IP address and port.
     Ip(SocketAddr),
+    /// A unix socket, whose peers have no address.
     Unix,
 }
 

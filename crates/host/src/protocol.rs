@@ -13,9 +13,10 @@ pub const LISTENER_KEY: u64 = 1 << 63;
 
 /// A listening socket as a thread sees it. Connections keep it to know where they came in.
 pub struct Listener {
+    /// What is listened on.
     pub address: Address,
     /// `None` once nothing more is taken from it: it must not stay open because a connection remembers where it
-    /// came from, or the kernel would go on accepting for nobody.
+    /// came from, or the kernel would go on accepting connections that no thread takes.
     pub(crate) io: RefCell<Option<Io>>,
     /// Its place in the present configuration; `None` once the configuration no longer has it.
     pub id: Cell<Option<ListenId>>,

@@ -2,7 +2,7 @@
 //!
 //! Patterns of which it is proven that the linear-time engine finds the same run on that (`regex/translate.rs`); all
 //! others, and what depends on a newline at the end of the subject, on PCRE2 with limits. Where a
-//! limit ends a match, it is neither there nor missing: whoever asked gets an error.
+//! limit ends a match, it is neither there nor missing: the caller gets an error.
 
 pub(crate) mod captures;
 mod program;
@@ -72,6 +72,7 @@ impl RegexSet {
         built.ok().map(|set| RegexSet { set, places })
     }
 
+    /// Which of the expressions can match `subject`.
     pub fn candidates(&self, subject: &[u8]) -> Candidates<'_> {
         let matches = self.set.is_match(subject).then(|| self.set.matches(subject));
         Candidates { set: self, ends_with_newline: subject.last() == Some(&b'\n'), matches }
@@ -118,6 +119,7 @@ impl Regex {
         Ok(Regex { program, named: named.into() })
     }
 
+    /// As it is written.
     pub fn pattern(&self) -> &str {
         self.program.pattern()
     }

@@ -18,7 +18,9 @@ pub struct ListenId(pub u32);
 /// A socket that the configuration wants.
 #[derive(Clone, Debug)]
 pub struct Socket {
+    /// What is listened on.
     pub address: Address,
+    /// How.
     pub options: Options,
     /// Where it is asked for first.
     pub span: Span,
@@ -26,6 +28,7 @@ pub struct Socket {
 
 /// What a protocol has made of its part of a configuration.
 pub struct Finished {
+    /// The sockets that it needs.
     pub sockets: Vec<Socket>,
     /// For [`Snapshot::data`].
     pub data: Arc<dyn Any + Send + Sync>,
@@ -36,6 +39,7 @@ pub trait Part: Any {
     /// The blocks that belong to the protocol: what stands there names its variables.
     fn contexts(&self) -> Context;
 
+    /// The variables that the protocol's directives may name.
     fn names(&mut self) -> &mut dyn Names;
 
     /// Variables that are used and that nothing defines, with the place of their first use.
@@ -50,10 +54,13 @@ pub trait Part: Any {
 
 /// See the module's head.
 pub struct Snapshot {
+    /// Directives of `main` and `events`.
     pub main: Arc<MainConf>,
     /// The main level's error logs.
     pub error_log: Arc<[LogTo]>,
+    /// Sockets of all protocols.
     pub sockets: Vec<Socket>,
+    /// Logs, by [`LogId`](crate::log::LogId).
     pub logs: Vec<LogTarget>,
     /// Where each of them was named first; `None`: it is a default.
     pub log_places: Vec<Option<Span>>,
@@ -61,18 +68,21 @@ pub struct Snapshot {
     pub folders: Vec<PathBuf>,
     /// Those of them that temporary files are in.
     pub temp_folders: Vec<PathBuf>,
+    /// Shared memory by name, which a reload keeps.
     pub zones: Vec<Arc<Zone>>,
     /// What goes on while this configuration is live.
     pub services: Vec<Arc<dyn Service>>,
     /// What modules and protocols look up by type: [`Snapshot::data`].
     pub data: Vec<Arc<dyn Any + Send + Sync>>,
+    /// The machine's name.
     pub hostname: Arc<str>,
+    /// What relative paths are below.
     pub prefix: Arc<str>,
     /// Where the default folders for temporary files are; ends with a slash.
     pub state_folder: Arc<str>,
     /// Some error log wants messages of level debug, or everything about some clients.
     pub debugs: bool,
-    /// Somebody asks how long requests have been waiting for the event loop.
+    /// A directive asks how long requests have been waiting for the event loop.
     pub measures_lag: bool,
     /// Workers need CAP_NET_RAW, whatever user they are.
     pub uses_raw_sockets: bool,

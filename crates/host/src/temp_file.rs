@@ -24,7 +24,9 @@ const PASSING: Mode = Mode::SVTX;
 /// A folder for temporary files with the lengths of its levels of subfolders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TempPath {
+    /// The folder.
     pub path: String,
+    /// How many characters of a file's name each level of folders takes.
     pub levels: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl fmt::Display for TempError {
 impl std::error::Error for TempError {}
 
 impl TempFile {
+    /// Makes an empty file, on the pool.
     pub async fn create(place: &TempPath, fate: Fate) -> Result<TempFile, TempError> {
         let place = place.clone();
         let (fd, path) = on_pool(move || create(&place, fate)).await??;
@@ -140,10 +143,12 @@ impl TempFile {
         &self.path
     }
 
+    /// Bytes written.
     pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -212,7 +217,7 @@ fn create(place: &TempPath, fate: Fate) -> Result<(OwnedFd, PathBuf), TempError>
     }
 }
 
-/// Removes what a killed process has left in a folder for temporary files: files of our kind that nobody holds.
+/// Removes what a killed process has left in a folder for temporary files: files of our kind that no process holds.
 pub fn remove_stale(folder: &Path) {
     remove_stale_below(folder, TEMP_LEVELS_MAX);
 }

@@ -7,13 +7,17 @@ use std::sync::Arc;
 /// A byte string for header values and bodies. Cloning an owned one shares it.
 #[derive(Clone, Debug)]
 pub enum Text {
+    /// Part of the program.
     Static(&'static [u8]),
+    /// Shared with others.
     Shared(Arc<[u8]>),
+    /// Its own.
     Owned(Vec<u8>),
+    /// Part of something larger that is shared.
     Part(Part),
 }
 
-/// Bytes within what somebody else has made and does not change.
+/// Bytes within a larger value that is shared and does not change.
 #[derive(Clone)]
 pub struct Part {
     of: Arc<dyn AsRef<[u8]> + Send + Sync>,

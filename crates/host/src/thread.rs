@@ -29,11 +29,15 @@ pub struct Arrivals {
 
 /// What the threads of a worker share. Nothing here is locked while connections are served.
 pub struct Shared {
-    /// Connections per thread: whoever accepts one gives it to the thread with the fewest.
+    /// Connections per thread: a new one goes to the thread with the fewest, if that has clearly fewer.
     pub loads: Vec<AtomicUsize>,
+    /// How to reach each thread; not set until it has come up.
     pub mailboxes: Vec<OnceLock<Arc<Mailbox>>>,
+    /// The next connection's number.
     pub connection_ids: AtomicU64,
+    /// What each thread counts.
     pub arrivals: Vec<Arrivals>,
+    /// Tells of changed files; `None` where the kernel cannot.
     pub watcher: Option<Arc<Watcher>>,
     /// `memory_limit`.
     pub budget: Budget,
@@ -74,10 +78,14 @@ impl Shared {
 
 /// See the module's head.
 pub struct Thread {
+    /// Its number in the process, from 0.
     pub index: usize,
+    /// What it has in common with the others.
     pub shared: Arc<Shared>,
+    /// Its lines for log files.
     pub logs: LogBuffers,
     live: RefCell<Rc<Live>>,
+    /// What it listens on.
     pub listeners: RefCell<Vec<Rc<Listener>>>,
     pub(crate) protocols: RefCell<Vec<Rc<dyn Protocol>>>,
     pub(crate) accept_paused: Cell<bool>,
@@ -221,6 +229,7 @@ impl Thread {
         self.each_protocol(|protocol| protocol.drain());
     }
 
+    /// Whether it accepts nothing new.
     pub fn is_draining(&self) -> bool {
         self.draining.get()
     }

@@ -16,6 +16,7 @@ pub type State = Arc<dyn Any + Send + Sync>;
 pub struct Zone {
     /// The module it belongs to.
     pub module: &'static str,
+    /// Its name in the configuration.
     pub name: Box<str>,
     /// The most memory that its state may take.
     pub bytes: u64,

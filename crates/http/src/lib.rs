@@ -4,6 +4,7 @@
 //! server, the proxy, the load generator and the fuzzers share it. The crate must never know sockets, files,
 //! configuration or logging; errors are values whose `Display` is the text nginx logs.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod chunked;
 pub mod conditional;

@@ -18,12 +18,16 @@ pub fn coding_quality(value: &[u8], coding: &[u8]) -> Quality {
 /// The codings that this server makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
+    /// Zstandard (RFC 8878).
     Zstd,
+    /// Brotli (RFC 7932).
     Br,
+    /// gzip (RFC 1952).
     Gzip,
 }
 
 impl Coding {
+    /// All of them, in the order in which equals are preferred.
     pub const ALL: [Coding; 3] = [Coding::Zstd, Coding::Br, Coding::Gzip];
 
     /// As in `Content-Encoding`.

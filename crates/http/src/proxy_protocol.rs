@@ -37,9 +37,13 @@ pub struct ProxyHeader {
 pub enum Progress {
     /// Call again with more bytes.
     Partial,
-    /// The first `len` bytes are the header. Without addresses (`UNKNOWN`, `LOCAL`) the connection is the sender's
-    /// own.
-    Complete { len: usize, header: Option<ProxyHeader> },
+    /// The header is whole.
+    Complete {
+        /// Its bytes.
+        len: usize,
+        /// What it says; `None` without addresses (`UNKNOWN`, `LOCAL`): the connection is the sender's own.
+        header: Option<ProxyHeader>,
+    },
 }
 
 /// Why a connection does not begin with a header. `Display` is what nginx logs.

@@ -151,7 +151,7 @@ fn avif(_: &Pixels, _: &Wish) -> Result<Vec<u8>, Error> {
     Err(Error::Codec("this build writes no AVIF".into()))
 }
 
-/// For drawings, and for who wants the best.
+/// For drawings, and for the best quality.
 fn lossless_webp(image: &Pixels) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     let mut encoder = image_webp::WebPEncoder::new(&mut out);

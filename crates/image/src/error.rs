@@ -8,7 +8,12 @@ pub enum Error {
     /// The size cannot be found out.
     NoSize,
     /// More than `pixels_max`.
-    TooLarge { width: u32, height: u32 },
+    TooLarge {
+        /// In pixels.
+        width: u32,
+        /// In pixels.
+        height: u32,
+    },
     /// What the decoder or encoder says.
     Codec(String),
 }

@@ -8,6 +8,7 @@ use crate::wish::Turn;
 pub struct Orientation(u8);
 
 impl Orientation {
+    /// Whether width and height are exchanged when it is shown.
     pub fn is_on_its_side(self) -> bool {
         self.0 >= 5
     }

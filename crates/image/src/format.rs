@@ -3,9 +3,13 @@
 /// Kinds of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// JPEG.
     Jpeg,
+    /// GIF.
     Gif,
+    /// PNG.
     Png,
+    /// WebP.
     WebP,
     /// Written only, and only with the feature `avif`.
     Avif,

@@ -3,6 +3,7 @@
 //! All decoders are Rust, and are given a picture only when its header names a size that was allowed. What they cannot
 //! read is an [`Error`]; a caller that must not fall with them catches panics too.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod decode;
 mod encode;
@@ -27,8 +28,11 @@ pub use wish::{Shape, Turn, Wish};
 pub enum Made {
     /// The image is what it should be already.
     AsIs,
+    /// Another image.
     Image {
+        /// What it is in.
         format: Format,
+        /// The whole file.
         bytes: Vec<u8>,
     },
 }

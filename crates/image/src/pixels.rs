@@ -5,8 +5,11 @@ use crate::wish::Turn;
 /// A picture of 8-bit RGBA, row by row.
 #[derive(Clone, Debug)]
 pub struct Pixels {
+    /// In pixels.
     pub width: u32,
+    /// In pixels.
     pub height: u32,
+    /// Row by row, from the top left.
     pub data: Vec<u8>,
     /// Its source had a palette.
     pub is_indexed: bool,
@@ -57,6 +60,7 @@ impl Pixels {
         self.like(width, height, data)
     }
 
+    /// The same, turned.
     #[must_use]
     pub fn turned(self, turn: Turn) -> Pixels {
         let (width, height) = (self.width, self.height);

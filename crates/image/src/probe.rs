@@ -7,14 +7,16 @@ use crate::wish::Shape;
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// In pixels, as it is shown.
     pub width: u32,
+    /// In pixels, as it is shown.
     pub height: u32,
     /// A JPEG of which more than a twentieth is not the picture (Exif, XMP, …): it is made anew even if its size is
     /// right, as in nginx.
     pub is_padded: bool,
     /// It has several pictures: made anew it would have one.
     pub is_animated: bool,
-    /// The camera was held on its side: width and height are the other way round for who looks at it.
+    /// The camera was held on its side: width and height are the other way round when it is shown.
     pub is_on_its_side: bool,
 }
 

@@ -176,7 +176,9 @@ impl Serial {
 /// What the pool is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Threads that there are.
     pub threads: usize,
+    /// Threads that wait for a job.
     pub idle: usize,
     /// Jobs that no thread has begun yet.
     pub waiting: usize,

@@ -11,7 +11,9 @@ use std::path::Path;
 /// Whom to connect to.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'a> {
+    /// TCP.
     Ip(SocketAddr),
+    /// A unix socket, by its path.
     Unix(&'a Path),
 }
 
@@ -20,12 +22,13 @@ pub enum Destination<'a> {
 pub struct Options {
     /// The local address; port 0 leaves the port to the kernel. Not for Unix sockets.
     pub bind: Option<SocketAddr>,
-    /// The local address may be somebody else's (`IP_TRANSPARENT`; needs `CAP_NET_RAW`).
+    /// The local address may be another machine's (`IP_TRANSPARENT`; needs `CAP_NET_RAW`).
     pub transparent: bool,
     /// TCP's keepalive.
     pub keepalive: bool,
     /// 0: the kernel's choice.
     pub rcvbuf: usize,
+    /// As `rcvbuf`, for sending.
     pub sndbuf: usize,
 }
 
@@ -34,6 +37,7 @@ pub struct Options {
 pub struct ConnectError {
     /// `socket`, `bind`, `connect` …
     pub call: &'static str,
+    /// What the kernel said.
     pub error: io::Error,
 }
 
@@ -56,7 +60,7 @@ pub fn start(to: Destination<'_>, options: &Options) -> Result<Io, ConnectError>
     }
 }
 
-/// As [`start`], for whoever wants to know whether there is anything to wait for.
+/// As [`start`], and tells whether there is anything to wait for.
 pub fn begin(to: Destination<'_>, options: &Options) -> Result<Started, ConnectError> {
     let family = match to {
         Destination::Ip(SocketAddr::V4(_)) => AddressFamily::INET,

@@ -109,6 +109,7 @@ impl Loop {
         Loop::try_current().expect("this thread runs an event loop")
     }
 
+    /// This thread's loop, if it has one.
     pub fn try_current() -> Option<Rc<Loop>> {
         CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }

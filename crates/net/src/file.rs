@@ -16,22 +16,34 @@ pub fn before_cold(path: &Path) {
 /// What `fstat` tells, as far as HTTP cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
+    /// What it is.
     pub kind: Kind,
+    /// Bytes.
     pub size: u64,
     /// Modification time in seconds since 1970.
     pub mtime: i64,
+    /// The rest of `mtime`, in nanoseconds.
     pub mtime_nsec: u32,
+    /// When content or attributes were last changed, in seconds since 1970.
     pub ctime: i64,
+    /// The rest of `ctime`, in nanoseconds.
     pub ctime_nsec: u32,
+    /// Its number in its file system.
     pub inode: u64,
+    /// Its file system.
     pub device: u64,
+    /// Type and rights, as `st_mode`.
     pub mode: u32,
+    /// The owner's user id.
     pub owner: u32,
 }
 
+/// Kinds of what a path leads to, as far as a server makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// A regular file.
     File,
+    /// A directory.
     Directory,
     /// A socket, device or pipe: never served.
     Other,
@@ -124,13 +136,16 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 /// How far symbolic links are followed (`disable_symlinks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symlinks {
+    /// Always.
     Follow,
     /// No component after the first `from` bytes of the path may be a link.
     Refuse {
+        /// Bytes of the path's beginning that may be links.
         from: usize,
     },
     /// A link is followed if it and its target have the same owner.
     SameOwner {
+        /// Bytes of the path's beginning that may be any links.
         from: usize,
     },
 }
@@ -179,6 +194,7 @@ pub fn open_guarded(path: &Path, symlinks: Symlinks) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
+/// What `fstat` says of an open file.
 pub fn info(fd: impl AsFd) -> io::Result<Info> {
     Ok(rustix::fs::fstat(fd)?.into())
 }

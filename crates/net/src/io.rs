@@ -4,7 +4,7 @@
 //! here until a call returns short or would block, so that no `epoll_ctl` is needed in the life of a connection.
 //!
 //! Unix sockets report room to write whenever their peer has read something, wanted or not, and each report is a wake-up.
-//! They are registered for it only once somebody waits for it ([`Io::local`]).
+//! They are registered for it only once a task waits for it ([`Io::local`]).
 //! Who is told depends on the mode: a *hot* source hands its key to the loop's [`Driver`](crate::Driver); a source
 //! owned by a task wakes the task.
 
@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Has `cx` woken; who waits already is not asked again.
+/// Has `cx` woken, without a clone of its waker if that waits already.
 #[inline]
 fn await_with(slot: &mut Option<Waker>, cx: &Context<'_>) {
     if !slot.as_ref().is_some_and(|have| have.will_wake(cx.waker())) {
@@ -41,7 +41,7 @@ impl Io {
         Ok(io)
     }
 
-    /// A connected unix socket, non-blocking. It is registered when somebody begins to wait, for what that is.
+    /// A connected unix socket, non-blocking. It is registered when a task begins to wait, for what it waits for.
     pub fn local(fd: OwnedFd) -> Io {
         let io = Io::unregistered(fd, false);
         io.mark_writable();
@@ -69,7 +69,7 @@ impl Io {
         Io { source }
     }
 
-    /// Somebody begins to wait for one of `bits`: makes sure that it will be reported.
+    /// A task begins to wait for one of `bits`: makes sure that it will be reported.
     #[inline]
     fn watch(&self, bits: Ready) {
         if self.source.watched.get() & bits.0 != bits.0 {
@@ -79,7 +79,7 @@ impl Io {
 
     #[cold]
     fn watch_also(&self, bits: Ready) {
-        // Who only writes wants to hear of the end, too.
+        // A task that only writes must hear of the end, too.
         let watched = self.source.watched.get() | bits.0 | Ready::READ.0;
         let mut flags = EventFlags::IN | EventFlags::RDHUP;
         flags.set(EventFlags::OUT, watched & Ready::WRITE.0 != 0);
@@ -91,13 +91,14 @@ impl Io {
         };
         self.source.watched.set(watched);
         if done.is_err() {
-            // Nobody would ever be woken: let the next call find the end.
+            // No task would ever be woken: let the next call find the end.
             let _ = rustix::net::shutdown(&self.source.fd, rustix::net::Shutdown::Both);
             let all = Ready::READ.0 | Ready::WRITE.0 | Ready::CLOSED.0 | Ready::BROKEN.0;
             self.source.ready.set(self.source.ready.get() | all);
         }
     }
 
+    /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.source.fd.as_fd()
     }
@@ -274,10 +275,12 @@ impl Io {
         if is_ready() { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    /// Waits until a read may succeed, or report the end.
     pub async fn readable(&self) {
         poll_fn(|cx| self.poll_readable(cx)).await;
     }
 
+    /// Waits until a write may succeed, or report the failure.
     pub async fn writable(&self) {
         poll_fn(|cx| self.poll_writable(cx)).await;
     }

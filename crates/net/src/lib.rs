@@ -3,6 +3,7 @@
 //! One [`Loop`] per thread owns that thread's sockets, timers and tasks; nothing in it is locked. Threads reach
 //! each other through a [`Mailbox`]. No protocol and no configuration is known here. System calls that need
 //! `unsafe` live in [`sys`] alone.
+#![warn(missing_docs)]
 
 pub mod background;
 pub mod blocking;

@@ -11,7 +11,9 @@ use std::time::Duration;
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
+    /// TCP.
     Ip(SocketAddr),
+    /// A unix socket, by its path.
     Unix(PathBuf),
     /// Datagrams.
     Udp(SocketAddr),
@@ -30,20 +32,38 @@ impl std::fmt::Display for Address {
 /// TCP keep-alive of accepted connections (`so_keepalive=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
+    /// None.
     Off,
-    On { idle: Option<Duration>, interval: Option<Duration>, count: Option<u32> },
+    /// After `idle` without data a probe each `interval`, `count` of them in vain end the connection; `None`: the
+    /// kernel's values.
+    On {
+        /// The time without data after which it is asked whether the peer is there.
+        idle: Option<Duration>,
+        /// The time between two such questions.
+        interval: Option<Duration>,
+        /// The questions without an answer that end the connection.
+        count: Option<u32>,
+    },
 }
 
 /// The parameters of `listen` that concern the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// `backlog=`: connections that wait to be accepted.
     pub backlog: i32,
+    /// `rcvbuf=`, in bytes; `None`: the kernel's choice.
     pub rcvbuf: Option<usize>,
+    /// `sndbuf=`, in bytes; `None`: the kernel's choice.
     pub sndbuf: Option<usize>,
+    /// `ipv6only=`: an IPv6 wildcard takes no IPv4.
     pub ipv6only: bool,
+    /// `reuseport`: a socket per thread, among which the kernel spreads connections.
     pub reuseport: bool,
+    /// `deferred`: a connection is accepted when its first data is there.
     pub deferred: bool,
+    /// `fastopen=`: connections that may wait in TCP Fast Open's queue; `None`: it is off.
     pub fastopen: Option<u32>,
+    /// `so_keepalive=`; `None`: as the system has it.
     pub keepalive: Option<KeepAlive>,
     /// Multipath TCP (RFC 8684) for clients that ask for it; others get plain TCP from the same socket.
     pub multipath: bool,

@@ -247,10 +247,12 @@ impl Stream {
         self.io.poll_writable(cx)
     }
 
+    /// Waits until a read may succeed, or report the end.
     pub async fn readable(&self) {
         poll_fn(|cx| self.poll_readable(cx)).await;
     }
 
+    /// Waits until a write may succeed, or report the failure.
     pub async fn writable(&self) {
         poll_fn(|cx| self.poll_writable(cx)).await;
     }

@@ -81,7 +81,9 @@ pub fn set_bind_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Which side of a fork one is on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fork {
+    /// The parent, with the child's process id.
     Parent(i32),
+    /// The child.
     Child,
 }
 
@@ -140,7 +142,9 @@ pub fn unblock_signals_in(command: &mut std::process::Command) {
 /// An account that a process may become.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
+    /// User id.
     pub uid: u32,
+    /// Group id.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
@@ -171,6 +175,7 @@ pub fn groups(name: &str, gid: u32) -> Vec<u32> {
 pub struct Confinement {
     /// `None`: the user of this process.
     pub account: Option<Account>,
+    /// Resource limits.
     pub limits: Vec<(Resource, Rlimit)>,
     /// Sent to it by the kernel when the thread ends that has started it.
     pub death_signal: Signal,
@@ -217,9 +222,11 @@ pub fn ignore_signal(signal: i32) {
 /// A signal and the process that has sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signalled {
+    /// The signal's number.
     pub number: i32,
     /// 0: the kernel, or a process that is not seen from here.
     pub pid: u32,
+    /// The sender's user id.
     pub uid: u32,
 }
 
@@ -250,7 +257,9 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
 
 /// A user of the password database.
 pub struct User {
+    /// User id.
     pub uid: u32,
+    /// Id of the user's own group.
     pub gid: u32,
 }
 
@@ -407,12 +416,17 @@ pub fn release_free_memory() {
 /// Broken-down local time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalTime {
+    /// The year, such as 2026.
     pub year: i32,
     /// 1–12.
     pub month: u32,
+    /// Of the month, from 1.
     pub day: u32,
+    /// 0–23.
     pub hour: u32,
+    /// 0–59.
     pub minute: u32,
+    /// 0–60: a leap second counts.
     pub second: u32,
     /// Offset from UTC in minutes.
     pub offset_minutes: i32,
@@ -440,9 +454,13 @@ pub fn local_time(unix_secs: i64) -> LocalTime {
 /// What the kernel knows of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
+    /// The smoothed round-trip time, in microseconds.
     pub rtt_us: u32,
+    /// Its variation, in microseconds.
     pub rtt_variation_us: u32,
+    /// The congestion window, in segments (`tcpi_snd_cwnd`).
     pub send_window_segments: u32,
+    /// What the kernel makes room for on the receiving side, in bytes (`tcpi_rcv_space`).
     pub receive_space_bytes: u32,
 }
 

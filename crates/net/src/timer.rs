@@ -103,6 +103,7 @@ impl Deadline {
         self.at_ms = 0;
     }
 
+    /// Whether there is a limit.
     pub fn is_set(&self) -> bool {
         self.at_ms != 0
     }

@@ -152,6 +152,7 @@ impl Outgoing {
 /// Why there is no session with a server.
 #[derive(Debug)]
 pub enum TlsError {
+    /// Reading or writing has failed.
     Io(io::Error),
     /// The protocol has failed.
     Handshake(brisk_tls::Error),
@@ -222,6 +223,7 @@ impl Tls {
         look(&self.session.borrow())
     }
 
+    /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.session.borrow().is_established()
     }
@@ -329,7 +331,7 @@ impl Tls {
         match end {
             // What was read before is told first; the end comes with the next call.
             Err(error) if filled == 0 || error.kind() == io::ErrorKind::InvalidData => {
-                // Nobody answers, so what the protocol has to say leaves by itself — an alert with an error.
+                // No answer follows, so what the protocol has to say leaves by itself — an alert with an error.
                 let flushed = rest.outgoing.flush(io);
                 if error.kind() == io::ErrorKind::UnexpectedEof {
                     return Ok(0);

@@ -29,7 +29,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Registrations between two sweeps for flags that nobody holds any more.
+/// Registrations between two sweeps for flags that are not held any more.
 const SWEEP_EVERY: usize = 4096;
 
 /// File systems whose changes inotify reports completely (for local changes: there are no others).
@@ -62,6 +62,7 @@ impl Flag {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Something may have changed.
     pub fn lower(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -74,11 +75,14 @@ pub struct Unwatchable(pub Option<io::Error>);
 /// Both flags must be up: one for the way to the directory, one for the name in it.
 #[derive(Clone, Debug)]
 pub struct Watch {
+    /// For the way to the directory.
     pub directory: Arc<Flag>,
+    /// For the name in it.
     pub entry: Arc<Flag>,
 }
 
 impl Watch {
+    /// Whether nothing has changed as of the last [`Watcher::sync`].
     #[inline]
     pub fn is_up(&self) -> bool {
         self.directory.is_up() && self.entry.is_up()
@@ -109,6 +113,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
+    /// With no path yet. The error is inotify's: there are too many instances, say.
     pub fn new() -> io::Result<Watcher> {
         let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         Ok(Watcher { fd, state: Mutex::default() })

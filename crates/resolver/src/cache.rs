@@ -9,14 +9,18 @@ use std::sync::Arc;
 /// What is asked for: addresses of a name, or a service's places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
+    /// Its addresses.
     Addresses,
+    /// Its SRV records.
     Services,
 }
 
 /// What is known of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
+    /// Its addresses, in the order of the answer.
     Addresses(Arc<[IpAddr]>),
+    /// Its SRV records.
     Services(Arc<[Srv]>),
     /// It stands for another name.
     Alias(Arc<str>),
@@ -48,10 +52,12 @@ impl Cache {
         self.facts.insert((wanted, name.into()), (fact, valid));
     }
 
+    /// Facts that are known.
     pub fn len(&self) -> usize {
         self.facts.len()
     }
 
+    /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
     }

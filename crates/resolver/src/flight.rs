@@ -1,4 +1,4 @@
-//! A question that is being asked: whoever else wants to know waits for the same answer, on any thread.
+//! A question that is being asked: all that ask the same wait for its answer, on any thread.
 
 use crate::cache::Fact;
 use std::future::Future;
@@ -26,6 +26,7 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for the answer, too.
     pub fn join(self: &Arc<Self>) -> Waiting {
         let mut state = self.lock();
         let ticket = state.next;
@@ -35,11 +36,12 @@ impl Flight {
         Waiting { flight: self.clone(), ticket }
     }
 
-    /// Whether anybody still wants to know.
+    /// Whether the answer is still waited for.
     pub fn is_wanted(&self) -> bool {
         !self.lock().waiting.is_empty()
     }
 
+    /// The answer is there: all that wait get it.
     pub fn finish(&self, told: Told) {
         let wakers = {
             let mut state = self.lock();

@@ -3,6 +3,7 @@
 //! [`message`] and [`cache`] are pure; what talks to servers does so on the event loop of the thread that asked first.
 //! The cache and the queries under way are shared by all threads.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod cache;
 mod limits;

@@ -10,8 +10,11 @@ const CLASS_IN: u16 = 1;
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
+    /// An IPv4 address.
     A,
+    /// An IPv6 address.
     Aaaa,
+    /// Where a service is offered.
     Srv,
 }
 
@@ -31,15 +34,20 @@ const DNAME: u16 = 39;
 /// An SRV record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Srv {
+    /// Lower ones are asked first (RFC 2782).
     pub priority: u16,
+    /// The share of requests among those of one priority.
     pub weight: u16,
+    /// The port at the target.
     pub port: u16,
+    /// The name of the machine, in lower case.
     pub target: String,
 }
 
 /// What a server has answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
+    /// The query's number, which the answer repeats.
     pub id: u16,
     /// RFC 1035 §4.1.1: 0 is success.
     pub code: u8,
@@ -47,6 +55,7 @@ pub struct Answer {
     pub truncated: bool,
     /// The question as repeated, lower case.
     pub name: String,
+    /// The kind that was asked for; `None`: another one than those known here.
     pub kind: Option<Kind>,
     /// The addresses of the name, and of the names that it is an alias of within this answer.
     pub addresses: Vec<IpAddr>,
@@ -67,29 +76,47 @@ pub struct Answer {
 /// Why an answer is not believed. Displays as nginx says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
+    /// It ends early.
     Short,
     /// No response to a standard query: the flags.
     Flags {
+        /// The message's number.
         id: u16,
+        /// As they came.
         flags: u16,
     },
     /// An error that no query causes, or a format error.
     Error {
+        /// The message's number.
         id: u16,
+        /// RFC 1035 §4.1.1.
         code: u8,
     },
+    /// It repeats another number of questions than one.
     Questions,
+    /// A compression pointer stands where none may.
     Pointer,
+    /// A name is empty that must not be.
     EmptyName,
+    /// The question is of another class than IN.
     QueryClass(u16),
+    /// The question is of another type than was asked for.
     QueryType(u16),
+    /// A record is of another class than IN.
     Class(u16),
+    /// A label is of an unknown kind.
     Label,
+    /// A pointer leads outside of the message.
     Outside,
+    /// Pointers lead in a circle.
     Loop,
+    /// A name has bytes that no host name has.
     Name,
+    /// An address has the wrong length; holds the record's type.
     Address(&'static str),
+    /// A record that such a question cannot have; holds its type.
     Unexpected(&'static str),
+    /// A name is too long.
     TooLong,
 }
 
@@ -453,7 +480,7 @@ pub(crate) mod tests {
         labels.chain([0]).collect()
     }
 
-    /// RFC 5452 §6: a server's word about names that nobody asked it for is worth nothing.
+    /// RFC 5452 §6: what a server says about names that it was not asked for does not count.
     #[test]
     fn records_of_other_names_are_not_believed() {
         let a = |last: u8| vec![10, 0, 0, last];

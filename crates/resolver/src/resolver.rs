@@ -24,7 +24,9 @@ pub struct Config {
     pub servers: Vec<SocketAddr>,
     /// `valid=`: how long answers hold, whatever they say.
     pub valid_secs: Option<u64>,
+    /// Look-ups ask for IPv4 addresses.
     pub ipv4: bool,
+    /// Look-ups ask for IPv6 addresses.
     pub ipv6: bool,
 }
 
@@ -33,7 +35,9 @@ pub struct Config {
 pub struct ResolveError(pub u32);
 
 impl ResolveError {
+    /// There is no such name (RFC 1035: NXDOMAIN).
     pub const NOT_FOUND: ResolveError = ResolveError(3);
+    /// No server has answered in time.
     pub const TIMED_OUT: ResolveError = ResolveError(110);
 }
 
@@ -46,6 +50,7 @@ impl fmt::Display for ResolveError {
 /// Addresses of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
+    /// All addresses that are known.
     pub addresses: Vec<IpAddr>,
     /// The last second (monotonic) in which they hold.
     pub valid_secs: u64,
@@ -71,11 +76,13 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
+    /// Knows nothing yet. There must be a server, and a family of addresses.
     pub fn new(config: Config) -> Resolver {
         assert!(!config.servers.is_empty() && (config.ipv4 || config.ipv6));
         Resolver { config: Arc::new(config), state: Mutex::default(), next_server: AtomicUsize::new(0) }
     }
 
+    /// What it was made with.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -171,7 +178,7 @@ impl Resolver {
         waiting.await
     }
 
-    /// Asks servers in a task of its own: who began may give up while others wait.
+    /// Asks servers in a task of its own: the first caller may give up while others wait.
     fn start(self: &Arc<Self>, wanted: Wanted, name: Arc<str>, flight: Arc<Flight>, log: Log) {
         let server = self.next_server.fetch_add(1, Ordering::Relaxed);
         let this = self.clone();
@@ -186,7 +193,7 @@ impl Resolver {
                 state.cache.put(wanted, &name, fact.clone(), *valid, clock::mono_ms() / 1000);
             }
             drop(state);
-            // Somebody may have come after it was found that nobody waits.
+            // Another caller may have come after it was found that none waits.
             flight.finish(told.unwrap_or(Err(ResolveError::TIMED_OUT.0)));
         });
     }

@@ -12,10 +12,13 @@ use std::time::Duration;
 /// One place where a service is offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
+    /// Where it is.
     pub address: SocketAddr,
     /// The record's target.
     pub name: Arc<str>,
+    /// Lower ones are asked first (RFC 2782).
     pub priority: u16,
+    /// The share of requests among those of one priority.
     pub weight: u16,
 }
 
@@ -26,6 +29,7 @@ pub struct Services {
     pub places: Vec<Service>,
     /// Targets that have no addresses, and why.
     pub failed: Vec<(Arc<str>, ResolveError)>,
+    /// For so many seconds what was found holds.
     pub valid_secs: u64,
 }
 

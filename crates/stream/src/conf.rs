@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// The part of `stream` in a configuration, which is in the snapshot's data.
 pub struct Stream {
+    /// The variables of sessions.
     pub vars: Arc<Table<Session>>,
     /// By [`ListenId`].
     pub listens: Vec<Listen>,
@@ -29,7 +30,9 @@ impl Stream {
 
 /// One socket, and what answers there.
 pub struct Listen {
+    /// What is listened on.
     pub address: Address,
+    /// What answers there.
     pub server: Arc<Server>,
     /// A wildcard's socket stands for other addresses of its port: the local address decides.
     pub by_local: Vec<(SocketAddr, Arc<Server>)>,
@@ -49,10 +52,15 @@ impl Listen {
 
 /// A `server` block.
 pub struct Server {
+    /// What it does.
     pub action: Arc<Action>,
+    /// `error_log`.
     pub error_log: Arc<[LogTo]>,
+    /// `access_log`.
     pub logs: Vec<Arc<dyn AccessLog>>,
+    /// `tcp_nodelay`.
     pub tcp_nodelay: bool,
+    /// Directives of the proxy.
     pub proxy: Proxy,
 }
 
@@ -60,11 +68,13 @@ pub struct Server {
 pub enum Action {
     /// `return`: sends a text and closes.
     Return(Template),
+    /// `proxy_pass`.
     Pass(Pass),
 }
 
 /// `proxy_pass`.
 pub enum Pass {
+    /// An `upstream` block, or a group made for an address.
     Group(Arc<dyn Balanced>),
     /// A text with variables: the name of an `upstream` block, or an address with a port.
     Text(Template),
@@ -73,23 +83,29 @@ pub enum Pass {
 /// `proxy_…`.
 #[derive(Clone)]
 pub struct Proxy {
+    /// `proxy_connect_timeout`.
     pub connect_timeout: Duration,
     /// Between two reads or writes on either side.
     pub timeout: Duration,
+    /// `proxy_next_upstream`: another peer is tried if one cannot be reached.
     pub next_upstream: bool,
     /// 0: no limit.
     pub next_upstream_tries: u32,
     /// Zero: no limit.
     pub next_upstream_timeout: Duration,
+    /// `proxy_buffer_size`: of each direction.
     pub buffer_bytes: usize,
     /// Datagrams that a back end answers one of a client's with; `None`: any number.
     pub responses: Option<u64>,
     /// Datagrams of a client after which the next one begins another session; 0: none.
     pub requests: u64,
+    /// `proxy_half_close`: each side may close by itself.
     pub half_close: bool,
+    /// `proxy_socket_keepalive`.
     pub socket_keepalive: bool,
     /// Bytes per second; empty or 0: no limit.
     pub upload_rate: Template,
+    /// As `upload_rate`, to the client.
     pub download_rate: Template,
 }
 

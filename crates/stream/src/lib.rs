@@ -3,6 +3,7 @@
 //! A [`Session`] is what variables are computed of and what a line of the access log is about. [`serve`] takes connections
 //! and datagrams from the host; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod conf;
 pub mod limits;

@@ -13,12 +13,16 @@ use std::sync::Arc;
 /// A status that a session ends with.
 pub type Status = u16;
 
+/// The session has ended as it should.
 pub const OK: Status = 200;
+/// Something has failed here.
 pub const INTERNAL: Status = 500;
+/// No peer could be reached.
 pub const BAD_GATEWAY: Status = 502;
 
 /// A peer that has taken the session. Dropped, the peer is free again.
 pub struct Connected {
+    /// The connection.
     pub io: Io,
     selection: Selection,
     lease: Option<Lease>,

@@ -29,14 +29,18 @@ enum State {
 /// Which side has failed.
 #[derive(Debug)]
 pub enum Failure {
+    /// The side that is read from.
     Read(io::Error),
+    /// The side that is written to.
     Write(io::Error),
 }
 
 /// What a call of [`Direction::poll`] came to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Moved {
+    /// Bytes that were read.
     pub read_bytes: u64,
+    /// Bytes that were written.
     pub written_bytes: u64,
 }
 
@@ -166,7 +170,7 @@ impl Direction {
         let room = match &self.rate {
             Some(rate) => match rate.room(clock::mono_ms()) {
                 Ok(room) => room.min(self.size),
-                // Whoever polls waits until `resumes_ms`.
+                // The caller of `poll` waits until `resumes_ms`.
                 Err(_) => return Poll::Pending,
             },
             None => self.size,

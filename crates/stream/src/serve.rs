@@ -52,7 +52,7 @@ pub(crate) struct Sessions {
     thread: Rc<Thread>,
     /// By number.
     live: RefCell<HashMap<u64, Running>>,
-    /// Where datagrams go, by who sends them.
+    /// Where datagrams go, by their senders.
     inboxes: RefCell<HashMap<Client, Rc<Inbox>>>,
     /// Room for one datagram.
     buffer: RefCell<Vec<u8>>,

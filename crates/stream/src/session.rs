@@ -20,30 +20,45 @@ pub struct Attempt {
     pub peer: Arc<str>,
     /// Milliseconds; `None`: it did not come so far.
     pub connect_ms: Option<u64>,
+    /// Until the peer's first byte.
     pub first_byte_ms: Option<u64>,
+    /// Until the end of the session.
     pub session_ms: Option<u64>,
+    /// Bytes to the peer.
     pub sent_bytes: u64,
+    /// Bytes from the peer.
     pub received_bytes: u64,
 }
 
 /// See the module's head.
 pub struct Session {
+    /// The thread that serves it.
     pub thread: Rc<Thread>,
+    /// The configuration that it began with.
     pub live: Rc<Live>,
+    /// The part of `stream` in it.
     pub conf: Arc<Stream>,
+    /// The server that it is of.
     pub server: Arc<Server>,
+    /// Where it came in.
     pub listener: Rc<Listener>,
     /// `$connection`: unique in the process.
     pub id: u64,
+    /// The client's address.
     pub client: Peer,
+    /// It is one of datagrams.
     pub is_udp: bool,
     /// Our side's address; `None` for a unix socket.
     pub local: Option<SocketAddr>,
+    /// When it began.
     pub started: Now,
+    /// Bytes from the client.
     pub received_bytes: Cell<u64>,
+    /// Bytes to the client.
     pub sent_bytes: Cell<u64>,
     /// 0 until the session ends.
     pub status: Cell<u16>,
+    /// The peers that were tried, in order.
     pub attempts: RefCell<Vec<Attempt>>,
     store: Store,
     captures: RefCell<Captures>,

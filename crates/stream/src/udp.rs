@@ -65,8 +65,11 @@ impl Inbox {
 
 /// A session's place among those of its thread; dropped, its client's next datagram begins another.
 pub struct Takes {
+    /// The sessions of the thread.
     pub sessions: Rc<Sessions>,
+    /// The socket and the client, which name the session.
     pub client: (Address, SocketAddr),
+    /// Where the client's datagrams wait.
     pub inbox: Rc<Inbox>,
 }
 
@@ -119,7 +122,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
     }
 }
 
-/// Sends a datagram to the client. As with any datagram it is nobody's fault if it does not arrive.
+/// Sends a datagram to the client. As with any datagram, that it does not arrive is no error.
 fn reply(session: &Session, to: SocketAddr, datagram: &[u8]) -> bool {
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     let sent = session.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));

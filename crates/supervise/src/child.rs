@@ -13,7 +13,9 @@ use std::process::{Command, Stdio};
 /// A running program.
 #[derive(Debug)]
 pub struct Child {
+    /// Its process id.
     pub pid: Pid,
+    /// What it writes, line by line.
     pub output: Output,
 }
 

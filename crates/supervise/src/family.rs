@@ -23,13 +23,24 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Started; has not said that it is ready.
-    Starting { since: Instant, until: Instant },
+    Starting {
+        /// When it was started.
+        since: Instant,
+        /// When it is late.
+        until: Instant,
+    },
     /// Does its work.
-    Ready { since: Instant },
+    Ready {
+        /// When it was ready.
+        since: Instant,
+    },
     /// Has not answered in time. Another one is started in its place; until that is ready this one may still work.
     Stuck,
     /// Was told to end. Without a time it may take as long as it needs.
-    Draining { kill_at: Option<Instant> },
+    Draining {
+        /// When it is killed; `None`: it may take its time.
+        kill_at: Option<Instant>,
+    },
     /// Was sent SIGKILL.
     Killed,
 }
@@ -44,14 +55,18 @@ impl State {
 /// A process. `link` is what its caller keeps for it.
 #[derive(Debug)]
 pub struct Member<L> {
+    /// Its process id.
     pub pid: Pid,
+    /// How far it is.
     pub state: State,
+    /// What the caller keeps for it.
     pub link: L,
 }
 
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Gone<L> {
+    /// What the caller has kept for it.
     pub link: L,
     /// The state in which it ended.
     pub state: State,

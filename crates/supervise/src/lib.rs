@@ -6,6 +6,7 @@
 //! process was told to do and has not answered yet. [`Child`] starts a program: as another user, with limits, with its output as
 //! lines. The server's workers are forked by the server itself, which has the same program.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod child;
 mod family;

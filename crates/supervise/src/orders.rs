@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 /// An order without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order<P> {
+    /// Its number, which the answer names.
     pub id: u64,
     /// When it was given.
     pub since: Instant,

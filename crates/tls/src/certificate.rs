@@ -10,13 +10,17 @@ const OCSP: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
 /// A parsed certificate; it borrows the bytes.
 #[derive(Clone, Debug)]
 pub struct Certificate<'a> {
+    /// All of it, as DER.
     pub der: &'a [u8],
     signature_algorithm: &'a [u8],
     serial: &'a [u8],
     /// The names as DER.
     pub issuer: &'a [u8],
+    /// The subject's name as DER.
     pub subject: &'a [u8],
+    /// The first second of its validity, since 1970.
     pub not_before: i64,
+    /// The last second of its validity, since 1970.
     pub not_after: i64,
     /// `SubjectPublicKeyInfo` as DER, and what is in it.
     pub spki: &'a [u8],
@@ -31,6 +35,7 @@ pub struct Certificate<'a> {
 pub struct Malformed;
 
 impl<'a> Certificate<'a> {
+    /// Reads a certificate; nothing of it is verified.
     pub fn parse(der: &'a [u8]) -> Result<Certificate<'a>, Malformed> {
         Certificate::read(der).ok_or(Malformed)
     }

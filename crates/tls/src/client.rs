@@ -23,24 +23,31 @@ pub enum Verification {
     Off,
     /// Those whose certificates lead to a trusted one and are for the name that is asked for.
     On {
+        /// Whom to trust.
         trust: Arc<Trust>,
         /// Intermediate certificates, at most.
         depth: u32,
     },
 }
 
-/// What a context is made of. There is no default, because one would have to trust somebody.
+/// What a context is made of. There is no default, because none can say which authorities are trusted.
 #[derive(Clone)]
 pub struct ClientOptions {
+    /// Versions that are offered.
     pub versions: Versions,
+    /// Cipher suites that are offered.
     pub suites: Suites,
+    /// Groups that are offered.
     pub groups: Groups,
+    /// What is expected of the server's certificate.
     pub verification: Verification,
     /// Presented when the server asks for one.
     pub certificate: Option<Certified>,
+    /// Protocols that are offered, the best first; empty: no ALPN.
     pub alpn: Vec<Vec<u8>>,
     /// No session is resumed.
     pub no_resumption: bool,
+    /// Told of every secret, for tools that decrypt.
     pub key_log: Option<crate::server::KeyLogger>,
 }
 
@@ -83,7 +90,9 @@ impl fmt::Debug for ClientContext {
 /// Why a server's certificate is not taken. In nginx's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Distrust {
+    /// The library refuses it.
     Refused(Refusal),
+    /// It is for other names than this one.
     OtherName(String),
 }
 
@@ -97,6 +106,7 @@ impl fmt::Display for Distrust {
 }
 
 impl ClientContext {
+    /// The error says which option cannot be had.
     pub fn new(options: &ClientOptions) -> Result<ClientContext, String> {
         let base = CryptoProvider {
             cipher_suites: options.suites.of(options.versions),

@@ -2,13 +2,21 @@
 
 /// Tags.
 pub const BOOLEAN: u8 = 0x01;
+/// The tag of INTEGER.
 pub const INTEGER: u8 = 0x02;
+/// The tag of BIT STRING.
 pub const BIT_STRING: u8 = 0x03;
+/// The tag of OCTET STRING.
 pub const OCTET_STRING: u8 = 0x04;
+/// The tag of OBJECT IDENTIFIER.
 pub const OID: u8 = 0x06;
+/// The tag of UTCTime.
 pub const UTC_TIME: u8 = 0x17;
+/// The tag of GeneralizedTime.
 pub const GENERALIZED_TIME: u8 = 0x18;
+/// The tag of SEQUENCE.
 pub const SEQUENCE: u8 = 0x30;
+/// The tag of SET.
 pub const SET: u8 = 0x31;
 
 /// The tag of a constructed element `[n]`.
@@ -24,8 +32,11 @@ pub const fn implicit(n: u8) -> u8 {
 /// One element: its tag, its content, and all of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
+    /// Its tag, one byte.
     pub tag: u8,
+    /// Its content.
     pub body: &'a [u8],
+    /// Tag, length and content.
     pub whole: &'a [u8],
 }
 
@@ -41,6 +52,7 @@ impl<'a> Element<'a> {
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -29,14 +29,19 @@ pub struct Hello {
     pub version: u16,
     /// The name it wants to reach (RFC 6066 §3), as sent.
     pub server_name: Option<Box<str>>,
+    /// Cipher suites, in the client's order.
     pub ciphers: Box<[u16]>,
+    /// Groups, in the client's order; empty without the extension.
     pub groups: Box<[u16]>,
+    /// Signature schemes, in the client's order; empty without the extension.
     pub schemes: Box<[u16]>,
     /// Protocol versions; empty: only what the legacy field says (1.2 or older).
     pub versions: Box<[u16]>,
+    /// Protocols (RFC 7301), in the client's order.
     pub alpn: Vec<Box<[u8]>>,
     /// Groups that it has sent keys of; nothing without the extension.
     pub shares: Option<Box<[u16]>>,
+    /// What else it brings along.
     pub offered: Offered,
 }
 
@@ -52,7 +57,9 @@ pub struct Offered {
 /// What the bytes so far are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
+    /// More must come.
     Partial,
+    /// A whole ClientHello.
     Complete(Box<Hello>),
 }
 
@@ -95,7 +102,7 @@ impl NoHello {
 impl Hello {
     /// Reads the records at the start of a connection.
     pub fn parse(bytes: &[u8]) -> Result<Parsed, NoHello> {
-        // Who sends it byte by byte must not have it looked through each time.
+        // A ClientHello that comes byte by byte must not be looked through each time.
         if let Some(&[HANDSHAKE, 3, _, _, _, CLIENT_HELLO, a, b, c]) = bytes.first_chunk::<9>() {
             let need = u32::from_be_bytes([0, a, b, c]) as usize;
             if need <= HELLO_BYTES_MAX && bytes.len() < 9 + need {

@@ -23,6 +23,7 @@ pub struct Issued {
 /// What a certificate is to say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wish<'a> {
+    /// The subject's common name.
     pub common_name: &'a str,
     /// Host names and addresses.
     pub names: &'a [&'a str],
@@ -30,6 +31,7 @@ pub struct Wish<'a> {
     pub authority: bool,
     /// Seconds since 1970.
     pub not_before: i64,
+    /// Seconds since 1970.
     pub not_after: i64,
 }
 
@@ -93,10 +95,12 @@ impl Issued {
         Some(Issued { certificate, key_der: pkcs8.to_vec(), key, name: name.to_vec() })
     }
 
+    /// The certificate in PEM.
     pub fn certificate_pem(&self) -> String {
         pem::encode("CERTIFICATE", &self.certificate)
     }
 
+    /// The private key in PEM.
     pub fn key_pem(&self) -> String {
         pem::encode("PRIVATE KEY", &self.key_der)
     }

@@ -3,6 +3,7 @@
 //! The protocol itself is a library's. Here is what a server in nginx's clothes needs around it: OpenSSL's lists and names,
 //! encrypted keys, tickets, a cache of sessions, verification of chains with OpenSSL's verdicts.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod certificate;
 mod ciphers;

@@ -10,6 +10,7 @@ pub struct Block {
     pub label: String,
     /// `Name: value` lines before the data.
     pub headers: Vec<(String, String)>,
+    /// The content.
     pub der: Vec<u8>,
 }
 

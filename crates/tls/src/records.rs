@@ -1,4 +1,4 @@
-//! The records of a session whose handshake is done, without the library: for who sends much.
+//! The records of a session whose handshake is done, without the library: for sessions that send much.
 //!
 //! The library copies what it seals twice. Here plaintext is sealed from where it lies into where it is sent from. Keys
 //! still come from the library, which also makes the next ones (RFC 8446 §7.2); the records and the few messages that may
@@ -139,7 +139,7 @@ pub(crate) fn open_copy(key: &mut Key, record: &[u8]) -> Option<(u8, Vec<u8>)> {
     Some((kind, text.to_vec()))
 }
 
-/// Who seals.
+/// What seals records.
 enum Sealer {
     /// This code, whatever comes.
     Own,
@@ -195,6 +195,7 @@ impl Records {
         self.sealer = if taken { Sealer::Kernel { is_retired: false } } else { Sealer::Own };
     }
 
+    /// Whether the kernel seals.
     pub fn is_handed_over(&self) -> bool {
         matches!(self.sealer, Sealer::Kernel { .. })
     }
@@ -214,6 +215,7 @@ impl Records {
         if key.number < key.number_max { Ok(()) } else { Err(Error::Refused("too many records for one key")) }
     }
 
+    /// Whether the peer has said that nothing more comes (`close_notify`).
     pub fn is_peer_closed(&self) -> bool {
         self.is_peer_closed
     }
@@ -465,7 +467,7 @@ fn alert(form: Form, text: &[u8]) -> Result<bool, Fault> {
         AlertDescription::CloseNotify => Ok(true),
         AlertDescription::UserCanceled => Ok(false),
         _ if level == 1 && form != Form::Tls13 => Ok(false),
-        // Nobody wants an answer to it; the alert that is sent closes this side.
+        // It is not answered; the alert that is sent closes this side.
         _ => Err(Fault {
             alert: AlertDescription::CloseNotify,
             error: Error::Protocol(rustls::Error::AlertReceived(description)),

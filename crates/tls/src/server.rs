@@ -84,13 +84,15 @@ pub type KeyLogger = Arc<dyn Fn(&str) + Send + Sync>;
 /// How sessions are resumed.
 #[derive(Clone, Debug, Default)]
 pub struct Resumption {
+    /// The keys that tickets are sealed with.
     pub tickets: Option<Arc<TicketKeys>>,
+    /// Sessions that are kept here.
     pub cache: Option<Arc<SessionCache>>,
     /// Seconds.
     pub timeout: u32,
 }
 
-/// Who seals the records of a session that sends much.
+/// What seals the records of a session that sends much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sealing {
     /// The TLS library, as those of any other.
@@ -105,8 +107,11 @@ pub enum Sealing {
 /// What a context is made of.
 #[derive(Clone)]
 pub struct ServerOptions {
+    /// Versions that are spoken.
     pub versions: Versions,
+    /// Cipher suites.
     pub suites: Suites,
+    /// Groups for the exchange of keys.
     pub groups: Groups,
     /// Signature schemes that the server uses; `None`: all that its key has.
     pub schemes: Option<Vec<u16>>,
@@ -118,12 +123,17 @@ pub struct ServerOptions {
     pub alpn: Vec<Vec<u8>>,
     /// Clients are asked for a certificate, and told that these authorities (certificates as DER) are known here.
     pub client_authorities: Option<Vec<Vec<u8>>>,
+    /// How sessions are resumed.
     pub resumption: Resumption,
     /// Sessions are resumed only in contexts with the same value.
     pub context: [u8; 32],
+    /// Clients that come with a session may send data behind their ClientHello (RFC 8446 §4.2.10).
     pub early_data: bool,
+    /// Certificates are compressed for clients that can read that (RFC 8879).
     pub compress_certificates: bool,
+    /// See [`Sealing`].
     pub sealing: Sealing,
+    /// Told of every secret, for tools that decrypt.
     pub key_log: Option<KeyLogger>,
 }
 
@@ -160,6 +170,7 @@ pub struct ServerContext {
 }
 
 impl ServerContext {
+    /// The error says which option cannot be had.
     pub fn new(
         options: &ServerOptions,
         certificates: Arc<dyn Certificates>,

@@ -458,6 +458,7 @@ impl Session {
         !matches!(self.side, Side::Client(_))
     }
 
+    /// Whether the handshake went on with an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.agreed().map_or_else(
             || self.common().is_some_and(|c| c.handshake_kind() == Some(HandshakeKind::Resumed)),

@@ -32,6 +32,7 @@ struct Entry {
 }
 
 impl SessionCache {
+    /// Empty; sessions take at most so many bytes, and there are at most so many.
     pub fn new(bytes_max: usize, entries_max: usize) -> SessionCache {
         SessionCache { state: Mutex::default(), bytes_max, entries_max }
     }
@@ -68,6 +69,7 @@ impl SessionCache {
         true
     }
 
+    /// A session that is kept; `now` in seconds since 1970.
     pub fn get(&self, id: &[u8], now: u64) -> Option<Vec<u8>> {
         let mut state = self.lock();
         let entry = state.entries.get(id)?;

@@ -37,6 +37,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
+    /// Passes what it hears on to `next`.
     pub fn new(next: Arc<dyn KeyLog>) -> Witness {
         Witness { next, secrets: Mutex::default() }
     }
@@ -94,6 +95,7 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
+    /// Before the ClientHello is answered. `witness` is the key log of the same session.
     pub fn new(witness: Arc<Witness>) -> Skip {
         Skip { witness, stage: Stage::Asked, left: EARLY_DATA_BYTES_MAX as usize }
     }

@@ -12,7 +12,9 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 /// Protocol versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
+    /// TLS 1.2.
     pub tls12: bool,
+    /// TLS 1.3.
     pub tls13: bool,
 }
 

@@ -17,6 +17,7 @@ pub struct Keepalive {
     pub idle_max: usize,
     /// A location uses no other location's connections.
     pub local: bool,
+    /// A connection ends with so many requests.
     pub requests_max: u64,
     /// How old a connection may become.
     pub time_ms: u64,
@@ -46,7 +47,9 @@ pub struct Passes {
     pub host: Vec<u8>,
     /// Fields that do not depend on a request.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// For connecting, and for a handshake.
     pub connect_timeout: Duration,
+    /// For the answer.
     pub read_timeout: Duration,
     /// HTTP/2 is spoken.
     pub is_http2: bool,
@@ -60,6 +63,7 @@ pub trait Backend: Send + Sync {
     /// As it is named in the configuration.
     fn name(&self) -> &str;
 
+    /// How connections to its peers are kept.
     fn keepalive(&self) -> Keepalive;
 
     /// Idle connections of all threads.
@@ -94,6 +98,7 @@ pub struct Transient {
 }
 
 impl Transient {
+    /// A group of these addresses, for one request.
     pub fn new(name: &str, endpoints: Vec<Endpoint>) -> Transient {
         let group = Arc::new(Group::of_addresses(name, endpoints));
         Transient { name: name.into(), group, idle: AtomicUsize::new(0) }

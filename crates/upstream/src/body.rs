@@ -1,4 +1,4 @@
-//! An answer's body on its way from a back end to whoever pulls it.
+//! An answer's body on its way from a back end to the task that pulls it.
 
 use crate::exchange::{Exchange, Got};
 use crate::spool::{Next, Spool, SpoolLimits};
@@ -70,18 +70,26 @@ pub struct Incoming {
 
 /// What [`Incoming`] starts with.
 pub struct Begin {
+    /// The exchange whose head has come.
     pub exchange: Box<Exchange>,
     /// What has come with the head.
     pub first: Vec<u8>,
+    /// How much may wait, and where.
     pub limits: SpoolLimits,
+    /// It is read ahead of a slow client.
     pub ahead: bool,
+    /// `*_limit_rate`; `None`: no limit.
     pub rate: Option<Rate>,
+    /// The exchange ends when this client goes.
     pub client: Option<ClientWatch>,
+    /// Takes messages when the request may be gone.
     pub witness: Witness,
+    /// What waits in memory is charged to the connection.
     pub charge: Option<Charge>,
 }
 
 impl Incoming {
+    /// The body, of which nothing has been read yet but what `begin` has.
     pub fn new(begin: Begin) -> Incoming {
         let mut spool = Spool::new(begin.limits);
         let mut rate = begin.rate;

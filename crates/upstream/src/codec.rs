@@ -86,6 +86,7 @@ pub trait Codec {
 pub struct Step {
     /// Bytes from the beginning of the input that will not be shown again.
     pub used: usize,
+    /// What they are.
     pub event: Event,
 }
 

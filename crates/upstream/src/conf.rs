@@ -12,16 +12,27 @@ use std::time::Duration;
 
 /// Bits of `*_next_upstream` and `*_cache_use_stale`.
 pub mod next {
+    /// A connection cannot be made, or fails before a head has come.
     pub const ERROR: u32 = 1 << 0;
+    /// The peer takes too long.
     pub const TIMEOUT: u32 = 1 << 1;
+    /// The peer's answer is no answer.
     pub const INVALID_HEADER: u32 = 1 << 2;
+    /// 500.
     pub const HTTP_500: u32 = 1 << 3;
+    /// 502.
     pub const HTTP_502: u32 = 1 << 4;
+    /// 503.
     pub const HTTP_503: u32 = 1 << 5;
+    /// 504.
     pub const HTTP_504: u32 = 1 << 6;
+    /// 403.
     pub const HTTP_403: u32 = 1 << 7;
+    /// 404.
     pub const HTTP_404: u32 = 1 << 8;
+    /// 429.
     pub const HTTP_429: u32 = 1 << 9;
+    /// Requests of methods such as `POST`, which may have been carried out, go on, too.
     pub const NON_IDEMPOTENT: u32 = 1 << 10;
 
     /// What `*_next_upstream` calls it.
@@ -59,21 +70,26 @@ pub mod next {
 /// `*_bind`.
 #[derive(Clone)]
 pub struct Bind {
+    /// The address; empty: the kernel's choice.
     pub address: Template,
+    /// The address may be another machine's (`IP_TRANSPARENT`).
     pub transparent: bool,
 }
 
 /// `*_store`.
 #[derive(Clone)]
 pub enum Store {
+    /// Nothing is stored.
     Off,
     /// Where `root` or `alias` puts the URI.
     On,
+    /// At this path.
     Path(Arc<Template>),
 }
 
 /// A module's configuration that has [`Settings`] in it.
 pub trait HasSettings: ModuleConf {
+    /// The settings of the block that is being read.
     fn settings(&mut self) -> &mut Settings;
 }
 
@@ -133,22 +149,31 @@ pub type Names = Arc<Vec<Box<[u8]>>>;
 /// See the module's head.
 #[derive(Clone)]
 pub struct Settings {
+    /// `*_connect_timeout`.
     pub connect_timeout: Duration,
+    /// `*_send_timeout`: between two writes.
     pub send_timeout: Duration,
+    /// `*_read_timeout`: between two reads.
     pub read_timeout: Duration,
     /// Bits of [`next`].
     pub next_upstream: u32,
     /// 0: as many as there are servers.
     pub next_upstream_tries: u64,
+    /// `*_next_upstream_timeout`; zero: no limit.
     pub next_upstream_timeout: Duration,
+    /// `*_buffering`: answers are read ahead of slow clients.
     pub buffering: bool,
+    /// `*_request_buffering`: bodies are read as a whole before a peer is asked.
     pub request_buffering: bool,
     /// For the response head.
     pub buffer_size: u64,
     /// Number and size.
     pub buffers: (u64, u64),
+    /// `*_busy_buffers_size`, in bytes; only checked.
     pub busy_buffers_size: Option<u64>,
+    /// `*_max_temp_file_size`, in bytes; 0: no file.
     pub max_temp_file_size: Option<u64>,
+    /// `*_temp_file_write_size`, in bytes.
     pub temp_file_write_size: Option<u64>,
     /// Where one of these sizes was said last.
     pub sizes_at: Option<Span>,
@@ -160,27 +185,39 @@ pub struct Settings {
     pub ignore_headers: u32,
     /// `*_hide_header` and `*_pass_header`.
     pub hide: Names,
+    /// `*_pass_header`.
     pub pass: Names,
+    /// `*_pass_request_headers`.
     pub pass_request_headers: bool,
+    /// `*_pass_request_body`.
     pub pass_request_body: bool,
+    /// `*_pass_trailers`.
     pub pass_trailers: bool,
+    /// `*_ignore_client_abort`: a request goes on when its client is gone.
     pub ignore_client_abort: bool,
+    /// `*_intercept_errors`: `error_page` holds for a peer's errors, too.
     pub intercept_errors: bool,
     /// The server's own 404 takes the place of a back end's, with or without an `error_page`.
     pub intercept_404: bool,
+    /// `*_force_ranges`.
     pub force_ranges: bool,
+    /// `*_bind`; `None`: the kernel's choice.
     pub bind: Option<Arc<Bind>>,
+    /// `*_socket_keepalive`.
     pub socket_keepalive: bool,
     /// 0: the kernel's choice.
     pub socket_rcvbuf: u64,
+    /// `*_socket_sndbuf`, in bytes; 0: the kernel's choice.
     pub socket_sndbuf: u64,
+    /// `*_store`.
     pub store: Store,
+    /// `*_store_access`: a file's rights.
     pub store_access: u32,
     /// Fields that are never passed on unless `*_pass_header` says so; the module's own list.
     pub hidden: &'static [&'static str],
-    /// Where temporary files go if nobody says: below the prefix.
+    /// Where temporary files go unless a directive says: below the prefix.
     pub temp_name: &'static str,
-    /// Known fields that are hidden, once somebody has asked.
+    /// Known fields that are hidden; filled at the first use.
     hidden_ids: OnceLock<u64>,
 }
 

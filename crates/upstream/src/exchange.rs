@@ -27,15 +27,21 @@ thread_local! {
 /// What a back end's bytes meant.
 #[derive(Debug)]
 pub enum Got {
+    /// The head of an interim response.
     Interim(BackendHead),
+    /// The final head.
     Head(BackendHead),
+    /// Part of the body.
     Data(Vec<u8>),
+    /// A message for the error log.
     Log(LogLevel, Vec<u8>),
+    /// Fields behind the body: names and values.
     Trailers(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The response is complete.
     End,
 }
 
-/// What has come and nobody has taken; the next exchange takes over its memory.
+/// What has come and was not taken; the next exchange takes over its memory.
 #[derive(Default)]
 struct Queue(VecDeque<Got>);
 

@@ -24,8 +24,11 @@ pub struct BackendHead {
 /// One field of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
+    /// As it was sent.
     pub name: &'a [u8],
+    /// As it was sent, without white space around it.
     pub value: &'a [u8],
+    /// The name's id; [`HeaderId::Other`] for names that have none.
     pub id: HeaderId,
     at: &'a Header,
 }
@@ -52,6 +55,7 @@ impl AsRef<[u8]> for BackendHead {
 }
 
 impl BackendHead {
+    /// A head without fields.
     pub fn new(status: u16) -> BackendHead {
         BackendHead { status, ..BackendHead::default() }
     }
@@ -92,6 +96,7 @@ impl BackendHead {
         self.status_text.of(&self.buf)
     }
 
+    /// All fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = Field<'_>> {
         self.fields.iter().map(|field| self.field(field))
     }
@@ -104,6 +109,7 @@ impl BackendHead {
         Part::new(self.clone(), span.start as usize..span.end as usize)
     }
 
+    /// Whether there is a field with this id.
     pub fn has(&self, id: HeaderId) -> bool {
         self.present & id.bit() != 0
     }
@@ -140,6 +146,7 @@ impl BackendHead {
         self.buf.len()
     }
 
+    /// Whether nothing of it is kept.
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }

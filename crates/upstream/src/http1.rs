@@ -16,6 +16,7 @@ const FIELDS: usize = 16;
 /// How a request is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    /// What the response depends on.
     pub kind: RequestKind,
     /// The body is sent in chunks.
     pub chunked: bool,

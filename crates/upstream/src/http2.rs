@@ -33,6 +33,7 @@ enum Stage {
 
 /// What a codec is made of.
 pub struct Question {
+    /// The request's head.
     pub head: RequestHead,
     /// Nothing follows the head.
     pub is_bodiless: bool,
@@ -63,6 +64,7 @@ pub struct Http2 {
 }
 
 impl Http2 {
+    /// Before the request was sent.
     pub fn new(question: Question) -> Http2 {
         Http2 {
             question,

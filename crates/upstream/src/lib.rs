@@ -2,9 +2,10 @@
 //!
 //! A request's bytes are made by a [`Codec`](codec::Codec), a server is chosen by a group of servers
 //! ([`Backend`](backend::Backend)), a connection is taken from the thread's [`pool`] or made ([`connect`]), and the answer is
-//! pulled through the codec by whoever sends it on ([`body`]). The engine names no module: a `*_pass` module implements
+//! pulled through the codec by the task that sends it on ([`body`]). The engine names no module: a `*_pass` module implements
 //! [`Protocol`](protocol::Protocol) and hands its requests over.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod answer;
 mod attempt;

@@ -19,12 +19,13 @@ pub use brisk_net::Stream;
 pub struct Key {
     /// [`Backend::id`].
     pub group: u64,
+    /// Where the peer is.
     pub endpoint: Endpoint,
     /// The location, where connections are not shared (`keepalive … local`); else 0.
     pub location: usize,
     /// `*_bind`.
     pub bind: Option<SocketAddr>,
-    /// Who we are to each other over TLS; 0: plain.
+    /// [`Tls::id`](crate::tls::Tls::id); 0: plain.
     pub tls: u64,
     /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
     pub dialect: u8,
@@ -47,10 +48,13 @@ impl Wake for Alarm {
 
 /// A connection with what has to be known of it.
 pub struct Link {
+    /// The connection.
     pub stream: Stream,
+    /// What it is good for.
     pub key: Key,
     /// Requests so far.
     pub requests: u64,
+    /// When it was made, on the monotonic clock.
     pub started_ms: u64,
     /// [`Thread::generation`] when it was opened.
     pub(crate) generation: u64,
@@ -58,6 +62,7 @@ pub struct Link {
     pub is_reused: bool,
     /// Between two reads, and between two writes.
     pub read_limit: Deadline,
+    /// Between two writes.
     pub write_limit: Deadline,
     /// What its protocol keeps between two exchanges.
     pub(crate) session: Option<Box<Session>>,
@@ -69,6 +74,7 @@ pub struct Link {
 }
 
 impl Link {
+    /// A connection that has just been made.
     pub fn new(stream: Stream, key: Key) -> Link {
         Link {
             stream,

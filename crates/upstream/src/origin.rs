@@ -39,14 +39,23 @@ pub type FetchFuture<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Failure>>
 
 /// Bits of `*_ignore_headers`.
 pub mod ignored {
+    /// Another location answers.
     pub const X_ACCEL_REDIRECT: u32 = 1 << 0;
+    /// How long the answer is stored.
     pub const X_ACCEL_EXPIRES: u32 = 1 << 1;
+    /// How long the answer is stored.
     pub const EXPIRES: u32 = 1 << 2;
+    /// Whether and how long the answer is stored.
     pub const CACHE_CONTROL: u32 = 1 << 3;
+    /// An answer that sets a cookie is not stored.
     pub const SET_COOKIE: u32 = 1 << 4;
+    /// How fast the answer is sent.
     pub const X_ACCEL_LIMIT_RATE: u32 = 1 << 5;
+    /// Whether the answer is read ahead.
     pub const X_ACCEL_BUFFERING: u32 = 1 << 6;
+    /// The answer's character set.
     pub const X_ACCEL_CHARSET: u32 = 1 << 7;
+    /// What the stored answer depends on.
     pub const VARY: u32 = 1 << 8;
 }
 
@@ -63,6 +72,7 @@ pub struct Ask {
 
 /// A back end's answer.
 pub struct Fetched {
+    /// The final head.
     pub head: Arc<BackendHead>,
     /// The body's length, if it is known. A body that is shorter ends with an error.
     pub length: Option<u64>,

@@ -20,6 +20,7 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
+    /// The body for an attempt.
     pub fn source(&mut self) -> Source {
         match self {
             Payload::None => Source::None,
@@ -31,6 +32,7 @@ impl Payload {
         }
     }
 
+    /// How its length is told.
     pub fn shape(&self, r: &Request) -> BodyShape {
         match self {
             Payload::None => BodyShape::None,
@@ -43,6 +45,7 @@ impl Payload {
         }
     }
 
+    /// Whether it is passed on as the client sends it.
     pub fn is_unbuffered(&self) -> bool {
         matches!(self, Payload::Client(..))
     }

@@ -13,11 +13,13 @@ use std::sync::Arc;
 
 /// Where a request goes.
 pub struct Target<W> {
+    /// Which peers may be asked.
     pub peers: Peers,
     /// `None`: connections are plain.
     pub tls: Option<Tls>,
     /// `http://`, and what is asked for: how messages name the back end, between them its address.
     pub scheme: &'static str,
+    /// What is asked for, as messages show it.
     pub uri: Rc<[u8]>,
     /// What the module has worked out for its codec.
     pub way: W,
@@ -25,10 +27,13 @@ pub struct Target<W> {
 
 /// Servers to choose from.
 pub enum Peers {
+    /// A group that is known.
     Group(Arc<dyn Backend>),
     /// A name or address that is known only now; names are resolved.
     Host {
+        /// A name, an address, or `unix:` and a path.
         host: String,
+        /// The port; 0 with a path.
         port: u16,
     },
 }
@@ -36,7 +41,9 @@ pub enum Peers {
 /// The body that follows a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyShape {
+    /// There is no body.
     None,
+    /// So many bytes.
     Length(u64),
     /// As long as it turns out to be.
     Unknown,
@@ -44,8 +51,10 @@ pub enum BodyShape {
 
 /// One `*_pass` location.
 pub trait Protocol: Send + Sync + 'static {
+    /// What a module has found out about a request, for all attempts.
     type Way;
 
+    /// The location's settings.
     fn settings(&self) -> &Settings;
 
     /// Which servers are asked. The error is what the request ends with.

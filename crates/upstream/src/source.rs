@@ -15,28 +15,40 @@ type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
 
 /// Where the body comes from.
 pub enum Source {
+    /// There is no body, or it was sent.
     None,
     /// Read from the client before, into memory.
     Memory {
+        /// The whole body.
         content: Rc<Content>,
+        /// Bytes that were sent.
         at: usize,
     },
     /// Made here.
     Own {
+        /// The whole body.
         bytes: Rc<[u8]>,
+        /// Bytes that were sent.
         at: usize,
     },
     /// Read from the client before, into a file.
     File {
+        /// The whole body.
         content: Rc<Content>,
+        /// Bytes that were read.
         read: u64,
+        /// A read that is under way.
         reading: Option<Reading>,
+        /// What was read and not sent.
         piece: Piece,
     },
     /// Still with the client.
     Client {
+        /// The client's body.
         body: BodySource,
+        /// What has come and was not sent.
         piece: Piece,
+        /// Nothing more comes.
         is_over: bool,
     },
 }
@@ -71,6 +83,7 @@ impl Source {
         }
     }
 
+    /// Bytes of ours.
     pub fn own(bytes: &Rc<[u8]>) -> Source {
         if bytes.is_empty() { Source::None } else { Source::Own { bytes: bytes.clone(), at: 0 } }
     }

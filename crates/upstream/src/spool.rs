@@ -14,10 +14,13 @@ const READ_BYTES: usize = 64 * 1024;
 /// How much may wait where.
 #[derive(Clone)]
 pub struct SpoolLimits {
+    /// Bytes that may wait in memory.
     pub memory_bytes_max: usize,
     /// 0: no file.
     pub file_bytes_max: u64,
+    /// Bytes that are written to the file at a time.
     pub write_bytes: usize,
+    /// Where the file is made.
     pub place: Arc<TempPath>,
 }
 
@@ -47,12 +50,14 @@ pub struct Spool {
 
 /// What [`Spool::poll_next`] gives.
 pub enum Next {
+    /// These bytes, in memory.
     Bytes(Vec<u8>),
     /// There is nothing.
     Empty,
 }
 
 impl Spool {
+    /// Empty.
     pub fn new(limits: SpoolLimits) -> Spool {
         Spool {
             limits,

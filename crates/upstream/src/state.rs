@@ -11,15 +11,21 @@ use std::sync::Arc;
 /// One attempt, as variables show it.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
+    /// The peer's address; the group's name where there was none to ask.
     pub peer: Arc<str>,
     /// 0: nothing is known yet.
     pub status: u16,
+    /// Until the connection was there.
     pub connect_ms: Option<u64>,
+    /// Until the response's head was there.
     pub header_ms: Option<u64>,
+    /// Until the end of the response.
     pub response_ms: Option<u64>,
     /// Bytes of the answer's body.
     pub length: u64,
+    /// Bytes from the peer.
     pub received: u64,
+    /// Bytes to the peer.
     pub sent: u64,
     /// The first attempt after an internal redirect.
     pub begins: bool,
@@ -37,6 +43,7 @@ pub struct State {
     head: RefCell<Option<Arc<BackendHead>>>,
     /// The server that was chosen last.
     chosen: RefCell<Option<Arc<PeerInfo>>>,
+    /// Fields behind the body: names and values.
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
@@ -105,6 +112,7 @@ impl State {
         self.attempts.borrow().len()
     }
 
+    /// Whether there was no attempt.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,10 +122,12 @@ impl State {
         self.attempts.borrow().last().map_or_else(|| "".into(), |attempt| attempt.peer.clone())
     }
 
+    /// The final head has come.
     pub fn set_head(&self, head: Arc<BackendHead>) {
         self.head.replace(Some(head));
     }
 
+    /// The final head, once it has come.
     pub fn head(&self) -> Option<Arc<BackendHead>> {
         self.head.borrow().clone()
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// How one request speaks TLS to its back end.
 #[derive(Clone)]
 pub struct Tls {
+    /// What its handshakes are made of.
     pub context: ClientContext,
     /// The name that the certificate must have.
     pub name: String,

@@ -49,6 +49,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
+    /// A tunnel of an exchange that the peer has switched; the client's side is `client`.
     pub fn new(
         mut exchange: Box<Exchange>,
         client: BodySource,

@@ -4,6 +4,7 @@
 //! DER goes in, verdicts come out: no I/O, no PEM, and the time is passed in. AWS-LC's functions are called in [`sys`]
 //! alone, which wraps each in a type that owns what it points to. [`trust`] adds what OpenSSL checks and AWS-LC does not,
 //! and bounds the work that the certificates of a stranger can cause.
+#![warn(missing_docs)]
 
 mod limits;
 pub mod ocsp;

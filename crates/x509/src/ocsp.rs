@@ -6,14 +6,18 @@ use crate::sys::{self, OcspDigest, OcspResponse, X509};
 /// What an authority says of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// It is not revoked.
     Good,
+    /// It is revoked.
     Revoked,
+    /// The responder does not know it.
     Unknown,
 }
 
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// What it says.
     pub status: Status,
     /// Until when it holds, if it says so; seconds since 1970.
     pub until: Option<i64>,

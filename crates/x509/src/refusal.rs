@@ -5,7 +5,9 @@ use std::fmt;
 /// OpenSSL's number and text of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// OpenSSL's `X509_V_ERR_…`.
     pub code: u8,
+    /// What `X509_verify_cert_error_string` says of it.
     pub text: &'static str,
 }
 

@@ -134,14 +134,18 @@ fn count<T>(stack: *const T) -> usize {
 /// What kind of key a certificate has, with its length in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
+    /// RSA: bits of the modulus.
     Rsa(u32),
+    /// An elliptic curve: bits of its order.
     Ec(u32),
+    /// Ed25519.
     Ed25519,
     /// One that nothing here is signed by, or that cannot be read.
     Other,
 }
 
 impl X509 {
+    /// Reads a certificate; `None` if the bytes are none.
     pub fn parse(der: &[u8]) -> Option<X509> {
         read!(X509, d2i_X509, der)
     }
@@ -152,6 +156,7 @@ impl X509 {
         read!(X509, d2i_X509_AUX, der)
     }
 
+    /// The certificate as DER.
     pub fn der(&self) -> Option<Vec<u8>> {
         // SAFETY: the certificate is valid, and the function writes to `out` what `written` frees.
         written(|out| unsafe { c::i2d_X509(self.raw(), out) })
@@ -172,6 +177,7 @@ impl X509 {
         u32::try_from(bits).ok().filter(|_| found == 1)
     }
 
+    /// Its public key.
     pub fn key(&self) -> Key {
         // SAFETY: the certificate is valid; its key, if it has one that can be read, lives as long.
         let (id, bits) = unsafe {
@@ -208,6 +214,7 @@ impl X509 {
         u64::try_from(unsafe { c::X509_get_pathlen(self.raw()) }).ok()
     }
 
+    /// Whether issuer and subject are the same.
     pub fn is_self_issued(&self) -> bool {
         // SAFETY: the certificate is valid.
         (unsafe { c::X509_get_extension_flags(self.raw()) }) & c::EXFLAG_SI as u32 != 0
@@ -273,6 +280,7 @@ impl X509 {
 }
 
 impl Crl {
+    /// Reads a revocation list; `None` if the bytes are none.
     pub fn parse(der: &[u8]) -> Option<Crl> {
         read!(Crl, d2i_X509_CRL, der)
     }
@@ -280,7 +288,9 @@ impl Crl {
 
 /// What the library says of a chain: its number of the last error, 0 for none, and the chain as far as it was found.
 pub struct Outcome {
+    /// OpenSSL's number of the last error; 0: none.
     pub code: c_int,
+    /// From the certificate to its anchor, as far as it was found.
     pub chain: Vec<X509>,
 }
 
@@ -379,7 +389,9 @@ impl Context {
 /// The digests that name a certificate in OCSP.
 #[derive(Clone, Copy, Debug)]
 pub enum OcspDigest {
+    /// SHA-1, which all responders know.
     Sha1,
+    /// SHA-256.
     Sha256,
 }
 
@@ -412,11 +424,14 @@ pub fn ocsp_request(cert: &X509, issuer: &X509) -> Option<Vec<u8>> {
 pub struct OcspStatus {
     /// 0 is good, 1 revoked, 2 unknown.
     pub status: c_int,
+    /// Since when the status holds (`thisUpdate`).
     pub from: i64,
+    /// When there is a newer one (`nextUpdate`), if that is said.
     pub until: Option<i64>,
 }
 
 impl OcspResponse {
+    /// Reads a response; `None` if the bytes are none.
     pub fn parse(der: &[u8]) -> Option<OcspResponse> {
         read!(OcspResponse, d2i_OCSP_RESPONSE, der)
     }
@@ -427,6 +442,7 @@ impl OcspResponse {
         unsafe { c::OCSP_response_status(self.raw()) }
     }
 
+    /// What is signed in it; `None` if the responder has not answered.
     pub fn basic(&self) -> Option<OcspBasic> {
         // SAFETY: the response is valid; the value is owned.
         OcspBasic::own(unsafe { c::OCSP_response_get1_basic(self.raw()) })

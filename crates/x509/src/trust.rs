@@ -11,7 +11,9 @@ use std::fmt;
 /// Who presents the certificate (RFC 5280 §4.2.1.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// A server.
     Server,
+    /// A client.
     Client,
 }
 

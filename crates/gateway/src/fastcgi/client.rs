@@ -104,7 +104,12 @@ pub enum Event {
     /// The answer is complete.
     StdoutEnd,
     /// A part of what it has to say to the log; `complete` if the record ends with it.
-    Stderr { text: Range<usize>, complete: bool },
+    Stderr {
+        /// Where it is in the bytes.
+        text: Range<usize>,
+        /// The record's content ends with it.
+        complete: bool,
+    },
     /// The request is done, and nothing more belongs to it.
     End(EndRequest),
 }

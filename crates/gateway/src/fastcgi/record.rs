@@ -14,16 +14,27 @@ const ALIGN: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// A request begins.
     BeginRequest = 1,
+    /// The web server gives a request up.
     AbortRequest = 2,
+    /// A request ends.
     EndRequest = 3,
+    /// Part of the parameters; an empty one ends them.
     Params = 4,
+    /// Part of the request's body; an empty one ends it.
     Stdin = 5,
+    /// Part of the response; an empty one ends it.
     Stdout = 6,
+    /// Part of what goes into the log.
     Stderr = 7,
+    /// Part of a second body, for the role of a filter.
     Data = 8,
+    /// A question about the application's limits.
     GetValues = 9,
+    /// The answer to it.
     GetValuesResult = 10,
+    /// The answer to a record of an unknown kind.
     UnknownType = 11,
 }
 
@@ -49,6 +60,7 @@ impl Kind {
 /// A record's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
+    /// Its kind.
     pub kind: Kind,
     /// 0: the record is about the connection; [`REQUEST_ID`]: about the request.
     pub id: u16,
@@ -118,6 +130,7 @@ impl RecordHead {
         usize::from(self.content) + usize::from(self.padding)
     }
 
+    /// As it is sent.
     pub fn bytes(self) -> [u8; HEAD_BYTES] {
         let [id_high, id_low] = self.id.to_be_bytes();
         let [content_high, content_low] = self.content.to_be_bytes();
@@ -166,7 +179,14 @@ pub enum Part {
     /// A record begins.
     Head(RecordHead),
     /// A part of its content, not empty; `complete` if nothing of it follows.
-    Content { head: RecordHead, range: Range<usize>, complete: bool },
+    Content {
+        /// The record's head.
+        head: RecordHead,
+        /// Where it is in the bytes.
+        range: Range<usize>,
+        /// The record's content ends with it.
+        complete: bool,
+    },
     /// It is over, padding and all.
     End(RecordHead),
 }
@@ -252,6 +272,7 @@ impl Eight {
         &self.bytes[..self.len]
     }
 
+    /// The bytes, if all of them have come.
     pub fn whole(self) -> Option<[u8; HEAD_BYTES]> {
         (self.len == HEAD_BYTES).then_some(self.bytes)
     }

@@ -14,6 +14,7 @@ pub const KEEP_CONN: u8 = 1;
 pub struct EndRequest {
     /// What the application would have exited with.
     pub app_status: u32,
+    /// Whether the application has answered.
     pub protocol_status: ProtocolStatus,
 }
 

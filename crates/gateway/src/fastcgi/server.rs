@@ -11,7 +11,12 @@ pub enum PeerEvent {
     /// All bytes are done with.
     NeedMore,
     /// A request begins.
-    Begin { role: u16, keep_conn: bool },
+    Begin {
+        /// [`RESPONDER`](super::RESPONDER), or a role that no web server of today asks for.
+        role: u16,
+        /// The connection stays open behind the request.
+        keep_conn: bool,
+    },
     /// The parameters are complete: name-value pairs for [`Pairs`](super::Pairs).
     Params(Vec<u8>),
     /// A part of the body.

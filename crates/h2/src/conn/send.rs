@@ -242,6 +242,7 @@ impl<T> Connection<T> {
         frame::write_goaway(self.peer_last, error.code, b"", out);
     }
 
+    /// Asks whether the peer is there.
     pub fn ping(&mut self, payload: [u8; 8], out: &mut Vec<u8>) {
         frame::write_ping(payload, false, out);
     }

@@ -18,6 +18,7 @@ impl Checks {
     /// The value begins or ends with white space.
     pub const PADDED_VALUE: Checks = Checks(32);
 
+    /// Whether one of `other` is set.
     #[inline]
     pub fn has(self, other: Checks) -> bool {
         self.0 & other.0 != 0

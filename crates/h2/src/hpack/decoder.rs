@@ -41,6 +41,7 @@ pub enum HpackError {
     Integer,
     /// An index that no table has.
     Index,
+    /// A Huffman code that there is not.
     Huffman,
     /// A table larger than we allow.
     TableSize,
@@ -48,10 +49,13 @@ pub enum HpackError {
     LateSizeUpdate,
     /// Our smaller table was not acknowledged in the block (RFC 7541 §4.2).
     MissingSizeUpdate,
+    /// A field without a name.
     EmptyName,
     /// A limit: one field is too large, or all together, or there are too many.
     StringTooLarge,
+    /// All fields together are too large.
     ListTooLarge,
+    /// There are too many fields.
     TooManyFields,
 }
 

@@ -6,6 +6,7 @@ pub use crate::limits::INTEGER_MAX;
 pub enum IntegerError {
     /// The input ends in it.
     Truncated,
+    /// It is larger than any that is meant (see [`INTEGER_MAX`]).
     TooLarge,
 }
 

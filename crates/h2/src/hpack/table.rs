@@ -164,6 +164,7 @@ pub struct Table {
 }
 
 impl Table {
+    /// Empty, for entries of at most `size_max` bytes together, counted as RFC 7541 §4.1 does.
     pub fn new(size_max: usize) -> Table {
         Table { size_max, ..Table::default() }
     }
@@ -173,6 +174,7 @@ impl Table {
         self.entries.len()
     }
 
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -182,6 +184,7 @@ impl Table {
         self.size
     }
 
+    /// Bytes that its entries may have together.
     pub fn size_max(&self) -> usize {
         self.size_max
     }

@@ -15,9 +15,11 @@ pub type Pack = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
 /// How long lines are kept back: `access_log … buffer= flush= gzip=`.
 pub struct Buffering {
+    /// Lines are written when there are so many bytes.
     pub bytes: usize,
     /// Zero: until the buffer is full.
     pub flush: Duration,
+    /// `gzip=`.
     pub pack: Option<Box<Pack>>,
 }
 

@@ -19,6 +19,7 @@ pub enum Format {
 
 /// One message.
 pub struct Entry<'a> {
+    /// How urgent it is.
     pub level: LogLevel,
     connection: Option<u64>,
     message: fmt::Arguments<'a>,
@@ -29,6 +30,7 @@ pub struct Entry<'a> {
 pub type About = (&'static str, String, bool);
 
 impl<'a> Entry<'a> {
+    /// A message, with the number of the connection that it is about.
     pub fn new(level: LogLevel, connection: Option<u64>, message: fmt::Arguments<'a>) -> Entry<'a> {
         Entry { level, connection, message, about: Vec::new() }
     }

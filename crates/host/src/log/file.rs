@@ -1,6 +1,6 @@
 //! An open log: a file, a pipe, a terminal, a socket.
 //!
-//! Nobody who reads a log may hold a thread of the server up. What the kernel would not take at once of a pipe, a
+//! A slow reader of a log must not hold a thread of the server up. What the kernel would not take at once of a pipe, a
 //! terminal or a socket is kept up to a limit, and lines beyond it are dropped, counted and told about.
 
 use super::entry::{Entry, Format};
@@ -34,7 +34,7 @@ enum Kind {
     File,
     /// A pipe or a terminal that says when it has no room.
     NonBlocking,
-    /// One that is shared with others who expect it to wait.
+    /// One that is shared with processes that expect it to wait.
     Blocking,
     Socket,
 }
@@ -60,6 +60,7 @@ impl Kind {
 
 /// An open log, shared by all threads and by all configurations that name it.
 pub struct LogFile {
+    /// What it writes to.
     pub target: LogTarget,
     open: Arc<Open>,
 }
@@ -73,7 +74,7 @@ struct Open {
     unread: Mutex<Vec<u8>>,
     /// Lines that could not be written.
     lost: AtomicU64,
-    /// Those among them that nobody was told of.
+    /// Those among them that were not reported yet.
     untold: AtomicU64,
     /// A task tries to write, and tells.
     attended: AtomicBool,
@@ -82,6 +83,7 @@ struct Open {
 }
 
 impl LogFile {
+    /// Writes to `fd`, which the master has opened for `target`.
     pub fn new(target: LogTarget, fd: OwnedFd) -> LogFile {
         let open = Open {
             name: target.to_string(),
@@ -99,7 +101,7 @@ impl LogFile {
         LogFile { target, open: Arc::new(open) }
     }
 
-    /// Opens a log for appending. It never waits for somebody to read.
+    /// Opens a log for appending. It never waits for a reader.
     pub fn open(target: &LogTarget) -> io::Result<OwnedFd> {
         let std_fd = |error: bool| {
             let fd = if error { rustix::stdio::stderr() } else { rustix::stdio::stdout() };
@@ -120,7 +122,7 @@ impl LogFile {
                 Err(Errno::NXIO) if matches!(path.as_str(), "/dev/stderr" | "/proc/self/fd/2") => {
                     std_fd(true)
                 }
-                // A named pipe that nobody reads yet.
+                // A named pipe without a reader so far.
                 Err(Errno::NXIO) => Ok(open_path(path, OFlags::RDWR)?),
                 done => Ok(done?),
             },
@@ -134,6 +136,7 @@ impl LogFile {
         Ok(())
     }
 
+    /// What is written to.
     pub fn fd(&self) -> &OwnedFd {
         &self.open.fd
     }
@@ -245,7 +248,7 @@ impl Open {
         }
     }
 
-    /// Writes what was left; gives the number of lines that are lost because nobody will ever read them.
+    /// Writes what was left; gives the number of lines that are lost because no reader is left.
     fn drain(&self, unread: &mut Vec<u8>) -> u64 {
         if unread.is_empty() {
             return 0;

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 pub struct Gate {
     /// All must match.
     pub filters: Vec<Filter>,
+    /// `rate=`.
     pub limit: Option<Limit>,
 }
 
@@ -23,9 +24,11 @@ impl std::fmt::Debug for Gate {
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
+    /// It is written.
     Write,
     /// Instead of this one and those to come: that there are too many.
     Announce,
+    /// It is not written.
     Drop,
 }
 
@@ -121,6 +124,7 @@ struct Excess {
 }
 
 impl Limit {
+    /// So many messages a second of this level and less urgent ones; each level that is more urgent has as many again.
     pub fn new(per_second: u64, level: LogLevel) -> Limit {
         Limit { per_second, level, state: Mutex::default() }
     }

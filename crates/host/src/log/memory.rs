@@ -37,6 +37,7 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// The newest `bytes` bytes stay.
     pub fn new(bytes: u64) -> Bound {
         Bound { bytes, since: AtomicU64::new(0) }
     }

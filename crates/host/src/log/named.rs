@@ -22,10 +22,13 @@ use std::time::Duration;
 /// `open_log_file_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCache {
+    /// Logs that may stay open, per thread.
     pub max: usize,
+    /// A log that was not used for so long is closed.
     pub inactive: Duration,
     /// How long it is believed that an open log is the file of its name.
     pub valid: Duration,
+    /// A log stays open once it was used so often within `inactive`.
     pub min_uses: u64,
 }
 

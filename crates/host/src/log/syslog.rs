@@ -32,7 +32,9 @@ pub fn month_name(month: u32) -> &'static str {
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Server {
+    /// UDP.
     Ip(SocketAddr),
+    /// A unix socket, by its path.
     Unix(Box<str>),
 }
 

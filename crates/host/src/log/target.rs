@@ -15,7 +15,9 @@ pub struct LogId(pub u32);
 pub enum LogTarget {
     /// An absolute path, opened for appending by the master.
     File(String),
+    /// The process's standard error.
     Stderr,
+    /// A syslog server.
     Syslog(Syslog),
     /// The newest messages of that many bytes, in memory; one log per size.
     Memory(u64),
@@ -35,8 +37,11 @@ impl std::fmt::Display for LogTarget {
 /// One `error_log`.
 #[derive(Clone, Debug)]
 pub struct LogTo {
+    /// Which log.
     pub log: LogId,
+    /// Messages at least this urgent.
     pub level: LogLevel,
+    /// How its lines look.
     pub format: Format,
     /// `filter=` and `rate=`.
     pub gate: Option<Arc<Gate>>,

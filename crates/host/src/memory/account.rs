@@ -104,6 +104,7 @@ impl Charge {
         GROWN.set(GROWN.get().saturating_add(bytes.saturating_sub(before)));
     }
 
+    /// What is charged at present.
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Level {
+    /// There is enough.
     Fine,
     /// Nothing is accepted, and connections that hold much are closed.
     Full,
-    /// There is as little left, but connections hold next to nothing of it: closing them would help nobody.
+    /// There is as little left, but connections hold next to nothing of it: closing them would not help.
     FullElsewhere,
 }
 
@@ -54,7 +55,9 @@ fn percent(limit: u64, part: u64) -> u64 {
 /// What came of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
+    /// Bytes in use.
     pub used: u64,
+    /// What follows from that.
     pub level: Level,
     /// How much less should be in use.
     pub excess: u64,
@@ -98,6 +101,7 @@ impl Budget {
         }
     }
 
+    /// The limit in bytes; `None`: there is none.
     pub fn limit(&self) -> Option<u64> {
         let limit = self.limit.load(Ordering::Relaxed);
         (limit != u64::MAX).then_some(limit)
@@ -163,7 +167,7 @@ impl Budget {
         percent(self.limit.load(Ordering::Relaxed), MEMORY_SHARE_PERCENT).max(MEMORY_SHARE_BYTES_MIN)
     }
 
-    /// True once in `pause_ms`, for the first who asks.
+    /// True for the first call in each `pause_ms`.
     pub fn may_survey(&self, now_ms: u64, pause_ms: u64) -> bool {
         once_in(&self.surveyed_ms, now_ms, pause_ms)
     }

@@ -11,7 +11,9 @@ pub enum MemoryLimit {
     /// What the machine, the control group or the process's own limits leave room for.
     #[default]
     Auto,
+    /// So many bytes.
     Bytes(u64),
+    /// None.
     Off,
 }
 

@@ -1,6 +1,6 @@
-//! Numbers about what goes on, for whoever watches: Prometheus' text and the same as JSON.
+//! Numbers about what goes on, for monitoring: Prometheus' text and the same as JSON.
 //!
-//! What counts does so without a lock; the numbers are added up when somebody reads them. Names follow Prometheus' conventions:
+//! What counts does so without a lock; the numbers are added up when they are read. Names follow Prometheus' conventions:
 //! `brisk_area_what_unit`.
 
 mod render;
@@ -26,15 +26,18 @@ impl Default for Counter {
 }
 
 impl Counter {
+    /// At 0.
     pub const fn new() -> Counter {
         Counter { cells: [const { Cell(AtomicU64::new(0)) }; CELLS] }
     }
 
+    /// Counts so many up, in this thread's cell.
     #[inline]
     pub fn add(&self, count: u64) {
         self.cells[own_cell()].0.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// The sum of all threads' cells.
     pub fn get(&self) -> u64 {
         self.cells.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum()
     }
@@ -71,6 +74,7 @@ pub struct Histogram {
     pub buckets: Vec<(f64, u64)>,
     /// How many are above the last bound.
     pub above: u64,
+    /// The sum of all observations.
     pub sum: f64,
 }
 
@@ -135,6 +139,7 @@ impl Families {
         self.add(name, help, Kind::Gauge, labels, Value::Gauge(value));
     }
 
+    /// Adds a histogram of the family `name`.
     pub fn histogram(
         &mut self,
         name: &'static str,

@@ -43,8 +43,10 @@ impl fmt::Display for MatchError {
 /// random cases (PCRE2 10.46: `0?((][ct]{,2}))` on `]`) that finds something else than the interpreter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jit {
+    /// Patterns are interpreted.
     #[default]
     Off,
+    /// Patterns are compiled to machine code (`pcre_jit on`).
     On,
 }
 
@@ -73,6 +75,7 @@ pub struct Linear {
     before_newline: Option<Pcre>,
 }
 
+/// A pattern that runs on PCRE2, with limits.
 pub struct Pcre(pcre2::bytes::Regex);
 
 impl Program {
@@ -105,10 +108,12 @@ impl Program {
         Ok(Program { pattern: pattern.into(), caseless, names, engine })
     }
 
+    /// As it is written.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
 
+    /// The names of its groups.
     pub fn names(&self) -> &[Option<String>] {
         &self.names
     }
@@ -192,6 +197,7 @@ impl Linear {
 }
 
 impl Pcre {
+    /// The error says what is wrong, and where in the pattern.
     pub fn compile(pattern: &str, caseless: bool, jit: Jit) -> Result<Pcre, CompileError> {
         let (leading, limits) = limits(pattern);
         let limited = format!("{}{limits}{}", &pattern[..leading], &pattern[leading..]);

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 /// A pattern in the linear engine's syntax, to be compiled without Unicode and without flags.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Translated {
+    /// The pattern.
     pub pattern: String,
     /// `$` or `\Z` is there, written as `\z`. The pattern means the same only for subjects that do not end with a newline.
     pub has_dollar: bool,

@@ -23,7 +23,7 @@ pub trait Context: Sized + 'static {
     /// Writes to the error log.
     fn log(&self, level: LogLevel, message: fmt::Arguments<'_>);
 
-    /// Notes that a value was read of which nobody has said what it depends on.
+    /// Notes that a value was read of which it is not known what it depends on.
     fn note_anything(&self);
 
     /// `uninitialized_variable_warn`.

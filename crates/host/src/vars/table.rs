@@ -18,6 +18,7 @@ pub type Assign<C> = fn(&mut C, &[u8]);
 
 /// Where a built-in variable's value comes from.
 pub enum Source<C: 'static> {
+    /// Computed each time.
     Fixed(Get<C>),
     /// See [`VariableGet::Once`].
     Once(Get<C>),
@@ -38,15 +39,18 @@ impl<C> Source<C> {
 pub struct Variable<C: 'static> {
     /// A name that ends with `*` is a family: `arg_*`.
     pub name: &'static str,
+    /// Where its value comes from.
     pub get: VariableGet<C>,
     /// Called when `set` assigns to it; `None`: the variable cannot be assigned.
     pub set: Option<Assign<C>>,
+    /// What its value depends on.
     pub reads: Reads,
+    /// For docs/variables.md: what it is, in one or two sentences.
     pub doc: &'static str,
 }
 
 impl<C> Variable<C> {
-    /// What a row says that says nothing: for struct update syntax.
+    /// The values of parts that a row leaves out: for struct update syntax.
     pub const SILENT: Variable<C> = Variable {
         name: "",
         get: VariableGet::Fixed(|_, _| false),
@@ -66,9 +70,11 @@ impl<C> Copy for Variable<C> {}
 
 /// See [`Variable::get`].
 pub enum VariableGet<C: 'static> {
+    /// Computed each time.
     Fixed(Get<C>),
     /// Computed at its first use in a request and kept. `set`, `map` and the like may put another value in its place.
     Once(Get<C>),
+    /// A family such as `$arg_…`: the function gets the rest of the name.
     Family(fn(&C, &str, &mut Vec<u8>) -> bool),
 }
 
@@ -89,7 +95,12 @@ pub enum Kind<C: 'static> {
     /// Holds what a named group captured or a module put there; not found before.
     Slot,
     /// Computed by a module and kept for the request unless volatile.
-    Eval { eval: Arc<dyn Eval<C>>, volatile: bool },
+    Eval {
+        /// The module's code.
+        eval: Arc<dyn Eval<C>>,
+        /// It is computed each time.
+        volatile: bool,
+    },
     /// Used somewhere but not defined (yet).
     Undefined,
 }
@@ -100,28 +111,32 @@ pub enum Reads {
     /// On nothing but other variables, read through [`Context::var`], and on what accessors record that are read by its
     /// function.
     Recorded,
-    /// Nobody has said what.
+    /// It is not known on what.
     #[default]
     Anything,
 }
 
 /// One variable of a configuration.
 pub struct Var<C: 'static> {
+    /// Its name, without the dollar sign.
     pub name: Box<str>,
+    /// What it is.
     pub kind: Kind<C>,
     /// See [`Variable::set`].
     pub assign: Option<Assign<C>>,
     /// See [`Variable::reads`].
     pub(super) reads: Reads,
-    /// First use, for the error if nobody defines it.
+    /// First use, for the error if it is never defined.
     used_at: Option<Span>,
 }
 
-/// What a name stands for, where nobody referred to it while the configuration was built.
+/// What a name stands for, where the configuration does not mention it.
 pub enum Found<C: 'static> {
+    /// It has a number.
     Id(VarId),
     /// Built in, but not mentioned.
     Source(Source<C>),
+    /// Nothing has this name.
     Nothing,
 }
 
@@ -186,6 +201,7 @@ impl<C: Context> Table<C> {
         self.families.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
     }
 
+    /// The variable of this number, which the table has given.
     pub fn get(&self, id: VarId) -> &Var<C> {
         &self.vars[id.0 as usize]
     }
@@ -279,7 +295,7 @@ impl<C: Context> Table<C> {
         Some(id)
     }
 
-    /// Names that are used and that nobody defines, with the place of their first use.
+    /// Names that are used and not defined, with the place of their first use.
     pub fn undefined(&self) -> impl Iterator<Item = (&str, Option<Span>)> {
         self.vars.iter().filter(|v| matches!(v.kind, Kind::Undefined)).map(|v| (&*v.name, v.used_at))
     }

@@ -7,7 +7,9 @@ use brisk_conf::{Diag, Token};
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
+    /// Plain text.
     Text(Box<[u8]>),
+    /// A variable's value.
     Var(VarId),
     /// `$1` … `$9`: a group of the last regular expression that matched.
     Capture(u8),
@@ -65,6 +67,7 @@ impl Template {
         Template { parts: parts.into() }
     }
 
+    /// Its pieces, in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -83,10 +86,12 @@ impl Template {
         }
     }
 
+    /// Whether it has no variables.
     pub fn is_literal(&self) -> bool {
         self.as_literal().is_some()
     }
 
+    /// Whether it is the empty text.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

@@ -19,6 +19,7 @@ pub enum TlvError {
     Broken,
     /// Behind `0x` there is no hexadecimal number.
     InvalidNumber(Box<str>),
+    /// There is no type of this name.
     UnknownName(Box<str>),
 }
 

@@ -17,6 +17,7 @@ use brisk_server::text::Text;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// `api`.
 pub static MODULE: Module = Module {
     name: "api",
     rows: ROWS,

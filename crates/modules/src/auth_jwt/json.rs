@@ -11,13 +11,21 @@ use std::fmt;
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
+    /// `null`.
     Null,
+    /// `true`, `false`.
     Bool(bool),
+    /// A negative integer.
     Integer(i64),
+    /// Another integer that fits.
     Natural(u64),
+    /// Another number.
     Float(f64),
+    /// A string.
     Text(String),
+    /// An array.
     List(Vec<Json>),
+    /// An object; of equal names the last counts.
     Object(BTreeMap<String, Json>),
 }
 
@@ -38,6 +46,7 @@ impl Json {
         }
     }
 
+    /// The text, if it is a string.
     pub fn text(&self) -> Option<&str> {
         match self {
             Json::Text(text) => Some(text),
@@ -45,6 +54,7 @@ impl Json {
         }
     }
 
+    /// The number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Json::Integer(value) => Some(*value as f64),

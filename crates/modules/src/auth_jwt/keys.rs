@@ -13,18 +13,26 @@ const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 /// How a token is signed (RFC 7518 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
+    /// HMAC with SHA-2.
     Hs(Bits),
+    /// RSA with PKCS #1 v1.5 padding.
     Rs(Bits),
+    /// RSA with PSS padding.
     Ps(Bits),
+    /// ECDSA.
     Es(Bits),
+    /// Ed25519 (RFC 8037).
     EdDsa,
 }
 
 /// Of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
+    /// SHA-256.
     B256,
+    /// SHA-384.
     B384,
+    /// SHA-512.
     B512,
 }
 

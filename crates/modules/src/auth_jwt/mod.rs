@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use variables::Accepted;
 
+/// `auth_jwt`.
 pub static MODULE: Module = Module {
     name: "auth_jwt",
     rows: rows::ROWS,

@@ -13,18 +13,31 @@ use std::sync::Arc;
 /// Why a token is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// It is too long to be looked at.
     TooLong,
+    /// It has not three parts.
     Parts,
+    /// It is encrypted (RFC 7516).
     Encrypted,
+    /// A part is not base64url.
     Base64,
+    /// The header is not an object of JSON, or lacks its algorithm.
     Header,
+    /// The algorithm is not supported.
     Algorithm,
+    /// The header has extensions that must be understood (RFC 7515 §4.1.11).
     Critical,
+    /// No key fits.
     NoKey,
+    /// The signature is wrong.
     Signature,
+    /// The claims are not an object of JSON.
     Claims,
+    /// A claim that is a time has no number.
     Time(&'static str),
+    /// Its time is over (`exp`).
     Expired,
+    /// Its time has not begun (`nbf`).
     NotYet,
 }
 
@@ -51,7 +64,9 @@ impl fmt::Display for Refusal {
 /// An accepted token.
 #[derive(Debug)]
 pub struct Token {
+    /// The header.
     pub header: Json,
+    /// The claims.
     pub claims: Json,
     /// The claims as they were signed.
     pub payload: Vec<u8>,

@@ -84,6 +84,7 @@ pub fn parse_head(text: &[u8]) -> Option<BackendHead> {
 
 /// What of a stored answer a request gets.
 pub enum Cut {
+    /// All of it.
     Whole,
     /// These bytes, as a 206.
     Part(Part),
@@ -91,7 +92,7 @@ pub enum Cut {
     Nothing,
 }
 
-/// A stored 206 is for those who ask for bytes that lie within it, and for nobody else.
+/// A stored 206 is only for requests for bytes that lie within it.
 pub fn cut(rules: &Rules, r: &Request, object: &Object) -> Cut {
     if object.meta.status != 206 {
         return Cut::Whole;
@@ -224,7 +225,7 @@ fn answer_condition(r: &mut Request, head: &BackendHead) {
 /// What `brisk cache why` sends.
 const WHY: &[u8] = b"brisk-cache-status";
 
-/// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for those on this machine who ask.
+/// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for clients on this machine that ask.
 pub fn tell(rules: &Rules, r: &mut Request) {
     let asks = r.header(HeaderId::Pragma) == Some(WHY);
     let is_near = || match r.peer() {
@@ -241,7 +242,7 @@ pub fn tell(rules: &Rules, r: &mut Request) {
     }
 }
 
-/// A fresh answer is the same for whoever asks for the same target within this second, unless it varies.
+/// A fresh answer is the same for all requests for the same target within this second, unless it varies.
 fn note_purity(r: &mut Request, object: &Object, now: i64) {
     if !object.meta.vary.is_empty() || object.meta.part.is_some() {
         r.depends_on(Dependencies::FIELD);

@@ -17,6 +17,7 @@ type Done = Result<(), Diag>;
 /// The directives under one prefix.
 #[derive(Clone, Default)]
 pub struct Conf<const P: usize> {
+    /// What they say.
     pub rules: Rules,
 }
 
@@ -39,8 +40,10 @@ impl<const P: usize> ModuleConf for Conf<P> {
 /// Which cache.
 #[derive(Clone, Default)]
 pub enum Zone {
+    /// None.
     #[default]
     Off,
+    /// The one of this name, and where it is named.
     Named(Box<str>, Span),
     /// The name follows from the request.
     Computed(Arc<Template>),
@@ -67,19 +70,32 @@ impl Zone {
 
 /// Conditions of `*_cache_use_stale`.
 pub mod stale {
+    /// A connection fails, or a part of the answer is missing.
     pub const ERROR: u32 = 1 << 0;
+    /// The back end takes too long.
     pub const TIMEOUT: u32 = 1 << 1;
+    /// The answer is no answer.
     pub const INVALID_HEADER: u32 = 1 << 2;
+    /// Another request brings the entry up to date.
     pub const UPDATING: u32 = 1 << 3;
+    /// 500.
     pub const HTTP_500: u32 = 1 << 4;
+    /// 502.
     pub const HTTP_502: u32 = 1 << 5;
+    /// 503.
     pub const HTTP_503: u32 = 1 << 6;
+    /// 504.
     pub const HTTP_504: u32 = 1 << 7;
+    /// 403.
     pub const HTTP_403: u32 = 1 << 8;
+    /// 404.
     pub const HTTP_404: u32 = 1 << 9;
+    /// 429.
     pub const HTTP_429: u32 = 1 << 10;
+    /// Never.
     pub const OFF: u32 = 1 << 31;
 
+    /// The words of `*_cache_use_stale`.
     pub const NAMES: &[(&str, u32)] = &[
         ("error", ERROR),
         ("timeout", TIMEOUT),
@@ -112,32 +128,50 @@ pub mod stale {
 
 /// Methods that are cached.
 pub const GET: u32 = 1;
+/// HEAD.
 pub const HEAD: u32 = 2;
+/// POST.
 pub const POST: u32 = 4;
 
 /// Everything that the directives of a block come to.
 #[derive(Clone)]
 pub struct Rules {
+    /// `*_cache`.
     pub zone: Zone,
+    /// `*_cache_key`; `None`: the module's own.
     pub key: Option<Arc<Template>>,
     /// Status (0: any) and seconds.
     pub valid: Vec<(u16, u64)>,
+    /// `*_cache_methods`: [`GET`], [`HEAD`], [`POST`].
     pub methods: u32,
+    /// `*_cache_min_uses`.
     pub min_uses: u64,
+    /// `*_cache_bypass`: strings of which one that is neither empty nor "0" counts.
     pub bypass: Vec<Arc<Template>>,
     /// The conditions of `*_cache_bypass` and `*_no_cache` as they are written, for messages.
     bypass_text: Vec<String>,
     no_cache_text: Vec<String>,
+    /// `*_no_cache`: likewise.
     pub no_cache: Vec<Arc<Template>>,
+    /// `*_cache_purge`.
     pub purge: Purging,
+    /// `*_cache_use_stale`: bits of [`stale`].
     pub use_stale: u32,
+    /// `*_cache_background_update`.
     pub background_update: bool,
+    /// `*_cache_lock`.
     pub lock: bool,
+    /// `*_cache_lock_age`.
     pub lock_age: Duration,
+    /// `*_cache_lock_timeout`.
     pub lock_timeout: Duration,
+    /// `*_cache_revalidate`.
     pub revalidate: bool,
+    /// `*_cache_convert_head`.
     pub convert_head: bool,
+    /// `*_cache_max_range_offset`, in bytes.
     pub max_range_offset: Option<u64>,
+    /// `*_cache_mode`.
     pub mode: Mode,
     /// The key tells clients with credentials apart.
     pub key_has_credentials: bool,
@@ -300,6 +334,7 @@ fn extend<T>(list: &mut Vec<T>, is_first: bool, more: Vec<T>) {
     list.extend(more);
 }
 
+/// `*_cache_bypass`.
 pub fn bypass<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let (more, is_first) = (conditions(cx, d)?, cx.first);
     extend(&mut rules::<P>(cx).bypass, is_first, more);
@@ -307,6 +342,7 @@ pub fn bypass<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
+/// `*_no_cache`.
 pub fn no_cache<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let (more, is_first) = (conditions(cx, d)?, cx.first);
     extend(&mut rules::<P>(cx).no_cache, is_first, more);
@@ -422,7 +458,7 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
         }
         return;
     }
-    // Whoever asks why has to be told (`brisk cache why`), and in RFC 9111's mode the client has a say (§5.2.1, §5.4).
+    // `brisk cache why` needs the reason, and in RFC 9111's mode the client has a say (§5.2.1, §5.4).
     cx.is_unusual("Pragma");
     if rules.mode == Mode::Rfc9111 {
         cx.is_unusual("Cache-Control");

@@ -49,6 +49,7 @@ pub struct Question {
 }
 
 impl Question {
+    /// With nothing stored that could be used.
     pub fn new(stores: bool) -> Question {
         Question { stores, ..Question::default() }
     }

@@ -31,7 +31,7 @@ enum Stored {
 enum Step {
     Done(Flow),
     Ask(Question),
-    /// Look again when whoever asks under this name has its answer.
+    /// Look again when the request that asks under this name has its answer.
     Again(Digest),
 }
 
@@ -110,7 +110,7 @@ impl Lookup {
         answer::give(&self.caching.rules, r, &*self.origin, object, clock::now().unix_secs)
     }
 
-    /// Takes the right to ask, if nobody has it.
+    /// Takes the right to ask, if no other request has it.
     fn lock(&self, name: Digest) -> Option<Updating> {
         let rules = &self.caching.rules;
         let age = if rules.lock { rules.lock_age } else { UPDATE_AGE };
@@ -203,7 +203,7 @@ fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_
     match lookup.lock(name) {
         Some(updating) => Step::Ask(Question { updating: Some(updating), ..question }),
         None if may_wait && !lookup.caching.rules.lock_timeout.is_zero() => Step::Again(name),
-        // As in nginx: whoever has waited in vain gets an answer that is not stored.
+        // As in nginx: a request that has waited in vain gets an answer that is not stored.
         None => Step::Ask(Question { stores: false, ..question }),
     }
 }

@@ -10,8 +10,11 @@ use std::sync::Arc;
 /// See the module's head.
 #[derive(Clone)]
 pub struct Lookup {
+    /// The location's cache.
     pub caching: Arc<Caching>,
+    /// The back end.
     pub origin: Arc<dyn Origin>,
+    /// Where answers are stored.
     pub cache: Arc<Cache>,
     /// Of the key.
     pub main: Digest,
@@ -19,6 +22,7 @@ pub struct Lookup {
     pub digest: Digest,
     /// The entry of the key, if there is one.
     pub entry: Option<Arc<Object>>,
+    /// What variables and logs tell of the request.
     pub note: Rc<Note>,
 }
 

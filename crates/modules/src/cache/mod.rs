@@ -35,6 +35,7 @@ use brisk_server::plan::{Declared, Plan};
 use prefix::{FASTCGI, PROXY, SCGI, UWSGI};
 use std::sync::Arc;
 
+/// `proxy_cache` and its kin.
 pub static PROXY_MODULE: Module = Module {
     name: "proxy_cache",
     rows: rows::PROXY_ROWS,
@@ -42,11 +43,12 @@ pub static PROXY_MODULE: Module = Module {
     conf: || Arc::new(Conf::<PROXY>::default()),
     finish: Some(conf::finish::<PROXY>),
     install: Some(install::<PROXY>),
-    // Of all caches, whoever declared them.
+    // Of all caches, whatever prefix declared them.
     metrics: Some(metrics::metrics),
     ..Module::EMPTY
 };
 
+/// `fastcgi_cache` and its kin.
 pub static FASTCGI_MODULE: Module = Module {
     name: "fastcgi_cache",
     rows: rows::FASTCGI_ROWS,
@@ -56,6 +58,7 @@ pub static FASTCGI_MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+/// `scgi_cache` and its kin.
 pub static SCGI_MODULE: Module = Module {
     name: "scgi_cache",
     rows: rows::SCGI_ROWS,
@@ -65,6 +68,7 @@ pub static SCGI_MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+/// `uwsgi_cache` and its kin.
 pub static UWSGI_MODULE: Module = Module {
     name: "uwsgi_cache",
     rows: rows::UWSGI_ROWS,

@@ -9,17 +9,26 @@ use std::rc::Rc;
 /// `$upstream_cache_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// Nothing was stored.
     Miss,
+    /// The cache was not to be asked.
     Bypass,
+    /// What was stored had expired, and the back end was asked.
     Expired,
+    /// An expired answer was given, since the back end has failed.
     Stale,
+    /// An expired answer was given, since another request asks the back end.
     Updating,
+    /// The back end has said that what was stored is still right.
     Revalidated,
+    /// The answer was stored, and fresh.
     Hit,
+    /// It was asked for too seldom to be stored.
     Scarce,
 }
 
 impl Status {
+    /// As `$upstream_cache_status` shows it.
     pub fn text(self) -> &'static [u8] {
         match self {
             Status::Miss => b"MISS",
@@ -38,22 +47,32 @@ impl Status {
 /// Validators of an expired answer that is asked for anew.
 #[derive(Clone, Debug, Default)]
 pub struct Validators {
+    /// `Last-Modified`.
     pub last_modified: Option<Vec<u8>>,
+    /// `ETag`.
     pub etag: Option<Vec<u8>>,
 }
 
 /// See the module's head.
 #[derive(Default)]
 pub struct Note {
+    /// What has become of the request; `None`: nothing yet.
     pub status: Cell<Option<Status>>,
+    /// Its key.
     pub key: RefCell<Vec<u8>>,
+    /// What the stored answer says of itself, for conditional requests.
     pub validators: RefCell<Validators>,
     /// Why the back end was asked.
     pub forwarded: Cell<Option<Forwarded>>,
+    /// What the back end has answered, if it was asked.
     pub forwarded_status: Cell<Option<u16>>,
+    /// Seconds of freshness that are left; negative if it is stale.
     pub ttl: Cell<Option<i64>>,
+    /// The answer was stored.
     pub stored: Cell<bool>,
+    /// Another request's answer was waited for.
     pub collapsed: Cell<bool>,
+    /// One word for logs, such as why it was not stored.
     pub detail: Cell<Option<&'static str>>,
 }
 
@@ -63,12 +82,13 @@ impl Note {
         r.finding(Note::default)
     }
 
-    /// As [`Note::set`], and tells those who debug.
+    /// As [`Note::set`], with a line in the debug log.
     pub fn decide(&self, r: &Request, status: Status) {
         dlog!(r, "http upstream cache: {}", String::from_utf8_lossy(status.text()));
         self.set(status);
     }
 
+    /// Notes what has become of the request.
     pub fn set(&self, status: Status) {
         self.status.set(Some(status));
     }

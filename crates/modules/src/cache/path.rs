@@ -24,6 +24,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 
 /// A declared cache.
 pub struct Declared {
+    /// The name of its zone.
     pub name: Box<str>,
     folder: Box<Path>,
     levels: Box<[u8]>,
@@ -35,7 +36,7 @@ pub struct Declared {
 struct Cell(OnceLock<Arc<Cache>>);
 
 impl Declared {
-    /// The cache; made by the first who asks in this process.
+    /// The cache; made by the first call in this process.
     pub fn cache(&self) -> &Arc<Cache> {
         let cell: &Cell = self.zone.state();
         cell.0.get_or_init(|| {
@@ -65,13 +66,14 @@ impl Service for Declared {
 
 /// The caches of a location.
 pub enum Zones {
+    /// One for all requests.
     One(Arc<Declared>),
     /// Chosen by name, per request.
     Any(Arc<Template>, HashMap<Box<str>, Arc<Declared>>),
 }
 
 impl Zones {
-    /// The cache for a request. `Ok(None)`: none; the error is a name that nobody has declared.
+    /// The cache for a request. `Ok(None)`: none; the error is a name that is not declared.
     pub fn choose(&self, r: &Request) -> Result<Option<&Arc<Declared>>, String> {
         match self {
             Zones::One(declared) => Ok(Some(declared)),
@@ -87,10 +89,12 @@ impl Zones {
     }
 }
 
+/// The cache of this name, if one is declared.
 pub fn find(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<Declared>> {
     cx.global.named.get(&(MODULE, name.to_string()))?.downcast_ref::<Arc<Declared>>().cloned()
 }
 
+/// All caches, by name.
 pub fn all(cx: &Cx<'_, '_>) -> HashMap<Box<str>, Arc<Declared>> {
     let own = cx.global.named.iter().filter(|((module, _), _)| *module == MODULE);
     own.filter_map(|((_, name), value)| {

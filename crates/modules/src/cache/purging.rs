@@ -29,7 +29,9 @@ struct Method {
 /// A zone, and the key that is removed from it.
 #[derive(Clone)]
 pub struct Key {
+    /// The name of the cache.
     pub zone: Token,
+    /// What is removed.
     pub key: Arc<Template>,
 }
 

@@ -155,6 +155,7 @@ macro_rules! cache_rows {
     };
 }
 
+/// The rows of `proxy_cache…`.
 pub static PROXY_ROWS: &[Row] = cache_rows!(
     "proxy",
     PROXY,
@@ -167,6 +168,9 @@ pub static PROXY_ROWS: &[Row] = cache_rows!(
         .example("proxy_cache_convert_head off;")
         .sets(conf::convert_head::<PROXY>)]
 );
+/// The rows of `fastcgi_cache…`.
 pub static FASTCGI_ROWS: &[Row] = cache_rows!("fastcgi", FASTCGI, "none: it must be given", []);
+/// The rows of `scgi_cache…`.
 pub static SCGI_ROWS: &[Row] = cache_rows!("scgi", SCGI, "none: it must be given", []);
+/// The rows of `uwsgi_cache…`.
 pub static UWSGI_ROWS: &[Row] = cache_rows!("uwsgi", UWSGI, "none: it must be given", []);

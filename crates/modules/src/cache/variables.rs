@@ -8,7 +8,7 @@ const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc:
     Variable { name, get: VariableGet::Fixed(get), doc, ..Variable::SILENT }
 }
 
-/// What a stored answer says of itself: the same for all who get it within a second.
+/// What a stored answer says of itself: the same for all clients that get it within a second.
 const fn of_answer(variable: Variable) -> Variable {
     Variable { reads: Reads::Recorded, ..variable }
 }
@@ -20,6 +20,7 @@ fn some(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     })
 }
 
+/// The variables of all caches.
 pub static VARIABLES: &[Variable] = &[
     of_answer(fixed(
         "cache_status",

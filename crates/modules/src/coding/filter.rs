@@ -12,7 +12,7 @@ use brisk_server::response::{Body, Piece};
 use std::io;
 use std::sync::Arc;
 
-/// The codings that are on, in the order of preference, and who may have them.
+/// The codings that are on, in the order of preference, and which requests may have them.
 pub fn offers(cx: &Cx<'_, '_>) -> (Vec<Offer>, Rules) {
     let (gzip, brotli, zstd) =
         (cx.conf_of::<gzip::Conf>(), cx.conf_of::<brotli::Conf>(), cx.conf_of::<zstd::Conf>());

@@ -1,4 +1,4 @@
-//! Who may get a coded response: `gzip_vary`, `gzip_proxied`, `gzip_http_version`, `gzip_disable`. They hold for all
+//! Which requests get coded responses: `gzip_vary`, `gzip_proxied`, `gzip_http_version`, `gzip_disable`. They hold for all
 //! codings.
 
 use brisk_http::negotiate::Preference;

@@ -134,7 +134,7 @@ fn zone(cx: &Cx<'_, '_>) -> Option<Arc<Zone>> {
     cx.global.zones.iter().find(|zone| zone.module == NAME).cloned()
 }
 
-/// Declares the store where somebody wants it.
+/// Declares the store where a directive asks for it.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     if (conf.use_as.is_none() && !conf.on) || zone(cx).is_some() {

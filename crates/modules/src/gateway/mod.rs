@@ -47,7 +47,7 @@ pub trait Own: Clone + Send + Sync + Sized + 'static {
 
     fn new() -> Self;
 
-    /// How back ends are spoken to over TLS, in the present block; for those who can.
+    /// How back ends are spoken to over TLS, in the present block; for modules that can.
     fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
         let _ = cx;
         Ok(None)

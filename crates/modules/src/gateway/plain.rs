@@ -12,7 +12,7 @@ use brisk_upstream::head::BackendHead;
 pub struct Question {
     /// Everything up to the request's body.
     pub head: Vec<u8>,
-    /// HEAD: the answer has no body that anybody wants.
+    /// HEAD: the answer's body is not wanted.
     pub is_head: bool,
     /// The answer may be stored: to HEAD too it is read to its end.
     pub cacheable: bool,

@@ -22,7 +22,7 @@ pub struct Question {
     /// Everything up to the request's body.
     pub head: Vec<u8>,
     pub keep_conn: bool,
-    /// HEAD: the answer has no body that anybody wants.
+    /// HEAD: the answer's body is not wanted.
     pub is_head: bool,
     /// The answer may be stored: to HEAD too it is read to its end.
     pub cacheable: bool,
@@ -144,7 +144,7 @@ impl Codec for FastCgi {
     }
 
     fn eof(&mut self) -> Result<Event, Failure> {
-        // An application that is done says so: without that it has been killed, and who knows what is missing.
+        // An application that is done says so: without that it was killed, and something may be missing.
         Ok(match self.answer.stage {
             Stage::StreamEnded | Stage::Done { .. } => {
                 self.answer.stage = Stage::Done { persists: false };
@@ -211,7 +211,7 @@ impl Answer {
         };
         self.left = if framing == ResponseFraming::None { Some(0) } else { self.length };
         self.may_lack_body = kind == RequestKind::Head;
-        // Nobody needs the body: the application is told by the end of the connection.
+        // The body is not needed: the end of the connection tells the application.
         self.stage = if kind == RequestKind::Head && !question.cacheable {
             Stage::Done { persists: false }
         } else {

@@ -188,7 +188,7 @@ impl Headers {
             }
             _ => {}
         }
-        // RFC 8470 §5.1: whoever passes on what may be a replay says so.
+        // RFC 8470 §5.1: a request that may be a replay is marked when it is passed on.
         if is_early(r) && !self.sets("Early-Data") && r.header_named(b"early-data").is_none() {
             field(b"Early-Data", b"1");
         }

@@ -61,7 +61,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     Ok(())
 }
 
-/// For those who ask the location's servers on their own.
+/// For health checks, which ask the location's servers on their own.
 fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
     Passes {
         group: fixed.group.id(),

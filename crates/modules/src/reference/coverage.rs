@@ -13,6 +13,7 @@ const ELSEWHERE: &[&str] =
 /// What Brisk does with a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
+    /// As in nginx.
     Works,
     /// Works, but not in these contexts.
     WorksExceptIn(String),
@@ -45,9 +46,13 @@ pub fn state(known: &Known) -> State {
 pub struct Entry {
     /// A variable's has its dollar sign.
     pub name: String,
+    /// Its module in nginx.
     pub module: &'static str,
+    /// Where it may stand.
     pub contexts: &'static str,
+    /// Whether it works.
     pub state: &'static str,
+    /// What is different, or why it does not.
     pub detail: String,
 }
 

@@ -15,8 +15,11 @@ pub fn all() -> impl Iterator<Item = (&'static Module, &'static Row)> {
 /// All that is known of a directive.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// Its name.
     pub name: &'static str,
+    /// The module that it belongs to.
     pub module: &'static str,
+    /// What it does.
     pub doc: &'static str,
     /// As nginx's documents write it.
     pub syntax: String,

@@ -16,7 +16,9 @@ pub fn all() -> impl Iterator<Item = (&'static Module, &'static Variable)> {
 pub struct Entry {
     /// With its dollar sign.
     pub name: String,
+    /// The module that it belongs to.
     pub module: &'static str,
+    /// What it is.
     pub doc: &'static str,
     /// `set` may change it.
     pub is_settable: bool,

@@ -16,6 +16,7 @@ use brisk_stream::conf::{Action, Pass, Proxy, Server};
 use part::part;
 use std::sync::Arc;
 
+/// `stream`, its servers and its proxy.
 pub static MODULE: Module = Module {
     name: "stream",
     rows: rows::ROWS,

@@ -15,8 +15,11 @@ pub const BLOCKS: Context = Context::STREAM.or(Context::STREAM_SERVER);
 
 /// See the module's head.
 pub struct Part {
+    /// The variables of sessions.
     pub vars: Table<Session>,
+    /// The servers that are complete.
     pub servers: Vec<Arc<Server>>,
+    /// The `upstream` blocks, by name in lower case.
     pub upstreams: HashMap<String, Arc<dyn Balanced>>,
     /// Each with the number of its server.
     pub listens: Vec<Spec>,

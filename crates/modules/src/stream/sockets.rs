@@ -11,10 +11,13 @@ use std::sync::Arc;
 pub struct Spec {
     /// The number of its server.
     pub server: usize,
+    /// What is listened on.
     pub address: Address,
+    /// How.
     pub options: Options,
     /// A socket of its own even if a wildcard covers it.
     pub bind: bool,
+    /// Where it is written.
     pub span: Span,
 }
 

@@ -42,6 +42,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// A block of which nothing has been read yet.
     pub fn new(name: String, span: Span) -> Draft {
         Draft {
             name,
@@ -74,6 +75,7 @@ impl Draft {
         }
     }
 
+    /// Makes the group when the block is complete.
     pub fn build(mut self, cx: &mut Cx<'_, '_>) -> Result<Arc<Upstream>, Diag> {
         let zone = self.zone.take().map(|(name, bytes)| upstream_zone(cx, &name, bytes)).transpose()?;
         let name = &self.name;

@@ -50,7 +50,7 @@ pub struct Upstream {
     saving: Mutex<()>,
     /// Told when a server was added whose name may have to be looked up.
     pub(super) names: Notice,
-    /// Taken from the zone, or made, by the first who needs it: by then the configuration is live.
+    /// Taken from the zone, or made, at its first use: by then the configuration is live.
     group: OnceLock<Arc<Group>>,
 }
 
@@ -134,7 +134,7 @@ impl Upstream {
     /// Writes the servers into the `state` file, if there is one. May wait for a disk.
     pub fn save(&self) -> io::Result<()> {
         let Some(path) = &self.parts.state else { return Ok(()) };
-        // Whoever writes last has seen all changes.
+        // The last writer has seen all changes.
         let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         state::write(Path::new(path), &self.group().specs())
     }

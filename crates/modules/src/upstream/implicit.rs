@@ -96,7 +96,7 @@ fn block(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<Upstream>> {
 }
 
 /// The group of what stands after the scheme in a `*_pass`: `HOST[:PORT]`, `unix:PATH` (without what follows), or the name
-/// of an `upstream` block. All who name the same place share one group.
+/// of an `upstream` block. All directives that name the same place share one group.
 pub fn implicit(
     cx: &mut Cx<'_, '_>,
     token: &Token,

@@ -1,4 +1,4 @@
-//! Numbers about back ends, for whoever watches.
+//! Numbers about back ends, for monitoring.
 
 use super::implicit::Registry;
 use brisk_balance::{PeerState, PeerStatus};

@@ -32,6 +32,7 @@ use brisk_server::module::Module;
 use conf::Conf;
 use std::sync::Arc;
 
+/// `upstream` blocks and `health_check`.
 pub static MODULE: Module = Module {
     name: draft::NAME,
     rows: rows::ROWS,

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A name that nobody knows is asked for again this much later.
+/// An unknown name is asked for again this much later.
 const UNKNOWN_TIME: Duration = Duration::from_secs(5);
 
 impl Service for Upstream {
@@ -53,6 +53,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
+    /// Writes to the main error logs.
     pub fn error(&self, message: fmt::Arguments<'_>) {
         log_error(&self.live, LogLevel::Error, message);
     }

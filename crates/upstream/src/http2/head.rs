@@ -38,6 +38,7 @@ impl RequestHead {
         write_foreign(name, value, &mut self.block);
     }
 
+    /// The header block.
     pub fn block(&self) -> &[u8] {
         &self.block
     }
@@ -53,14 +54,17 @@ pub(super) struct Heads {
 }
 
 impl Heads {
+    /// What has come so far.
     pub fn head(&self) -> &BackendHead {
         &self.head
     }
 
+    /// The head, to be handed on.
     pub fn take_head(&mut self) -> BackendHead {
         std::mem::take(&mut self.head)
     }
 
+    /// The fields behind the body.
     pub fn take_trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         std::mem::take(&mut self.trailers)
     }

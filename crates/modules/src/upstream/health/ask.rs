@@ -15,7 +15,7 @@ pub(super) struct Ask<'a> {
     pub endpoint: Endpoint,
     pub passes: &'a Passes,
     pub check: &'a Check,
-    /// Who is asked: variables tell of it.
+    /// The peer that is asked: variables tell of it.
     pub peer: &'a Arc<PeerInfo>,
 }
 
