@@ -3,6 +3,7 @@
 //! Tests replay the corpora, `brisk-fuzz` explores from them on stable Rust, and `fuzz/` hands the same functions to
 //! libFuzzer. An input that broke something goes into the corpus of its target.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod config;
 pub mod mutate;
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// One of them.
 pub struct Target {
+    /// As it is named on the command line.
     pub name: &'static str,
+    /// Panics if something is wrong.
     pub run: fn(&[u8]),
     /// Files, and folders with files, below the repository's root.
     seeds: &'static [&'static str],
@@ -661,14 +664,12 @@ const JWT: &[&[u8]] = &[
 ];
 
 impl Target {
+    /// The target of this name.
     pub fn find(name: &str) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// The corpus.
-    ///
-    /// # Panics
-    /// If it is missing.
+    /// The corpus. Panics if it is missing.
     pub fn seeds(&self) -> Vec<Vec<u8>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut paths: Vec<PathBuf> = Vec::new();

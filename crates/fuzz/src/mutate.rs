@@ -4,10 +4,12 @@
 pub struct Random(u64);
 
 impl Random {
+    /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(seed.max(1))
     }
 
+    /// A number below `limit`; 0 if that is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

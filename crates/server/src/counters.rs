@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Counters {
+    /// Requests that have come.
     pub requests: Count,
     /// Connections of which part of a request's head was read.
     pub reading: Count,
@@ -21,21 +22,30 @@ pub struct Counters {
     pub prepared: Count,
     /// Look-ups in the file cache.
     pub file_hits: Count,
+    /// Looks for files that were not in the cache.
     pub file_misses: Count,
     /// What the file cache holds.
     pub file_entries: Count,
+    /// Bytes of files that are kept in memory.
     pub file_bytes: Count,
+    /// Descriptors of files that are kept open.
     pub file_descriptors: Count,
 }
 
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// Connections at present.
     pub active: u64,
+    /// Connections that were accepted.
     pub accepted: u64,
+    /// Connections that were served.
     pub handled: u64,
+    /// Requests that have come.
     pub requests: u64,
+    /// Connections of which part of a request's head was read.
     pub reading: u64,
+    /// Requests that are being answered.
     pub writing: u64,
 }
 

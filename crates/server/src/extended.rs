@@ -29,6 +29,7 @@ impl ExtendedConnect {
         Ok(ExtendedConnect { protocol: protocol.into(), key })
     }
 
+    /// The key that is sent to a back end in its place (`Sec-WebSocket-Key`).
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }

@@ -24,18 +24,22 @@ use std::sync::Arc;
 
 /// An open regular file.
 pub struct OpenFile {
+    /// What `fstat` said of it.
     pub info: Info,
     /// `None` if the whole content is in memory.
     pub fd: Option<OwnedFd>,
+    /// Its bytes, if they are kept in memory.
     pub content: Option<Arc<[u8]>>,
 }
 
 /// What is at a path.
 #[derive(Clone)]
 pub enum Found {
+    /// A file.
     File(Rc<OpenFile>),
     /// A directory, or (from [`Files::stat`]) anything whose kind is in the info.
     Other(Info),
+    /// There is none that can be opened, and why.
     Missing(Rc<io::Error>),
 }
 
@@ -142,6 +146,7 @@ pub struct Files {
 }
 
 impl Files {
+    /// For thread `index`.
     pub fn new(shared: Arc<Shared>, index: usize) -> Files {
         Files {
             shared,
@@ -303,7 +308,9 @@ impl Files {
 
 /// What looking at files leaves behind in a request.
 pub struct Deps<'a> {
+    /// What has been depended on so far.
     pub list: &'a mut Vec<Dep>,
+    /// Files that were opened on the pool for this request.
     pub fetched: &'a [(Wanted, Found)],
     /// Set to false if the answer cannot be kept.
     pub pure: bool,

@@ -21,6 +21,7 @@ pub struct InMemory {
 }
 
 impl InMemory {
+    /// The body as a stream.
     pub fn new(body: Body) -> InMemory {
         let (pieces, stream) = match body {
             Body::Empty => (VecDeque::new(), None),

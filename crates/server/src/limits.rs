@@ -81,6 +81,7 @@ pub const SSI_INCLUDES_MAX: u32 = 10_000;
 pub const SSI_AHEAD_MAX: usize = 16;
 /// Bytes and parts of one page that wait for an earlier part.
 pub const SSI_QUEUE_BYTES_MAX: usize = 128 * 1024;
+/// Parts of a page with SSI that wait to be sent.
 pub const SSI_QUEUE_PARTS_MAX: usize = 64;
 /// Values of variables and contents of blocks of one request.
 pub const SSI_MEMORY_BYTES_MAX: usize = 1024 * 1024;

@@ -36,6 +36,7 @@ pub struct LocationTree {
 /// What was found for a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
+    /// This location applies.
     Location(LocationId),
     /// The URI lacks the slash of this location.
     Slash(LocationId),
@@ -151,9 +152,15 @@ pub type NamedLocations = HashMap<Box<[u8]>, LocationId>;
 
 /// How a location is written.
 pub enum Pattern {
+    /// `=`: just this URI.
     Exact(Box<[u8]>),
-    Prefix { text: Box<[u8]>, no_regex: bool },
+    Prefix {
+        text: Box<[u8]>,
+        no_regex: bool,
+    },
+    /// `~` and `~*`: URIs that match.
     Regex(Regex),
+    /// `@`: only by name.
     Named(Box<[u8]>),
 }
 

@@ -23,6 +23,7 @@ pub(crate) async fn delay_refusal(r: &Request) {
 pub(crate) struct Logged(Option<Box<Request>>);
 
 impl Logged {
+    /// The request is logged when this is dropped.
     pub fn new(r: Box<Request>) -> Logged {
         Logged(Some(r))
     }

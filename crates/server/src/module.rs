@@ -107,7 +107,9 @@ pub struct Beside {
 pub struct Module {
     /// As in nginx's documentation, without `ngx_http_` and `_module`.
     pub name: &'static str,
+    /// Its directives.
     pub rows: &'static [Row],
+    /// Its variables.
     pub variables: &'static [Variable],
     /// The configuration before any directive, defaults of rows not yet applied.
     pub conf: fn() -> Arc<dyn ModuleConf>,

@@ -9,12 +9,14 @@ use std::path::Path;
 
 /// A mapped path.
 pub struct Mapped {
+    /// The path's bytes.
     pub bytes: Vec<u8>,
     /// Length of the part that `root` (or `alias`) gave.
     pub root_len: usize,
 }
 
 impl Mapped {
+    /// The path.
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.bytes))
     }

@@ -19,6 +19,7 @@ use std::fmt;
 pub struct Dependencies(u16);
 
 impl Dependencies {
+    /// Nothing.
     pub const NONE: Dependencies = Dependencies(0);
     /// The content codings that the client accepts: [`Request::encoding_class`](crate::request::Request::encoding_class).
     pub const CODINGS: Dependencies = Dependencies(1);
@@ -32,6 +33,7 @@ impl Dependencies {
     pub const CONNECTION: Dependencies = Dependencies(1 << 4);
     /// The clock, beyond the present second ([`Request::this_second`](crate::request::Request::this_second)).
     pub const TIME: Dependencies = Dependencies(1 << 5);
+    /// Random numbers.
     pub const RANDOM: Dependencies = Dependencies(1 << 6);
     /// What other requests have changed, or files that are not watched.
     pub const STATE: Dependencies = Dependencies(1 << 7);
@@ -39,8 +41,9 @@ impl Dependencies {
     pub const AWAITED: Dependencies = Dependencies(1 << 8);
     /// The bytes of the request beyond its target: method, body, length.
     pub const MESSAGE: Dependencies = Dependencies(1 << 9);
-    /// Nobody has said what.
+    /// What it is, is not known.
     pub const UNKNOWN: Dependencies = Dependencies(1 << 10);
+    /// All of it.
     pub const ALL: Dependencies = Dependencies((1 << 11) - 1);
 
     const NAMES: [&'static str; 11] = [
@@ -57,11 +60,13 @@ impl Dependencies {
         "unknown",
     ];
 
+    /// On both.
     #[must_use]
     pub const fn or(self, other: Dependencies) -> Dependencies {
         Dependencies(self.0 | other.0)
     }
 
+    /// Whether all of `other` are in it.
     pub const fn has(self, other: Dependencies) -> bool {
         self.0 & other.0 == other.0
     }
@@ -72,6 +77,7 @@ impl Dependencies {
 pub struct Effects(u16);
 
 impl Effects {
+    /// Nothing.
     pub const NONE: Effects = Effects(0);
     /// Writes a line per request to an access log. Prepared answers do that, too.
     pub const LOGS: Effects = Effects(1);
@@ -88,8 +94,9 @@ impl Effects {
     pub const CONNECTION: Effects = Effects(1 << 5);
     /// Writes a message to an error log.
     pub const TELLS: Effects = Effects(1 << 6);
-    /// Nobody has said what.
+    /// What it is, is not known.
     pub const UNKNOWN: Effects = Effects(1 << 7);
+    /// Anything.
     pub const ALL: Effects = Effects((1 << 8) - 1);
 
     const NAMES: [&'static str; 8] =
@@ -97,6 +104,7 @@ impl Effects {
     /// Those that need not be repeated for a prepared answer, or are.
     const HARMLESS: Effects = Effects(Effects::LOGS.0 | Effects::SHEDS.0);
 
+    /// Both.
     #[must_use]
     pub const fn or(self, other: Effects) -> Effects {
         Effects(self.0 | other.0)
@@ -117,7 +125,9 @@ pub enum Purity {
 /// What something on an answer's way depends on, and what it does besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Declared {
+    /// What the result depends on.
     pub dependencies: Dependencies,
+    /// What is done besides.
     pub effects: Effects,
 }
 
@@ -140,6 +150,7 @@ impl Declared {
         Declared { effects: self.effects.or(effects), ..self }
     }
 
+    /// What two steps together depend on and do.
     #[must_use]
     pub const fn and(self, other: Declared) -> Declared {
         self.depends_on(other.dependencies).does(other.effects)

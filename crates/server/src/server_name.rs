@@ -9,11 +9,13 @@ use std::sync::Arc;
 /// One name of a `server_name` directive.
 #[derive(Clone)]
 pub enum Name {
+    /// Just this name.
     Exact(Box<[u8]>),
     /// `*.example.com`, kept as `example.com`; `.example.com` is this and an exact name.
     Head(Box<[u8]>),
     /// `www.example.*`, kept as `www.example`.
     Tail(Box<[u8]>),
+    /// All that match.
     Regex(Arc<Regex>),
 }
 

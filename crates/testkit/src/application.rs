@@ -20,16 +20,22 @@ const PARAMS_BYTES_MAX: usize = 1 << 20;
 /// How it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
+    /// FastCGI.
     FastCgi,
+    /// SCGI.
     Scgi,
+    /// uwsgi.
     Uwsgi,
 }
 
 /// What an application was asked.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
+    /// Names and values of the parameters, in their order.
     pub params: Vec<(String, String)>,
+    /// The request's body.
     pub body: Vec<u8>,
+    /// FastCGI: the connection is to stay open.
     pub keep_conn: bool,
     /// uWSGI's.
     pub modifiers: (u8, u8),
@@ -48,6 +54,7 @@ impl Asked {
 
 /// A request that waits for its answer.
 pub struct Exchange<'a> {
+    /// What was asked.
     pub asked: Asked,
     speaks: Speaks,
     stream: &'a mut dyn Write,

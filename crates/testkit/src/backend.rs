@@ -156,6 +156,7 @@ impl Backend {
         Backend::start(move |mut peer| while peer.head().is_some() && peer.answer(body) {})
     }
 
+    /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port.number
     }

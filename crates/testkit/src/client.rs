@@ -44,6 +44,7 @@ pub enum Failure {
     Closed,
     /// It was reset.
     Reset,
+    /// Nothing came in time.
     TimedOut,
     /// It ended within a response, or what came is no response.
     Fault(Fault),
@@ -63,7 +64,9 @@ impl std::fmt::Display for Failure {
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
+    /// The peer has closed its side.
     Closed,
+    /// The peer has reset the connection.
     Reset,
     /// It did not end in the time given.
     Open,
@@ -80,10 +83,12 @@ impl Client {
         Client::try_connect(port).unwrap_or_else(|e| panic!("connecting to port {port}: {e}"))
     }
 
+    /// As `connect`, for ports that may not be listened on.
     pub fn try_connect(port: u16) -> io::Result<Client> {
         Client::connect_to(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
     }
 
+    /// Connects to an address.
     pub fn connect_to(address: SocketAddr) -> io::Result<Client> {
         let stream = TcpStream::connect_timeout(&address, DEADLINE)?;
         stream.set_nodelay(true)?;
@@ -95,6 +100,7 @@ impl Client {
         Client::over(Stream::Tcp(socket_from(source, to)?))
     }
 
+    /// Connects to a unix socket.
     pub fn connect_unix(path: &Path) -> io::Result<Client> {
         Client::over(Stream::Unix(UnixStream::connect(path)?))
     }
@@ -146,6 +152,7 @@ impl Client {
         self.try_send(bytes).expect("the server takes what is sent");
     }
 
+    /// As `send`; the error is the socket's.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(bytes.as_ref()),

@@ -16,13 +16,17 @@ use std::time::{Duration, Instant};
 pub struct Answer {
     /// 0: no head has come.
     pub status: u16,
+    /// Fields of the head, in their order.
     pub fields: Vec<(String, String)>,
+    /// The body so far.
     pub body: Vec<u8>,
+    /// Fields behind the body.
     pub trailers: Vec<(String, String)>,
     /// Interim responses: status and fields.
     pub interim: Vec<(u16, Vec<(String, String)>)>,
     /// All of it is here.
     pub ended: bool,
+    /// Why the stream was reset, if it was.
     pub reset: Option<ErrorCode>,
 }
 
@@ -32,6 +36,7 @@ impl Answer {
         self.fields.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
+    /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -82,9 +87,11 @@ pub struct H2Client {
     encoder: Encoder,
     heads: Heads,
     input: Vec<u8>,
+    /// Answers, by stream.
     pub answers: BTreeMap<u32, Answer>,
     /// DATA as it came: stream and bytes.
     pub order: Vec<(u32, usize)>,
+    /// The last stream that the server has looked at, and why it goes.
     pub goaway: Option<(u32, ErrorCode)>,
     /// The server has closed.
     pub closed: bool,

@@ -8,13 +8,16 @@ use brisk_h2::{Config, Connection, Event, Role, Settings};
 /// A request's fields, pseudo headers too.
 #[derive(Clone, Debug, Default)]
 pub struct H2Request {
+    /// The stream.
     pub stream: u32,
+    /// Fields of the head, in their order.
     pub fields: Vec<(String, String)>,
     /// Nothing follows the head.
     pub ended: bool,
 }
 
 impl H2Request {
+    /// The first field of this name.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(have, _)| have == name).map(|(_, value)| &**value)
     }
@@ -42,6 +45,7 @@ impl HeadSink for Heads {
 
 /// See the module's head.
 pub struct H2Peer {
+    /// Its side of the protocol.
     pub peer: Peer,
     conn: Connection<()>,
     heads: Heads,

@@ -4,6 +4,7 @@
 //! Tests never sleep for a fixed time: they [wait](wait::until) for a condition, with a deadline that only a broken
 //! server reaches. Everything is on 127.0.0.1, each server has ports and files of its own, so tests run in parallel.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod application;
 pub mod backend;

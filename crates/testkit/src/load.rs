@@ -21,10 +21,13 @@ pub enum Connections {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
+    /// Requests that were answered.
     pub requests: u64,
+    /// Bytes of answers.
     pub bytes: u64,
     /// The first few failures in words.
     pub errors: Vec<String>,
+    /// Requests that failed.
     pub error_count: u64,
 }
 
@@ -49,9 +52,13 @@ pub struct Load {
 /// What each thread does.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Where requests go, on this machine.
     pub port: u16,
+    /// Threads that send them.
     pub threads: usize,
+    /// How connections are used.
     pub connections: Connections,
+    /// What is asked for.
     pub target: String,
     /// Which answers are right.
     pub accept: fn(&Response) -> bool,
@@ -60,6 +67,7 @@ pub struct Plan {
 const ERRORS_KEPT: usize = 5;
 
 impl Load {
+    /// Begins at once.
     pub fn start(plan: &Plan) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let done = Arc::new(AtomicU64::new(0));

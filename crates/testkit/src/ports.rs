@@ -16,6 +16,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// A port; ours until dropped.
 #[derive(Debug)]
 pub struct Port {
+    /// Its number.
     pub number: u16,
     _claim: UnixDatagram,
 }

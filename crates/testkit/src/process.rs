@@ -112,12 +112,15 @@ pub fn tree_pss_kib(pid: u32) -> u64 {
 /// A thread's name and the processor time it has used, from the scheduler's own accounting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTime {
+    /// As `/proc` names it.
     pub name: String,
+    /// The time that it has had a processor, in nanoseconds.
     pub cpu_ns: u64,
     /// How often it was put on a processor.
     pub runs: u64,
 }
 
+/// The threads of a process; empty if it is gone.
 pub fn threads(pid: u32) -> Vec<ThreadTime> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let read = |task: PathBuf| {

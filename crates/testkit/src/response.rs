@@ -6,7 +6,9 @@
 pub enum End {
     /// There can be none: HEAD, 204, 304.
     NoBody,
+    /// By `Content-Length`.
     Length,
+    /// By the last chunk.
     Chunked,
     /// By the end of the connection.
     Close,
@@ -15,12 +17,17 @@ pub enum End {
 /// A complete response.
 #[derive(Clone, Debug)]
 pub struct Response {
+    /// The status.
     pub status: u16,
+    /// The reason phrase.
     pub reason: String,
     /// In the order of arrival, names as sent.
     pub headers: Vec<(String, String)>,
+    /// The body, without chunks.
     pub body: Vec<u8>,
+    /// Fields behind the body.
     pub trailers: Vec<(String, String)>,
+    /// How its end was told.
     pub end: End,
     /// Statuses of `1xx` responses that came before.
     pub interim: Vec<u16>,

@@ -101,6 +101,7 @@ impl Builder {
         self
     }
 
+    /// Sets a variable of its environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Builder {
         self.env.push((name.to_string(), value.to_string()));
@@ -114,6 +115,7 @@ impl Builder {
         self
     }
 
+    /// The folder that it gets.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -160,14 +162,17 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The folder that it gets.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
+    /// The first of its ports.
     pub fn port(&self) -> u16 {
         self.ports[0].number
     }
 
+    /// Writes a file of its folder.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         self.dir.write(name, content)
     }
@@ -232,11 +237,13 @@ pub struct Server {
 }
 
 impl Server {
+    /// A server of this program.
     #[allow(clippy::new_ret_no_self)]
     pub fn new(binary: &str) -> Builder {
         Builder::new(binary)
     }
 
+    /// Its folder.
     pub fn dir(&self) -> &Path {
         self.prepared.dir()
     }
@@ -251,6 +258,7 @@ impl Server {
         self.prepared.ports[n - 1].number
     }
 
+    /// Writes a file of its folder.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         self.prepared.write(name, content)
     }
@@ -260,10 +268,12 @@ impl Server {
         fs::read(self.dir().join(name)).map_or(String::new(), |b| String::from_utf8_lossy(&b).into_owned())
     }
 
+    /// What stands in its error log.
     pub fn error_log(&self) -> String {
         self.read("error.log")
     }
 
+    /// What stands in its access log.
     pub fn access_log(&self) -> String {
         self.read("access.log")
     }
@@ -311,10 +321,12 @@ impl Server {
         })
     }
 
+    /// Sends a signal to the master.
     pub fn signal(&self, signal: Signal) {
         process::signal(self.pid(), signal);
     }
 
+    /// Connects to its first port.
     pub fn client(&self) -> Client {
         Client::connect(self.port())
     }

@@ -23,6 +23,7 @@ impl TempDir {
         TempDir { path }
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -133,6 +133,7 @@ impl TlsClient {
         client.rest()
     }
 
+    /// The session.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -3,6 +3,7 @@
 //! This library holds what they look with: the files of the repository, Rust source without its comments and strings,
 //! and what cargo knows of the packages.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod imports;
 pub mod packages;

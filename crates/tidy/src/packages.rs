@@ -7,18 +7,22 @@ use std::process::Command;
 /// One package of the dependency graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
+    /// Its name.
     pub name: String,
+    /// Its version.
     pub version: String,
     /// An SPDX expression; empty if the package names none.
     pub license: String,
     /// A member of our workspace.
     pub ours: bool,
+    /// The packages that it uses.
     pub uses: Vec<Dependency>,
 }
 
 /// A dependency as its package states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
+    /// Its name.
     pub name: String,
     /// For tests, examples and benchmarks only.
     pub dev: bool,

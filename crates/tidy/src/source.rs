@@ -3,9 +3,11 @@
 /// A function and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
+    /// Its name.
     pub name: String,
     /// Of its `fn`, from 1.
     pub line: usize,
+    /// From its `fn` to the closing brace.
     pub lines: usize,
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct File {
     /// Relative to the root, with slashes.
     pub path: String,
+    /// Its content.
     pub text: String,
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 /// Where files of a location are: `root` or `alias`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Root {
+    /// As written, with variables.
     pub path: Template,
     /// `alias`: the location's own text is replaced by the path. For regular expressions the path is the whole.
     pub alias: Option<AliasOf>,
@@ -34,64 +35,81 @@ pub enum AliasOf {
 pub enum PageTarget {
     /// A URI of this server, or (if it starts with a scheme) a redirect.
     Uri(Template),
+    /// A named location.
     Named(Box<[u8]>),
 }
 
 /// One `error_page`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPage {
+    /// Statuses that it is for.
     pub codes: Box<[u16]>,
     /// `=code`, `=` (take the target's), or nothing (keep the original).
     pub overwrite: Option<Option<u16>>,
+    /// Where they lead.
     pub target: PageTarget,
 }
 
 /// `server_tokens`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ServerTokens {
+    /// `on`: name and version.
     #[default]
     On,
+    /// `off`: the name alone.
     Off,
+    /// `build`: with the name of the build.
     Build,
 }
 
 /// `if_modified_since`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum IfModifiedSince {
+    /// `off`: the field is ignored.
     #[default]
     Off,
+    /// `exact`: the times must be equal.
     Exact,
+    /// `before`: the file must not be newer.
     Before,
 }
 
 /// `satisfy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Satisfy {
+    /// `all`: every handler of the access phase must allow.
     #[default]
     All,
+    /// `any`: one of them is enough.
     Any,
 }
 
 /// `lingering_close`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LingeringClose {
+    /// `off`: the connection is closed at once.
     #[default]
     Off,
+    /// `on`: bytes that may still come are read and dropped.
     On,
+    /// `always`: in any case.
     Always,
 }
 
 /// `aio`: accepted; Brisk reads cold files on its pool whatever it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Aio {
+    /// `off`.
     #[default]
     Off,
+    /// `on`: on the pool.
     On,
 }
 
 /// `client_body_in_file_only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyFile {
+    /// `off`.
     #[default]
     Off,
     /// Always in a file, which stays.
@@ -134,19 +152,26 @@ impl CoreConf {
 /// `limit_rate`, `limit_rate_after`: bytes per second, or a template that gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rate {
+    /// So many bytes per second; 0: no limit.
     Bytes(u64),
+    /// With variables.
     Template(Template),
 }
 
 /// `disable_symlinks`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Symlinks {
+    /// Always.
     #[default]
     Follow,
+    /// No link is followed.
     Refuse {
+        /// The beginning of paths that may have links.
         from: Option<Template>,
     },
+    /// A link is followed if its owner is its target's.
     SameOwner {
+        /// The beginning of paths that may have any links.
         from: Option<Template>,
     },
 }
@@ -168,10 +193,15 @@ impl Symlinks {
 /// where files cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileCacheConf {
+    /// `max=`; `None`: no file is kept.
     pub max: Option<usize>,
+    /// `inactive=`.
     pub inactive: Duration,
+    /// `valid=` (`open_file_cache_valid`).
     pub valid: Duration,
+    /// `open_file_cache_min_uses`.
     pub min_uses: u64,
+    /// `open_file_cache_errors`.
     pub errors: bool,
 }
 
@@ -180,6 +210,7 @@ pub struct FileCacheConf {
 pub struct LimitExcept {
     /// Methods that are not limited.
     pub methods: Box<[Box<[u8]>]>,
+    /// The block's configuration.
     pub block: LocationId,
 }
 
@@ -190,80 +221,135 @@ pub struct Charset(pub Arc<[u8]>);
 /// Directives of `http`, `server` and `location`.
 #[derive(Clone, Debug, Default)]
 pub struct CoreConf {
+    /// `absolute_redirect`.
     pub absolute_redirect: bool,
+    /// `aio`.
     pub aio: Aio,
+    /// `chunked_transfer_encoding`.
     pub chunked_transfer_encoding: bool,
+    /// `client_body_buffer_size`, in bytes.
     pub client_body_buffer_size: u64,
+    /// `client_body_early_read`.
     pub client_body_early_read: Arc<[Template]>,
+    /// `client_body_in_file_only`.
     pub client_body_in_file_only: BodyFile,
+    /// `client_body_in_single_buffer`.
     pub client_body_in_single_buffer: bool,
     /// `None`: `client_body_temp` in the prefix.
     pub client_body_temp_path: Option<Arc<TempPath>>,
+    /// `client_body_timeout`.
     pub client_body_timeout: Duration,
+    /// `client_header_buffer_size`, in bytes.
     pub client_header_buffer_size: u64,
+    /// `client_header_timeout`.
     pub client_header_timeout: Duration,
+    /// `client_max_body_size`, in bytes.
     pub client_max_body_size: u64,
+    /// `default_type`.
     pub default_type: Arc<[u8]>,
+    /// `directio`, in bytes; `None`: off.
     pub directio: Option<u64>,
     /// Hints are sent if one of these is neither empty nor `0`.
     pub early_hints: Arc<[Template]>,
     /// Values of `Link` fields to hint at.
     pub early_hints_add: Arc<[Template]>,
+    /// `early_hints_learn`.
     pub early_hints_learn: bool,
+    /// `error_log`.
     pub error_log: Arc<[LogTo]>,
+    /// `error_page`.
     pub error_pages: Arc<[ErrorPage]>,
+    /// `etag`.
     pub etag: bool,
+    /// `open_file_cache` and its kin.
     pub file_cache: Arc<FileCacheConf>,
+    /// Directives of HTTP/2.
     pub http2: Http2Conf,
+    /// Requests of HTTP/0.9 are answered.
     pub allow_http09: bool,
+    /// `if_modified_since`.
     pub if_modified_since: IfModifiedSince,
+    /// `ignore_invalid_headers`.
     pub ignore_invalid_headers: bool,
+    /// `internal`.
     pub internal: bool,
     /// Browsers that get no keep-alive: `msie6`, `safari`.
     pub keepalive_disable_msie6: bool,
+    /// `keepalive_disable safari`.
     pub keepalive_disable_safari: bool,
+    /// `keepalive_min_timeout`.
     pub keepalive_min_timeout: Duration,
+    /// `keepalive_requests`.
     pub keepalive_requests: u64,
+    /// `keepalive_time`.
     pub keepalive_time: Duration,
+    /// `keepalive_timeout`.
     pub keepalive_timeout: Duration,
     /// The second parameter of `keepalive_timeout`, in seconds.
     pub keepalive_header: Option<u64>,
+    /// `large_client_header_buffers`: number and bytes of each.
     pub large_client_header_buffers: (u64, u64),
+    /// `limit_except`.
     pub limit_except: Option<Arc<LimitExcept>>,
+    /// `limit_rate`.
     pub limit_rate: Rate,
+    /// `limit_rate_after`.
     pub limit_rate_after: Rate,
+    /// `lingering_close`.
     pub lingering_close: LingeringClose,
+    /// `lingering_time`.
     pub lingering_time: Duration,
+    /// `lingering_timeout`.
     pub lingering_timeout: Duration,
+    /// `log_not_found`.
     pub log_not_found: bool,
+    /// `log_subrequest`.
     pub log_subrequest: bool,
+    /// `max_headers`.
     pub max_headers: u64,
     /// `None`: no limit but that of [`brisk_http::range::parse_ranges`].
     pub max_ranges: Option<usize>,
+    /// `merge_slashes`.
     pub merge_slashes: bool,
+    /// `port_in_redirect`.
     pub port_in_redirect: bool,
+    /// `post_action`.
     pub post_action: Option<Arc<[u8]>>,
+    /// `recursive_error_pages`.
     pub recursive_error_pages: bool,
+    /// `msie_refresh`.
     pub msie_refresh: bool,
+    /// `reset_timedout_connection`.
     pub reset_timedout_connection: bool,
     /// `resolver`.
     pub resolver: Option<Arc<Resolver>>,
     /// How long a name may take to be looked up.
     pub resolver_timeout: Duration,
+    /// `root`, or `alias`.
     pub root: Arc<Root>,
+    /// `satisfy`.
     pub satisfy: Satisfy,
+    /// `send_timeout`.
     pub send_timeout: Duration,
+    /// `sendfile`.
     pub sendfile: bool,
     /// Zero: no limit.
     pub sendfile_max_chunk: u64,
+    /// `server_name_in_redirect`.
     pub server_name_in_redirect: bool,
+    /// `server_tokens`.
     pub server_tokens: ServerTokens,
     /// Bytes of a subrequest's answer that is to be a value.
     pub subrequest_output_buffer_size: u64,
+    /// `disable_symlinks`.
     pub symlinks: Arc<Symlinks>,
+    /// `tcp_nodelay`.
     pub tcp_nodelay: bool,
+    /// `tcp_nopush`.
     pub tcp_nopush: bool,
+    /// `types`.
     pub types: Arc<TypeMap>,
+    /// `underscores_in_headers`.
     pub underscores_in_headers: bool,
     /// Owned by the rewrite module; whoever reads variables looks here.
     pub uninitialized_variable_warn: bool,

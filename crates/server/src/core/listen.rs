@@ -12,15 +12,21 @@ use std::time::Duration;
 
 /// One `listen` as written.
 pub struct ListenSpec {
+    /// The server.
     pub server: ServerId,
+    /// What is listened on.
     pub address: Address,
+    /// How.
     pub options: Options,
     /// Socket options were given: at most one `listen` of an address may.
     pub explicit: bool,
     /// A socket of its own even if a wildcard covers it.
     pub bind: bool,
+    /// `default_server`.
     pub default_server: bool,
+    /// What comes before a request.
     pub prefix: Prefix,
+    /// Where it is written.
     pub span: Span,
 }
 

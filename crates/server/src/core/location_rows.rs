@@ -29,6 +29,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     Ok(())
 }
 
+/// The setter of `http`.
 pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf_of_mut::<MainConf>().has_http = true;
     let outer = std::mem::replace(&mut cx.block, Context::HTTP);
@@ -37,6 +38,7 @@ pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// The setter of `server`.
 pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let root = cx.global.reserve_location();
     let id = ServerId(cx.global.servers.len() as u32);
@@ -55,6 +57,7 @@ pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// The setter of `server_name`.
 pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args {
         let name = name(cx, token)?;
@@ -117,6 +120,7 @@ fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
     })
 }
 
+/// The setter of `location`.
 pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (modifier, token) = match d.args.as_slice() {
         [modifier, token] => (modifier.bytes(), token),
@@ -192,6 +196,7 @@ fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token)
     }
 }
 
+/// The setter of `limit_except`.
 pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     const METHODS: [&str; 15] = [
         "GET",
@@ -253,6 +258,7 @@ fn path_template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     Ok(if is_absolute { path } else { path.after(cx.global.env.prefix.as_bytes()) })
 }
 
+/// The setter of `root`.
 pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     root_once(cx, d)?;
     let mut token = d.arg(0).clone();
@@ -268,6 +274,7 @@ pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// The setter of `alias`.
 pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     root_once(cx, d)?;
     let conf = cx.conf_of::<CoreConf>();
@@ -282,6 +289,7 @@ pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// The setter of `error_page`.
 pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (target, rest) = d.args.split_last().expect("the row's arity was checked");
     let (overwrite, codes) = match rest.last() {
@@ -330,6 +338,7 @@ fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
     }
 }
 
+/// The setter of `error_log`.
 pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let target = match d.arg(0).str() {
         "stderr" => LogTarget::Stderr,

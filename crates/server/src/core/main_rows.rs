@@ -11,6 +11,7 @@ use brisk_host::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
 const MAIN: Context = Context::MAIN;
 const EVENTS: Context = Context::EVENTS;
 
+/// The rows of `main` and `events`.
 pub static ROWS: &[Row] = &[
     directive("include")
         .doc("Inserts a file, or all files that match a pattern, in its place. A relative path starts at the folder of the main file.")

@@ -28,6 +28,7 @@ impl TypeMap {
         TypeMap { map: HashMap::new() }
     }
 
+    /// The media type of an extension, in any case.
     pub fn get(&self, extension: &[u8]) -> Option<&Arc<[u8]>> {
         if extension.is_empty() || extension.len() > 32 {
             return None;

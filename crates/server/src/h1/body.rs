@@ -44,6 +44,7 @@ impl BodyReader {
         BodyReader { conn, incoming, unsent: Vec::new(), deadline: Deadline::default() }
     }
 
+    /// Whether the whole body has been read.
     pub fn is_done(&self) -> bool {
         self.incoming.is_done()
     }

@@ -93,6 +93,7 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// For the request that `r` is.
     pub fn of(r: &Request) -> Witness {
         let conn = r.conn.as_ref();
         Witness {
@@ -103,6 +104,7 @@ impl Witness {
         }
     }
 
+    /// Writes to the request's error logs, as if it were still there.
     pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
         if !self.debug && !self.logs.want(level) {
             return;

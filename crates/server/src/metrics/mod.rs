@@ -28,6 +28,7 @@ pub struct Scrape {
 }
 
 impl Scrape {
+    /// Of the worker that `thread` belongs to.
     pub fn new(live: &Live, thread: &Thread) -> Scrape {
         Scrape {
             snap: live.snap.clone(),
@@ -56,6 +57,7 @@ impl Scrape {
         self.snap.clone()
     }
 
+    /// What the threads share.
     pub fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }

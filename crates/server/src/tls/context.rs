@@ -18,9 +18,12 @@ const EARLY_SESSIONS_BYTES: usize = 4 << 20;
 /// `ssl_verify_client`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
+    /// No certificate is asked for.
     #[default]
     Off,
+    /// A good certificate is required.
     On,
+    /// A certificate is asked for, and must be good if it comes.
     Optional,
     /// Certificates of authorities that are not known here pass.
     OptionalNoCa,
@@ -28,10 +31,13 @@ pub enum Verify {
 
 /// The rules of one server. Also a server without a certificate has some: it may be reached over another one's handshake.
 pub struct Rules {
+    /// Whether and how certificates are asked for.
     pub verify: Verify,
     /// Equal where clients' certificates are judged alike, by the same authorities; none where they are not judged.
     pub clients: Option<[u8; 32]>,
+    /// Whom to trust.
     pub trust: Option<Arc<Trust>>,
+    /// `ssl_verify_depth`.
     pub depth: u32,
     /// `ssl_ocsp`.
     pub ocsp: Option<super::ocsp::Asking>,
@@ -49,10 +55,13 @@ pub enum Certs {
     Fixed(Arc<Sources>),
     /// Their paths have variables in them: read when they are needed.
     Named {
+        /// Certificates and keys: paths, `data:` and the PEM, or variables that hold one of them.
         pairs: Vec<(Template, Template)>,
         /// The main file's folder, where relative paths begin.
         prefix: String,
+        /// `ssl_password_file`.
         passwords: Arc<Vec<Vec<u8>>>,
+        /// `ssl_certificate_cache`.
         cache: Option<Arc<super::source::Cache>>,
     },
 }
@@ -60,16 +69,23 @@ pub enum Certs {
 /// Where sessions are kept.
 #[derive(Clone)]
 pub enum Sessions {
+    /// None is kept.
     None,
+    /// In a cache of the worker's own memory.
     Own(Arc<SessionCache>),
+    /// Kept in shared memory.
     Shared(Arc<Zone>),
+    /// In [`early_sessions`]: there is early data, and no cache is configured.
     Early,
 }
 
 /// See [`Rules::context`].
 pub struct Context {
+    /// The certificates.
     pub certs: Certs,
+    /// What handshakes are made of.
     pub options: ServerOptions,
+    /// Where sessions are kept.
     pub sessions: Sessions,
     /// `ssl_key_log`.
     pub key_log: Option<LogTarget>,
@@ -81,6 +97,7 @@ pub struct Context {
 pub struct SharedSessions(pub Arc<SessionCache>);
 
 impl Context {
+    /// Nothing is built before it is needed.
     pub fn new(certs: Certs, options: ServerOptions, sessions: Sessions) -> Context {
         Context { certs, options, sessions, key_log: None, built: Default::default() }
     }

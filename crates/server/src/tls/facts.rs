@@ -16,7 +16,9 @@ use std::sync::Arc;
 pub enum Verdict {
     /// The client has shown no certificate.
     None,
+    /// It is good.
     Good,
+    /// It is refused.
     Bad(Refusal),
 }
 
@@ -28,9 +30,11 @@ pub struct Facts {
     pub accepted: Option<Box<[u8]>>,
     /// The server that the name has led to, and the configuration (by its count of reloads) where it has this number.
     pub server: ServerId,
+    /// Of the configuration that has decided.
     pub generation: u64,
     /// The rules that the handshake has followed.
     pub rules: Arc<Rules>,
+    /// What the client has offered.
     pub hello: Option<Box<Hello>>,
     /// What is wrong with the client's certificate by what its authority answers now.
     pub revocation: RefCell<Option<String>>,

@@ -39,6 +39,7 @@ pub struct Stapler {
 }
 
 impl Stapler {
+    /// Nothing was asked yet.
     pub fn new(responder: Option<String>, issuers: Vec<Vec<u8>>, verify: bool) -> Stapler {
         Stapler { responder, issuers, verify, ..Stapler::default() }
     }
@@ -103,7 +104,9 @@ async fn fetch(
 pub struct Asking {
     /// Only about the client's own certificate, not about those of its authorities.
     pub leaf: bool,
+    /// `ssl_ocsp_responder`.
     pub responder: Option<String>,
+    /// `ssl_ocsp_cache`.
     pub cache: Option<Arc<Zone>>,
 }
 
@@ -114,6 +117,7 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Answers that take at most so many bytes.
     pub fn new(bytes: u64) -> Answers {
         Answers {
             entries: Mutex::default(),

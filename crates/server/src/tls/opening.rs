@@ -64,6 +64,7 @@ pub enum Begun {
     Session,
     /// As soon as these certificates have been read.
     Load(Box<Load>),
+    /// The handshake is refused.
     Refused,
 }
 

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
+    /// `ssl_certificate`: a path, or `data:` and the PEM.
     pub certificate: String,
+    /// `ssl_certificate_key`: likewise.
     pub key: String,
 }
 
@@ -130,6 +132,7 @@ enum State {
 
 /// One certificate of a configuration.
 pub struct Source {
+    /// Where certificate and key are.
     pub pair: Pair,
     passwords: Arc<Vec<Vec<u8>>>,
     /// `ssl_stapling`.
@@ -146,6 +149,7 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
+    /// As read at the start.
     pub fn new(
         pair: Pair,
         parsed: Parsed,
@@ -209,6 +213,7 @@ impl Source {
 /// The certificates of one server.
 #[derive(Debug)]
 pub struct Sources {
+    /// Those of all servers.
     pub list: Vec<Arc<Source>>,
     /// Some of them want OCSP responses.
     pub is_stapled: bool,
@@ -223,8 +228,11 @@ impl Certificates for Sources {
 /// `ssl_certificate_cache`: certificates whose paths have variables in them.
 #[derive(Debug)]
 pub struct Cache {
+    /// `max=`: so many pairs.
     pub max: usize,
+    /// `inactive=`: a pair that was not used for so long goes.
     pub inactive: Duration,
+    /// `valid=`: so long a pair is not read again.
     pub valid: Duration,
     entries: Mutex<HashMap<Pair, Entry>>,
 }
@@ -237,6 +245,7 @@ struct Entry {
 }
 
 impl Cache {
+    /// Empty.
     pub fn new(max: usize, inactive: Duration, valid: Duration) -> Cache {
         Cache { max, inactive, valid, entries: Mutex::default() }
     }

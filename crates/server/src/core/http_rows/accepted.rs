@@ -8,6 +8,7 @@ const HSL: Context = Context::HSL;
 const HS: Context = Context::HS;
 const HTTP: Context = Context::HTTP;
 
+/// Rows that are accepted and have no effect.
 pub const ROWS: &[Row] = &[
     directive("open_file_cache_events")
         .doc("Kernel events for the file cache.")

@@ -13,6 +13,7 @@ const HSL: Context = Context::HSL;
 const LINGERING_CLOSE: [(&str, LingeringClose); 3] =
     [("off", LingeringClose::Off), ("on", LingeringClose::On), ("always", LingeringClose::Always)];
 
+/// Rows about connections.
 pub const ROWS: &[Row] = &[
     directive("keepalive_timeout")
         .doc("How long an idle connection stays open; 0 turns keep-alive off. The second value is told to clients in a Keep-Alive header.")

@@ -12,6 +12,7 @@ use std::time::Duration;
 const HSL: Context = Context::HSL;
 const HSLI: Context = Context::HSLI;
 
+/// Rows about files.
 pub const ROWS: &[Row] = &[
     directive("sendfile")
         .doc("Whether large files are sent by sendfile(2) instead of being read into memory.")

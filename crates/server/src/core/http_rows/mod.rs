@@ -12,4 +12,5 @@ use crate::module::{Row, joined, rows_in};
 const TABLES: &[&[Row]] =
     &[sites::ROWS, requests::ROWS, responses::ROWS, connections::ROWS, files::ROWS, accepted::ROWS];
 
+/// The rows of the core.
 pub static ROWS: [Row; rows_in(TABLES)] = joined(TABLES);

@@ -17,6 +17,7 @@ const HS: Context = Context::HS;
 const BODY_FILES: [(&str, BodyFile); 3] =
     [("off", BodyFile::Off), ("on", BodyFile::Keep), ("clean", BodyFile::Clean)];
 
+/// Rows about requests.
 pub const ROWS: &[Row] = &[
     directive("client_header_buffer_size")
         .doc("First buffer for a request head.")

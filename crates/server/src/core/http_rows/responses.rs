@@ -19,6 +19,7 @@ const SERVER_TOKENS: [(&str, ServerTokens); 3] =
 const IF_MODIFIED_SINCE: [(&str, IfModifiedSince); 3] =
     [("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)];
 
+/// Rows about responses.
 pub const ROWS: &[Row] = &[
     directive("absolute_redirect")
         .doc("Whether redirects made by the server carry scheme and host.")

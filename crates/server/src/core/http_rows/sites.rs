@@ -15,6 +15,7 @@ const HTTP: Context = Context::HTTP;
 /// The words of `satisfy`.
 const SATISFY: [(&str, Satisfy); 2] = [("all", Satisfy::All), ("any", Satisfy::Any)];
 
+/// Rows about servers and locations.
 pub const ROWS: &[Row] = &[
     directive("http")
         .doc("Holds the configuration of the HTTP server.")
