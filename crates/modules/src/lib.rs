@@ -1,5 +1,6 @@
 //! nginx's modules, one file each. A module is its file and its line in [`MODULES`]; nothing else names it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod access;
 mod addition;
