@@ -365,10 +365,11 @@ fn who_is_never_answered_is_not_forgotten_at_the_end() {
     let slo = ["--slo", "p99<5s,errors<5%", "--timeout", "1s", "-d", "500ms", "-c", "8"];
     let output = bench(&[&["-q", "--json", &url], &slo[..]].concat());
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &all["errors"]["timeout"]), (Some(2), &4.into()), "{all}");
+    assert_eq!((output.status.code(), &all["errors"]["timeout"]), (Some(3), &4.into()), "{all}");
+    assert_eq!((&all["verdict"], &all["promises"][1]["holds"]), (&"broken".into(), &false.into()), "{all}");
     assert_eq!(all["under_way_at_end"]["requests"], 8, "{all}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("requests without an answer took") || said.contains("requests failed"), "{said}");
+    let said = all["promises"][1]["seen"].as_str().unwrap();
+    assert!(said.contains("% of the users' time") || said.contains("requests failed"), "{said}");
     let notes = all["warnings"].to_string();
     assert!(notes.contains("requests without an answer (timeout 4) took"), "{notes}");
 }
@@ -402,11 +403,12 @@ fn refusals_are_no_success() {
     let check = |args: &[&str], want: &[&str]| {
         let output = bench(&[&["-q", "-c", "2", &url], args].concat());
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        let code = if args.contains(&"--slo") { 3 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
         want.iter().for_each(|part| assert!(text.contains(part), "{args:?}: no {part:?} in {text}"));
     };
-    check(&["-n", "20"], &["successful: 0 in time, 0/s; refused (4xx, 5xx): 20", "refusals  ms: mean "]);
-    check(&["-n", "20", "--slo", "p99<5s"], &["broken: nothing was answered with success"]);
+    check(&["-n", "20"], &["successful: 0 in time, 0/s; answered 4xx or 5xx: 20", "4xx, 5xx  ms: mean "]);
+    check(&["-n", "20", "--slo", "p99<5s"], &["DOES NOT HOLD: p99<5s  (nothing was answered with success)"]);
     let nothing = "nothing was answered with success, whatever the number of users";
     check(&["--users", "1,2", "-d", "200ms"], &["good/s", " 0.0 ", "100.00%", nothing]);
     check(&["--json", "-n", "20"], &["\"refusals_us\":{", "\"good_responses_per_second\":0.0"]);
@@ -434,7 +436,9 @@ fn the_highest_rate_is_found() {
     // 200, a tenth that may fail, and the burst of 20.
     assert!((130.0..=270.0).contains(&holds), "{}", all["search"]);
     let broken = bench(&["-q", "--rate", "2000", "-d", "500ms", "--slo", "errors<1%", &url]);
-    assert_eq!(broken.status.code(), Some(2), "{broken:?}");
+    // On a machine that is busy with other tests the generator may be late, or requests find no connection: nothing is judged then.
+    let text = String::from_utf8_lossy(&broken.stdout);
+    assert_eq!(broken.status.code(), Some(if text.contains("INVALID") { 2 } else { 3 }), "{broken:?}");
 }
 
 /// The server lets 200 requests per second through, and the others wait: in half a second, 240 are 100 ms late. A machine that
@@ -527,7 +531,7 @@ fn help_names_every_command() {
         let own = bench(&[name, "--help"]);
         let text = String::from_utf8_lossy(&own.stdout);
         assert!(own.status.success() && text.contains(&format!("\nUsage: brisk bench {name} ")), "{own:?}");
-        assert_eq!(bench(&[name, "--frobnicate"]).status.code(), Some(2), "{name}");
+        assert_eq!(bench(&[name, "--frobnicate"]).status.code(), Some(1), "{name}");
     }
     assert!(help.contains("\n  schema ") && bench(&["schema"]).status.success());
 }
@@ -540,14 +544,14 @@ fn what_cannot_be_done_is_said() {
         assert!(output.status.code() == Some(code) && text.contains(want), "{args:?}: {text}");
     };
     // Wrong usage.
-    let check = |args: &[&str], want: &str| said(args, 2, want);
+    let check = |args: &[&str], want: &str| said(args, 1, want);
     check(&[], "no URL given");
     check(&["ftp://x/"], "only http:// and https://");
     check(&["--frobnicate", "http://127.0.0.1:1/"], "unexpected argument '--frobnicate' found");
     check(&["-d", "soon", "http://127.0.0.1:1/"], "is not a time");
     check(&["-c", "0", "http://127.0.0.1:1/"], "between 1 and");
     check(&["--find-max", "http://127.0.0.1:1/"], "--find-max needs --slo");
-    check(&["--slo", "p99", "http://127.0.0.1:1/"], "is not a promise");
+    check(&["--slo", "p99", "http://127.0.0.1:1/"], "is not a threshold");
     check(&["-H", "broken", "http://127.0.0.1:1/"], "is not a header line");
     said(&["--watch", "db=no-such-command", "http://127.0.0.1:1/"], 1, "no process to watch");
     check(&["--body", "@/no/such/file", "http://127.0.0.1:1/"], "cannot read /no/such/file");

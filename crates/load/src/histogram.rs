@@ -179,6 +179,9 @@ impl Histogram {
 
     /// The value below or at which `share` (0 to 1) of all values lie; 0 when empty.
     pub fn quantile(&self, share: f64) -> u64 {
+        if share >= 1.0 {
+            return self.max;
+        }
         let rank = ((share.clamp(0.0, 1.0) * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, &count) in self.counts.iter().enumerate() {
@@ -251,6 +254,8 @@ mod tests {
             histogram.record(value);
         }
         values.sort_unstable();
+        // The largest is known exactly.
+        assert_eq!(histogram.quantile(1.0), values[values.len() - 1]);
         for share in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let rank = ((share * values.len() as f64).ceil() as usize).max(1);
             let exact = values[rank - 1] as f64;

@@ -84,10 +84,14 @@ pub const GENERATOR_SHARE_MAX: f64 = 0.97;
 /// A head longer than this is refused.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
 
-// stats.rs
+// report/truth.rs
 
-/// A generator that is later than this with one request in a hundred is too late.
-pub const LATENESS_MS_MAX: f64 = 5.0;
+/// What the generator itself adds to a percentile may be this share of it.
+pub const MOVED_SHARE_MAX: f64 = 0.05;
+/// Or so much, in nanoseconds, if that is more: less is what reports promise of their percentiles.
+pub const MOVED_NS_MAX: f64 = 200_000.0;
+/// A percentile is judged if so many responses are above it; those of fewer are accidents of single requests.
+pub const RESPONSES_ABOVE_MIN: f64 = 10.0;
 
 // sweep/search.rs
 

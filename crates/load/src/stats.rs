@@ -1,6 +1,5 @@
 //! Counters of one thread's work, their course over time, and their sum.
 
-use crate::limits::LATENESS_MS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -191,6 +190,8 @@ pub struct Stats {
     pub refused: Histogram,
     /// In an open loop, what the server took for what is in `latency`: from sending to the response's last byte.
     pub service: Histogram,
+    /// In an open loop, `latency` less the generator's own lateness with each request.
+    pub punctual: Histogram,
     /// In an open loop, how long after it was due a request was noticed by the generator, in nanoseconds: its own lateness.
     pub lateness: Histogram,
     /// From sending to the first byte, in nanoseconds; where the plan asks for phases.
@@ -217,6 +218,10 @@ pub struct Stats {
     pub closes: u64,
     /// CPU that the generator itself used, in nanoseconds.
     pub generator_cpu_ns: u64,
+    /// How long its threads were ready to run and had no CPU, in nanoseconds.
+    pub generator_waited_ns: u64,
+    /// How often they were given one.
+    pub generator_turns: u64,
     /// Failures.
     pub errors: Errors,
     /// How long failed requests had been waited for within the time of the run, together, in nanoseconds.
@@ -235,16 +240,12 @@ fn refusals(by_class: &[u64; 6]) -> u64 {
 }
 
 impl Stats {
-    /// How late the generator was with one request in a hundred, in milliseconds, if that is so much that it does not measure
-    /// what it says.
-    pub fn too_late_ms(&self) -> Option<f64> {
-        Some(self.lateness.quantile(0.99) as f64 / 1e6).filter(|&late| late > LATENESS_MS_MAX)
-    }
-
-    /// Counts a whole response of an open loop: since it was due, and since it was sent.
-    pub fn open_response(&mut self, status: u16, latency_ns: u64, service_ns: u64) {
+    /// Counts a whole response of an open loop: since it was due, and since it was sent; the generator noticed `late_ns` after it
+    /// was due that it was.
+    pub fn open_response(&mut self, status: u16, latency_ns: u64, service_ns: u64, late_ns: u64) {
         if self.response(status, latency_ns) {
             self.service.record(service_ns);
+            self.punctual.record(latency_ns.saturating_sub(late_ns));
         }
     }
 
@@ -329,6 +330,7 @@ impl Stats {
         self.latency.merge(&other.latency);
         self.refused.merge(&other.refused);
         self.service.merge(&other.service);
+        self.punctual.merge(&other.punctual);
         self.lateness.merge(&other.lateness);
         self.first_byte.merge(&other.first_byte);
         self.connect.merge(&other.connect);
@@ -349,14 +351,16 @@ impl Stats {
         self.resumed += other.resumed;
         self.closes += other.closes;
         self.generator_cpu_ns += other.generator_cpu_ns;
+        self.generator_waited_ns += other.generator_waited_ns;
+        self.generator_turns += other.generator_turns;
         self.failed_ns += other.failed_ns;
         self.tail.merge(&other.tail);
     }
 
     /// Starts anew, in the same memory.
     pub fn clear(&mut self) {
-        let Self { latency, refused, service, lateness, first_byte, connect, handshake, .. } = self;
-        for histogram in [latency, refused, service, lateness, first_byte, connect, handshake] {
+        let Self { latency, refused, service, punctual, lateness, first_byte, connect, handshake, .. } = self;
+        for histogram in [latency, refused, service, punctual, lateness, first_byte, connect, handshake] {
             histogram.clear();
         }
         self.tls_failure = None;
@@ -371,6 +375,8 @@ impl Stats {
             &mut self.resumed,
             &mut self.closes,
             &mut self.generator_cpu_ns,
+            &mut self.generator_waited_ns,
+            &mut self.generator_turns,
             &mut self.failed_ns,
         ] {
             *counter = 0;
@@ -415,8 +421,14 @@ pub struct Slice {
     pub refused: Sparse,
     /// What the server took, in an open loop.
     pub service: Sparse,
+    /// As in [`Stats`], in an open loop.
+    pub punctual: Sparse,
     /// CPU that the generator used, in nanoseconds.
     pub generator_cpu_ns: u64,
+    /// As in [`Stats`].
+    pub generator_waited_ns: u64,
+    /// As in [`Stats`].
+    pub generator_turns: u64,
 }
 
 impl Slice {
@@ -434,7 +446,10 @@ impl Slice {
             latency: stats.latency.sparse(),
             refused: stats.refused.sparse(),
             service: stats.service.sparse(),
+            punctual: stats.punctual.sparse(),
             generator_cpu_ns: stats.generator_cpu_ns,
+            generator_waited_ns: stats.generator_waited_ns,
+            generator_turns: stats.generator_turns,
         }
     }
 
@@ -468,11 +483,14 @@ impl Slice {
         self.bytes += other.bytes;
         self.connects += other.connects;
         self.generator_cpu_ns += other.generator_cpu_ns;
+        self.generator_waited_ns += other.generator_waited_ns;
+        self.generator_turns += other.generator_turns;
         self.width = self.width.max(other.width);
         for (mine, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.refused, &other.refused),
             (&mut self.service, &other.service),
+            (&mut self.punctual, &other.punctual),
         ] {
             if more.count() == 0 {
                 continue;

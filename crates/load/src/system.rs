@@ -51,10 +51,12 @@ pub fn thread_cpu_ns() -> u64 {
     cpu_ns(rustix::time::ClockId::ThreadCPUTime)
 }
 
-/// How long the calling thread was ready and waited for a CPU, in nanoseconds; 0 where the kernel does not count that.
-pub fn thread_waited_ns() -> u64 {
+/// How long the calling thread was ready and waited for a CPU, in nanoseconds, and how often it was given one; 0 where the
+/// kernel does not count that.
+pub fn thread_waited() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
+    let mut fields = text.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0));
+    (fields.next().unwrap_or(0), fields.next().unwrap_or(0))
 }
 
 /// CPU time of all threads in nanoseconds, those that have ended included.

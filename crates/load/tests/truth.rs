@@ -164,6 +164,7 @@ fn report(outcome: Outcome, users: usize) -> Report {
         runs: vec![run],
         sweep: None,
         search: None,
+        promises: Vec::new(),
         is_cut_short: false,
     }
 }

@@ -139,7 +139,7 @@ fn what_cannot_be_compared_is_said() {
     }
     let missing = format!("{url}.missing");
     check(&[&url, &missing], 2, "gives nothing but errors: status 404");
-    check(&[&url], 2, "two targets are needed");
-    check(&["--rate", "5", "--think", "1s", &url, &url], 2, "--rate");
-    check(&["--others", "101", &url, &url], 2, "not between 0 and 100");
+    check(&[&url], 1, "two targets are needed");
+    check(&["--rate", "5", "--think", "1s", &url, &url], 1, "--rate");
+    check(&["--others", "101", &url, &url], 1, "not between 0 and 100");
 }

@@ -45,7 +45,7 @@ pub const GET: Entry = Entry {
 #[derive(Debug, Parser)]
 #[command(after_help = "Shown are look-up, connect, TLS, heads, chunks and frames, with their times.\n\n\
     A header line \"Name:\" leaves one out that would be sent.\n\n\
-    Exit code: 0 an answer came, 1 none came, 2 wrong usage.")]
+    Exit code: 0 an answer came, 1 none came, or wrong usage.")]
 struct CommandLine {
     /// What is asked; a name alone means http://NAME
     #[arg(value_name = "URL", required = true)]

@@ -47,7 +47,7 @@ pub const PROBE: Entry = Entry {
 /// Looks at pages again and again, and tells when one is wrong.
 #[derive(Debug, Parser)]
 #[command(after_help = "A status of 400 and more, and no answer, are wrong.\n\n\
-    Exit code: 0 all is well, 3 there was an alert, 2 wrong usage, 1 else.")]
+    Exit code: 0 all is well, 3 there was an alert, 1 wrong usage and all else.")]
 struct CommandLine {
     /// The pages
     #[arg(value_name = "URL", value_parser = url)]

@@ -61,7 +61,7 @@ struct Schema {}
 /// Runs a scenario: users of several kinds who take steps, think, and are checked.
 #[derive(Debug, Parser)]
 #[command(after_help = "docs/scenarios.md describes the file.\n\n\
-    Exit code: 0 all thresholds hold, 1 it could not be run, 2 wrong usage or file, or the figures mean nothing (nothing was \
+    Exit code: 0 all thresholds hold, 1 wrong usage or file, or it could not be run, 2 the figures mean nothing (nothing was \
     answered, or they are INVALID), 3 a threshold does not hold.")]
 struct CommandLine {
     /// The scenario

@@ -95,6 +95,8 @@ pub struct Taken {
     pub due: Duration,
     /// When it was sent.
     pub sent: Duration,
+    /// How much later than it was due the generator noticed that.
+    pub late: Duration,
     /// When the last answer's first byte came.
     pub first_byte: Option<Duration>,
     /// When it was over.
@@ -118,6 +120,7 @@ impl Taken {
             user,
             due,
             sent,
+            late: Duration::ZERO,
             first_byte: None,
             done: sent,
             status: 0,
@@ -241,7 +244,9 @@ impl Course {
             }
         };
         match status {
-            Some(status) if self.is_open => seen.now.open_response(status, ns(taken.due), ns(taken.sent)),
+            Some(status) if self.is_open => {
+                seen.now.open_response(status, ns(taken.due), ns(taken.sent), taken.late.as_nanos() as u64);
+            }
             Some(status) => drop(seen.now.response(status, ns(taken.due))),
             None => {}
         }
@@ -277,6 +282,7 @@ impl Course {
         seen.close(elapsed.saturating_sub(seen.begun).max(Duration::from_millis(1)));
         Outcome {
             users: None,
+            is_local: true,
             stats: std::mem::take(&mut seen.sum),
             elapsed: planned.min(elapsed).max(seen.last_good),
             started_at: self.began.get().map_or_else(SystemTime::now, |(_, date)| *date),

@@ -154,8 +154,9 @@ fn play(
             if system::interrupted() {
                 break;
             }
-            work.course.noticed(work.course.elapsed().saturating_sub(work.due(index)));
-            work.waiting.borrow_mut().push_back(index);
+            let late = work.course.elapsed().saturating_sub(work.due(index));
+            work.course.noticed(late);
+            work.waiting.borrow_mut().push_back((index, late));
             work.send();
         }
         // What was due finds a connection as soon as one is free, unless that takes longer than an answer may.
@@ -192,8 +193,8 @@ pub(crate) fn request(entry: &Entry, url: Url) -> Request {
 struct Player {
     tally: RefCell<Tally>,
     idle: RefCell<Vec<Client>>,
-    /// What was due and has no connection yet.
-    waiting: RefCell<VecDeque<usize>>,
+    /// What was due and has no connection yet, and how much later that was noticed.
+    waiting: RefCell<VecDeque<(usize, Duration)>>,
     busy: Cell<usize>,
     target: Url,
     entries: Vec<Entry>,
@@ -224,11 +225,11 @@ impl Player {
                 return;
             }
             let Some(client) = self.idle.borrow_mut().pop() else { return };
-            let Some(index) = self.waiting.borrow_mut().pop_front() else { return };
+            let Some((index, late)) = self.waiting.borrow_mut().pop_front() else { return };
             self.busy.set(self.busy.get() + 1);
             let player = Rc::clone(self);
             spawn(async move {
-                player.ask(&client, index).await;
+                player.ask(&client, index, late).await;
                 player.idle.borrow_mut().push(client);
                 player.busy.set(player.busy.get() - 1);
                 player.send();
@@ -237,12 +238,12 @@ impl Player {
     }
 
     /// One line. Its answer is good if it is none of failure, or the same as then.
-    async fn ask(&self, client: &Client, index: usize) {
+    async fn ask(&self, client: &Client, index: usize, late: Duration) {
         let entry = &self.entries[index];
         let Some(url) = self.target.join(&entry.path) else { return };
         let sent = self.course.elapsed();
         // Since it was due, not since it was sent: what waits in us is waited for, too.
-        let mut taken = Taken::begun(index, self.due(index), sent);
+        let mut taken = Taken { late, ..Taken::begun(index, self.due(index), sent) };
         let under_way = UnderWay::of(&self.course);
         let result = client.exchange(&request(entry, url)).await;
         drop(under_way);

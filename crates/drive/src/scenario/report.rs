@@ -5,9 +5,11 @@ use super::model::Scenario;
 use super::run::{Done, Effort};
 use super::tally::HEAD;
 use crate::limits::BUSY_SHARE_MAX;
+use brisk_load::cli::{BROKEN_PROMISE, NO_RESULT};
 use brisk_load::engine::Outcome;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, Section};
+use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
 use brisk_load::watch::{self, Tier, Watch};
 use serde_json::Value;
@@ -57,7 +59,7 @@ pub struct Report {
     /// As a plain load's: what reports of loads are made of.
     pub outcome: Outcome,
     /// Thresholds, and whether they hold.
-    pub judged: Vec<(String, bool)>,
+    pub judged: Vec<Judged>,
     pub resources: Option<Watched>,
 }
 
@@ -108,22 +110,23 @@ impl Report {
             runs: vec![run],
             sweep: None,
             search: None,
+            promises: self.judged.clone(),
             is_cut_short: system::interrupted(),
         }
     }
 
     /// Why the figures do not say what users would see.
     pub fn invalid(&self) -> Option<String> {
-        self.run().invalid()
+        self.run().invalid().map(|why| why.to_string())
     }
 
     /// 2: the figures mean nothing; 3: a threshold does not hold; else 0.
     pub fn exit_code(&self) -> i32 {
-        let is_broken = self.judged.iter().any(|(_, holds)| !holds);
+        let is_broken = self.judged.iter().any(|judged| !judged.holds);
         match () {
-            () if self.invalid().is_some() => 2,
-            () if is_broken => 3,
-            () if self.outcome.stats.latency.count() == 0 => 2,
+            () if self.invalid().is_some() => NO_RESULT,
+            () if is_broken => BROKEN_PROMISE,
+            () if self.outcome.stats.latency.count() == 0 => NO_RESULT,
             () => 0,
         }
     }
@@ -154,7 +157,7 @@ impl Report {
             self.invalid().map(|why| format!("INVALID: {why}")).into_iter().collect();
         notes.extend(self.warnings().into_iter().map(|note| format!("note: {note}")));
         let said = |holds: bool| if holds { "holds:" } else { "DOES NOT HOLD:" };
-        notes.extend(self.judged.iter().map(|(text, holds)| format!("{} {text}", said(*holds))));
+        notes.extend(self.judged.iter().map(|judged| format!("{} {judged}", said(judged.holds))));
         notes
     }
 

@@ -49,7 +49,7 @@ pub struct Effort {
 impl Effort {
     /// Of the calling thread, which has done nothing else.
     pub fn of_this_thread() -> Self {
-        Self { threads: 1, cpu_ns: system::thread_cpu_ns(), waited_ns: system::thread_waited_ns() }
+        Self { threads: 1, cpu_ns: system::thread_cpu_ns(), waited_ns: system::thread_waited().0 }
     }
 
     fn add(&mut self, other: Self) {

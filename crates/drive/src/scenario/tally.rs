@@ -4,6 +4,7 @@ use super::course::{Taken, count};
 use super::threshold::Threshold;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{QUANTILES, lost_share};
+use brisk_load::sweep::slo::Judged;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -127,7 +128,7 @@ impl Tally {
     }
 
     /// Judges all thresholds: text and whether it holds.
-    pub fn judge(&self, thresholds: &[Threshold], seconds: f64) -> Vec<(String, bool)> {
+    pub fn judge(&self, thresholds: &[Threshold], seconds: f64) -> Vec<Judged> {
         let judge = |threshold: &Threshold| {
             let line = match &threshold.of {
                 None => Some(self.all()),
@@ -135,7 +136,7 @@ impl Tally {
             };
             let lost = if threshold.of.is_none() { self.lost_share() } else { 0.0 };
             let (seen, holds) = threshold.judge(line.as_ref(), seconds, lost);
-            (format!("{threshold}  ({seen})"), holds)
+            Judged { promise: threshold.to_string(), seen, holds }
         };
         thresholds.iter().map(judge).collect()
     }
@@ -230,7 +231,7 @@ impl Tally {
     }
 
     /// For programs.
-    pub fn json(&self, seconds: f64, thresholds: &[(String, bool)]) -> Value {
+    pub fn json(&self, seconds: f64, thresholds: &[Judged]) -> Value {
         let line = |line: &Line| {
             let ms = |share| line.latency.quantile(share) as f64 / 1e6;
             json!({
@@ -248,8 +249,10 @@ impl Tally {
             .collect();
         let groups: BTreeMap<String, Value> =
             self.groups().iter().map(|(name, figures)| (name.clone(), line(figures))).collect();
-        let thresholds: Vec<Value> =
-            thresholds.iter().map(|(text, holds)| json!({ "threshold": text, "holds": holds })).collect();
+        let thresholds: Vec<Value> = thresholds
+            .iter()
+            .map(|judged| json!({ "threshold": judged.to_string(), "holds": judged.holds }))
+            .collect();
         json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups,
             "unfinished": self.unfinished, "lost_share": self.lost_share(), "thresholds": thresholds })
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, ValueEnum};
 use serde_json::json;
 
+use super::NO_RESULT;
 use super::args::{Numbers, connections, count, depth, duration, number, numbers, rate, think, threads};
 use super::options::tls;
 use super::server::{Server, must_be_free};
@@ -16,6 +17,7 @@ use crate::compare::{Comparison, CpuTime, Side, Stored, TAKEN_SHARE_MAX, Verdict
 use crate::engine;
 use crate::output;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Think, Url, Version, sites};
+use crate::report;
 use crate::rng::Rng;
 use crate::sample::Interval;
 use crate::stats::Stats;
@@ -29,7 +31,7 @@ use crate::watch::{Who, proc};
     after_help = "Both are run in interleaved, shuffled rounds until it is clear, or until they are equal within 3 %.\n\n\
         Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
         0.1 % of the requests failed.\n\n\
-        Exit code: 0, whatever the verdict; 1 it could not be done; 2 wrong usage, no pair counted, or a target gave nothing but \
+        Exit code: 0, whatever the verdict; 1 wrong usage, or it could not be done; 2 no pair counted, or a target gave nothing but \
         errors."
 )]
 pub struct Args {
@@ -243,7 +245,7 @@ pub fn execute(options: &Options) -> Result<i32, String> {
                     output::note(format_args!(
                         "nothing to compare: {name} ({url}) gives nothing but errors: {what}"
                     ));
-                    return Ok(2);
+                    return Ok(NO_RESULT);
                 }
             }
         }
@@ -267,7 +269,7 @@ pub fn execute(options: &Options) -> Result<i32, String> {
     } else {
         output::print(report(&comparison, by));
     }
-    Ok(if comparison.pairs() == 0 && !system::interrupted() { 2 } else { 0 })
+    Ok(if comparison.pairs() == 0 && !system::interrupted() { NO_RESULT } else { 0 })
 }
 
 fn json(comparison: &Comparison, by: By) -> serde_json::Value {
@@ -449,7 +451,7 @@ fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, Strin
         }
         By::Cpu => used_ns as f64 / 1e3 / responses,
     };
-    let is_late = stats.too_late_ms().is_some();
+    let is_late = report::late(&stats).is_some();
     let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
     Ok(Measured::Side(side))
 }

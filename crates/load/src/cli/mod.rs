@@ -14,8 +14,12 @@ pub use files::{Files, Texts};
 pub use options::Outputs;
 use options::Wrong;
 
-/// Wrong usage, and what was measured is not what was asked about.
-pub const WRONG_USAGE: i32 = 2;
+/// What was asked for could not be done, or cannot be: wrong usage, too.
+pub const WRONG_USAGE: i32 = 1;
+/// It was done, and says nothing: nothing was answered, or the figures are INVALID, or nothing could be decided.
+pub const NO_RESULT: i32 = 2;
+/// A promise (a threshold) was broken.
+pub const BROKEN_PROMISE: i32 = 3;
 
 /// `bench`, with these commands below it.
 pub const fn bench(inner: &'static [Entry]) -> Entry {

@@ -24,7 +24,7 @@ use crate::watch::{self, Tier};
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Certificates are not verified. Ctrl-C ends a run with the report so far.\n\n\
-        Exit code: 1 it could not be done; 2 wrong usage, nothing was answered, a promise is broken, or the run is INVALID.",
+        Exit code: 1 wrong usage, or it could not be done; 2 nothing was answered, or the run is INVALID; 3 a promise is broken.",
     subcommand_value_name = "COMMAND",
     args_conflicts_with_subcommands = true
 )]
@@ -66,7 +66,7 @@ struct Much {
     /// The highest rate that keeps --slo, in trials of -d each
     #[arg(long, conflicts_with = "idle")]
     find_max: bool,
-    /// Promises, e.g. p99<200ms,errors<0.1%; without --find-max the exit code is 2 if one is broken
+    /// Promises, e.g. p99<200ms,errors<0.1%,rate>50; the exit code is 3 if one is broken
     #[arg(long, value_name = "PROMISES", value_parser = Slo::parse)]
     slo: Option<Slo>,
     /// Pause of a user between two requests: 1s, 1s..3s, or exp:2s

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::files::{Files, Texts};
 use super::options::{Mode, Options};
+use super::{BROKEN_PROMISE, NO_RESULT};
 use crate::arrivals::Rate;
+use crate::chart::short;
 use crate::engine;
 use crate::live::{Ended, Live, Web};
 use crate::output;
 use crate::plan::{Plan, Stop};
-use crate::report::{self, Beside, Environment, Report, RunReport};
-use crate::stats::Stats;
-use crate::sweep::{self, Point, Sweep};
+use crate::report::{self, Beside, Environment, Report, RunReport, Verdict};
+use crate::sweep::slo::Slo;
+use crate::sweep::{self, Point, Sweep, Trial};
 use crate::system;
 use crate::watch::{self, Tier, Watch};
 
@@ -35,6 +37,7 @@ pub fn execute(command: String, options: Options) -> Result<i32, String> {
             runs: Vec::new(),
             sweep: None,
             search: None,
+            promises: Vec::new(),
             is_cut_short: false,
         },
     };
@@ -129,7 +132,7 @@ impl Load {
             let plan = Plan { rate: Some(Rate::constant(rate)), pipeline: 1, ..options.plan.clone() };
             let pipeline =
                 if options.plan.version == crate::plan::Version::H2 { options.plan.pipeline } else { 1 };
-            match self.one(Plan { pipeline, ..plan }, format!("{rate:.0}/s"), false) {
+            match self.one(Plan { pipeline, ..plan }, format!("{}/s", short(rate)), false) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
@@ -138,13 +141,11 @@ impl Load {
                 }
             }
             let run = self.report.runs.last()?;
-            let mut broken = slo.broken(&run.outcome.stats, run.lost_share());
-            broken.extend(run.invalid().filter(|_| slo.is_about_time()));
+            let trial = trial(slo, rate, run);
             if !self.live.is_quiet {
-                let said = if broken.is_empty() { "holds".to_owned() } else { broken.join(", ") };
-                output::note(format_args!("{rate:.0} requests/s: {said}"));
+                output::note(format_args!("{} requests/s: {trial}", short(rate)));
             }
-            Some(broken)
+            Some(trial)
         });
         if let Some(error) = failure {
             return Err(error);
@@ -187,7 +188,10 @@ impl Load {
     }
 
     /// Writes what was asked for.
-    fn finish(self, options: &Options, files: Files) -> Result<i32, String> {
+    fn finish(mut self, options: &Options, files: Files) -> Result<i32, String> {
+        if let (Some(slo), [run], Mode::Single) = (&options.slo, &self.report.runs[..], &options.mode) {
+            self.report.promises = slo.judge(&run.seen());
+        }
         let report = &self.report;
         let outputs = &options.outputs;
         if outputs.prints_json() {
@@ -207,20 +211,23 @@ impl Load {
             // The page asks once per second: it is to see the end.
             std::thread::sleep(Duration::from_secs(2));
         }
-        let Some(run) = report.runs.last() else { return Ok(1) };
-        if let (Some(slo), Mode::Single) = (&options.slo, &options.mode) {
-            let broken = slo.broken(&run.outcome.stats, run.lost_share());
-            broken.iter().for_each(|what| output::note(format_args!("broken: {what}")));
-            if !broken.is_empty() {
-                return Ok(2);
-            }
-        }
-        if report.search.as_ref().is_some_and(|search| search.holds.is_none()) {
-            return Ok(2);
-        }
-        let is_idle = matches!(options.mode, Mode::Idle(_));
-        let served = |stats: &Stats| if is_idle { stats.responses() } else { stats.latency.count() };
-        let is_useless = report.runs.iter().all(|run| served(&run.outcome.stats) == 0);
-        Ok(if is_useless || (options.mode == Mode::Single && run.invalid().is_some()) { 2 } else { 0 })
+        let is_open = matches!(options.mode, Mode::Idle(_))
+            && report.runs.iter().any(|run| run.outcome.stats.responses() > 0);
+        Ok(match report.verdict() {
+            Verdict::Holds => 0,
+            // Idle connections are what it was about, whatever they were answered.
+            Verdict::NoResult if is_open => 0,
+            Verdict::Broken => BROKEN_PROMISE,
+            Verdict::Invalid | Verdict::NoResult => NO_RESULT,
+        })
     }
+}
+
+/// What a run at a rate says of the promises. What was not measured, or not sent, holds nothing; what is late holds what it holds.
+fn trial(slo: &Slo, rate: f64, run: &RunReport) -> Trial {
+    let mut broken = slo.broken(&run.seen());
+    let invalid = run.invalid();
+    let is_late = invalid.is_some_and(|why| why.is_lateness());
+    broken.extend(invalid.filter(|why| !why.is_lateness()).map(|why| why.to_string()));
+    Trial { rate, broken, is_late }
 }

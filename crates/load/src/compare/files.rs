@@ -86,9 +86,30 @@ pub fn diff(a: &Stored, b: &Stored) -> String {
             let _ = writeln!(out, "Not the same {what}: {} and {}.", a.text(&path), b.text(&path));
         }
     }
-    let _ = (a.text("/command") != b.text("/command"))
-        .then(|| writeln!(out, "Not the same command:\n  {}\n  {}", a.text("/command"), b.text("/command")));
+    let (left, right) = (a.text("/command"), b.text("/command"));
+    if without_outputs(left) != without_outputs(right) {
+        let _ = writeln!(out, "Not the same command:\n  {left}\n  {right}");
+    }
     out
+}
+
+/// A command's words without those that say where its results go: they change nothing of what was measured.
+fn without_outputs(command: &str) -> Vec<&str> {
+    const WITH_VALUE: [&str; 4] = ["--html", "--csv", "--prometheus", "--raw"];
+    const ALONE: [&str; 4] = ["--json", "--web", "-q", "--quiet"];
+    let mut words = command.split(' ');
+    let mut left = Vec::new();
+    while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        if WITH_VALUE.contains(&name) {
+            if name == word {
+                words.next();
+            }
+        } else if !ALONE.contains(&name) {
+            left.push(word);
+        }
+    }
+    left
 }
 
 fn row(name: &str, left: Option<&Value>, right: Option<&Value>, out: &mut String) {
@@ -121,6 +142,19 @@ mod tests {
         );
         assert!(text.contains("Not the same machine: x and y"), "{text}");
         assert!(!diff(&stored("a", 1.0, "x"), &stored("b", 1.0, "x")).contains("Not the same"));
+    }
+
+    #[test]
+    fn where_results_go_is_no_difference_of_commands() {
+        let same = without_outputs("brisk bench -c 5 URL");
+        for other in [
+            "brisk bench -c 5 --json=b.json URL",
+            "brisk bench -q -c 5 URL --html b.html --csv=b.csv",
+            "brisk bench --raw x -c 5 --web URL --prometheus p",
+        ] {
+            assert_eq!(without_outputs(other), same, "{other}");
+        }
+        assert_ne!(without_outputs("brisk bench -c 6 URL"), same);
     }
 
     #[test]

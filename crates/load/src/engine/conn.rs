@@ -4,7 +4,7 @@ use crate::limits::READS_PER_TURN_MAX;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::context::{Context, InFlight, Made, Ns};
+use super::context::{Context, Due, InFlight, Made, Ns};
 use super::h1::{Budget, H1};
 use super::h2::H2;
 use super::secure::{Failed, Secure};
@@ -451,7 +451,8 @@ impl Open {
                 ctx.stats.closes += u64::from(by_peer);
                 if ctx.is_open_loop {
                     // They were due and are not forgotten: they wait for another connection.
-                    lost.iter().rev().for_each(|request| ctx.waiting.push_front(request.due));
+                    let due = |request: &InFlight| Due { at: request.due, late: request.late };
+                    lost.iter().rev().for_each(|request| ctx.waiting.push_front(due(request)));
                 } else if ctx.ended_at.is_none() {
                     self.budget.allowance = self.budget.allowance.saturating_add(lost.len() as u64);
                     ctx.allowance = ctx.allowance.saturating_add(lost.len() as u64);

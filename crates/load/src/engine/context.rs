@@ -17,6 +17,15 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// A moment: nanoseconds from the run's start.
 pub type Ns = u64;
 
+/// A request of an open loop that waits for a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Due {
+    /// When it was to be sent.
+    pub at: Ns,
+    /// How much later the generator noticed that: its own lateness.
+    pub late: Ns,
+}
+
 /// A request that waits for its response.
 #[derive(Debug, Clone, Copy)]
 pub struct InFlight {
@@ -26,6 +35,8 @@ pub struct InFlight {
     pub status: u16,
     /// When it was to be sent; in a closed loop that is when it was.
     pub due: Ns,
+    /// In an open loop, how much later the generator noticed that.
+    pub late: Ns,
     /// When it was.
     pub sent: Ns,
     /// When the response began; 0: it has not.
@@ -38,8 +49,17 @@ pub struct InFlight {
 
 impl InFlight {
     /// Just sent.
-    pub fn new(target: usize, due: Ns, sent: Ns) -> Self {
-        Self { target: target as u32, status: 0, due, sent, first_byte: 0, bytes: 0, head_bytes: 0 }
+    pub fn new(target: usize, due: Due, sent: Ns) -> Self {
+        let Due { at: due, late } = due;
+        Self { target: target as u32, status: 0, due, late, sent, first_byte: 0, bytes: 0, head_bytes: 0 }
+    }
+}
+
+impl Due {
+    /// Now, and noticed now: so are all requests of closed loops.
+    #[inline]
+    pub fn now(now: Ns) -> Self {
+        Self { at: now, late: 0 }
     }
 }
 
@@ -92,8 +112,8 @@ pub struct Context<'a> {
     pub is_open_loop: bool,
     /// When the time of the run was over: what was under way then is waited for.
     pub ended_at: Option<Ns>,
-    /// In an open loop, when the requests were due that wait for a connection; the first has waited longest.
-    pub waiting: VecDeque<Ns>,
+    /// In an open loop, the requests that wait for a connection; the first has waited longest.
+    pub waiting: VecDeque<Due>,
     /// The raw log.
     pub records: Vec<Record>,
     /// Requests that found no room in it.
@@ -228,7 +248,7 @@ impl<'a> Context<'a> {
     pub fn answered(&mut self, request: &InFlight, status: u16, now: Ns, made: &mut Made) {
         let latency = now - request.due;
         if self.is_open_loop {
-            self.stats.open_response(status, latency, now - request.sent);
+            self.stats.open_response(status, latency, now - request.sent, request.late);
         } else {
             self.stats.response(status, latency);
         }
@@ -270,7 +290,7 @@ impl<'a> Context<'a> {
     pub fn not_connected(&mut self, kind: ErrorKind, begun: Ns, mut made: Made) {
         let now = self.now();
         made.connect_ns = now - begun;
-        let request = InFlight::new(0, begun, begun);
+        let request = InFlight::new(0, Due::now(begun), begun);
         self.failed(&request, kind, now, &mut made);
     }
 

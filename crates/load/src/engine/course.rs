@@ -21,6 +21,8 @@ pub struct Course<'a> {
     begun: Ns,
     ends: Ns,
     cpu: u64,
+    /// See [`system::thread_waited`].
+    waited: (u64, u64),
     sum: Stats,
 }
 
@@ -38,6 +40,7 @@ impl<'a> Course<'a> {
             begun: 0,
             ends: 0,
             cpu: system::thread_cpu_ns(),
+            waited: system::thread_waited(),
             sum: Stats::default(),
         };
         course.ends = course.next_end(0);
@@ -75,6 +78,10 @@ impl<'a> Course<'a> {
     fn close(&mut self, end: Ns, ctx: &mut Context<'_>) {
         let cpu = system::thread_cpu_ns();
         ctx.stats.generator_cpu_ns = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
+        let waited = system::thread_waited();
+        let before = std::mem::replace(&mut self.waited, waited);
+        ctx.stats.generator_waited_ns = waited.0.saturating_sub(before.0);
+        ctx.stats.generator_turns = waited.1.saturating_sub(before.1);
         if self.width.is_some() {
             let width = Duration::from_nanos(end - self.begun);
             let slice =

@@ -1,7 +1,7 @@
 //! Opening non-blocking connections.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -65,6 +65,14 @@ fn finish(socket: OwnedFd, result: Result<(), Errno>) -> Result<Dialled, Errno> 
         Ok(()) => Ok(Dialled::Connected(socket)),
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(Dialled::Connecting(socket)),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether an address is this machine's: a socket can be bound to it.
+pub fn is_local(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Tcp(address) => UdpSocket::bind((address.ip(), 0)).is_ok(),
+        Endpoint::Unix(_) => true,
     }
 }
 

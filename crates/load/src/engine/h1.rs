@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use memchr::memmem;
 
-use super::context::{Context, InFlight, Made, Ns};
+use super::context::{Context, Due, InFlight, Made, Ns};
 use super::wire::{End, Wire};
 use crate::response::{ResponseError, ResponseReader};
 use crate::stats::ErrorKind;
@@ -177,7 +177,7 @@ impl H1 {
         let count = budget.take(ctx.depth() - self.in_flight.len(), ctx);
         match count {
             0 => Ok(()),
-            1 => self.send(wire, site, now, now, ctx),
+            1 => self.send(wire, site, Due::now(now), now, ctx),
             _ => self.send_many(wire, site, count, now, ctx),
         }
     }
@@ -188,7 +188,7 @@ impl H1 {
         &mut self,
         wire: &mut Wire,
         site: usize,
-        due: Ns,
+        due: Due,
         now: Ns,
         ctx: &mut Context<'_>,
     ) -> Result<(), End> {
@@ -223,7 +223,7 @@ impl H1 {
         batch.clear();
         for _ in 0..count {
             let target = ctx.next_target(site);
-            self.in_flight.push_back(InFlight::new(target, now, now));
+            self.in_flight.push_back(InFlight::new(target, Due::now(now), now));
             let at = if ctx.has_jars() { self.write_with_cookies(target, &mut batch, ctx) } else { 0 };
             batch.extend_from_slice(&ctx.targets[target].request[at..]);
         }

@@ -8,7 +8,7 @@ use brisk_h2::hpack::table::STATIC;
 use brisk_h2::hpack::write_literal;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Field, FieldSink, Role, Settings};
 
-use super::context::{Context, InFlight, Made, Ns};
+use super::context::{Context, Due, InFlight, Made, Ns};
 use super::h1::Budget;
 use super::wire::{End, Wire};
 use crate::plan::Target;
@@ -360,7 +360,7 @@ impl H2 {
             if !self.can_open() || budget.take(1, ctx) == 0 {
                 break;
             }
-            self.send(site, now, now, out, ctx);
+            self.send(site, Due::now(now), now, out, ctx);
         }
     }
 
@@ -376,7 +376,7 @@ impl H2 {
     }
 
     /// Sends one request; `None`: no stream can be begun.
-    pub fn send(&mut self, site: usize, due: Ns, now: Ns, out: &mut Vec<u8>, ctx: &mut Context<'_>) {
+    pub fn send(&mut self, site: usize, due: Due, now: Ns, out: &mut Vec<u8>, ctx: &mut Context<'_>) {
         let Some(stream) = self.conn.open(()) else {
             // The numbers are used up, after a billion requests.
             self.leaving = true;

@@ -104,6 +104,8 @@ pub struct Outcome {
     pub heads: Vec<Vec<u8>>,
     /// The users of a closed loop; `None`: it has none.
     pub users: Option<Users>,
+    /// Whether a server was on this machine, where it and the generator share the CPUs.
+    pub is_local: bool,
 }
 
 impl Outcome {
@@ -274,6 +276,7 @@ impl Run {
         let since = self.shared.origin.get().map_or(Duration::ZERO, Instant::elapsed);
         let plan = &self.shared.plan;
         Ok(Outcome {
+            is_local: plan.sites.iter().any(|site| dial::is_local(&site.endpoint)),
             users: (plan.rate.is_none() && !plan.hold).then_some(sum.users),
             stats: sum.stats,
             elapsed,

@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 use rustix::thread::set_current_timer_slack;
 
 use super::conn::{Open, Turn};
-use super::context::{Context, Made, Ns};
+use super::context::{Context, Due, Made, Ns};
 use super::course::Course;
 use super::dial::{Dialled, dial};
 use super::nap::{Nap, timespec};
@@ -245,7 +245,7 @@ impl<'a> Worker<'a> {
             arrivals.advance();
             self.ctx.stats.lateness.record(now - due);
             if self.ctx.waiting.len() < WAITING_REQUESTS_MAX {
-                self.ctx.waiting.push_back(due);
+                self.ctx.waiting.push_back(Due { at: due, late: now - due });
             } else {
                 self.ctx.stats.unsent += 1;
             }
@@ -295,7 +295,7 @@ impl<'a> Worker<'a> {
             _ => (0, 0),
         });
         let (count, waited) = sums.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
-        let lined_up: Ns = self.ctx.waiting.iter().map(|due| now - due).sum();
+        let lined_up: Ns = self.ctx.waiting.iter().map(|due| now - due.at).sum();
         self.ctx.stats.tail.under_way = count + self.ctx.waiting.len() as u64;
         self.ctx.stats.tail.waited_ns = waited + lined_up;
     }

@@ -63,6 +63,7 @@ impl Web {
             records_dropped: 0,
             heads: Vec::new(),
             users: None,
+            is_local: true,
         };
         let label = label.to_owned();
         let run = RunReport {

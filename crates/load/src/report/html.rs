@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
+use crate::sweep::slo::Judged;
 use crate::sweep::{Shape, Sweep};
 
 /// What a section shows.
@@ -106,6 +107,20 @@ pub fn html(report: &Report) -> String {
 /// All that the report says.
 pub fn sections(report: &Report) -> Vec<Section> {
     let mut all = Vec::new();
+    if !report.promises.is_empty() {
+        let row = |judged: &Judged| {
+            let holds = if judged.holds { "holds" } else { "does not hold" };
+            vec![judged.promise.clone(), judged.seen.clone(), holds.to_owned()]
+        };
+        all.push(Section {
+            title: "Promises".to_owned(),
+            text: format!("Verdict: {}.", report.verdict().name()),
+            body: Body::Table(
+                ["promise", "measured", ""].map(str::to_owned).to_vec(),
+                report.promises.iter().map(row).collect(),
+            ),
+        });
+    }
     if let Some(sweep) = &report.sweep {
         all.push(Section {
             title: "Over users".to_owned(),
@@ -199,7 +214,7 @@ fn figures(run: &RunReport) -> Body {
     if stats.refused.count() > 0 {
         let ms = |share: f64| stats.refused.quantile(share) as f64 / 1e6;
         let text = format!("p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms", ms(0.5), ms(0.99), ms(1.0));
-        rows.push(("latency of refusals".to_owned(), text));
+        rows.push(("latency of 4xx and 5xx".to_owned(), text));
     }
     if stats.lateness.count() > 0 {
         for (name, histogram) in [("service time", &stats.service), ("lateness", &stats.lateness)] {
@@ -217,7 +232,11 @@ fn figures(run: &RunReport) -> Body {
     rows.extend(
         stats.by_status.iter().map(|(status, count)| (format!("status {status}"), count.to_string())),
     );
-    rows.push(("generator".to_owned(), format!("{:.2} µs CPU per response", run.generator_cpu_us())));
+    if stats.responses() > 0 {
+        rows.push(("generator".to_owned(), format!("{:.2} µs CPU per response", run.generator_cpu_us())));
+    }
+    let waited = run.generator_waited_share() * 100.0;
+    rows.push(("generator waited for a CPU".to_owned(), format!("{waited:.1} % of the time")));
     Body::Table(Vec::new(), rows.into_iter().map(|(name, value)| vec![name, value]).collect())
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json as value};
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::histogram::Histogram;
 use crate::stats::{ErrorKind, Slice};
+use crate::sweep::slo::Judged;
 
 /// The whole report. A single run's figures stand at the top, those of several under `runs`.
 pub fn json(report: &Report) -> Value {
@@ -18,6 +19,11 @@ pub fn json(report: &Report) -> Value {
     all["targets"] = value!(report.targets);
     all["environment"] = Value::Object(environment);
     all["ended_early"] = value!(report.is_cut_short);
+    all["verdict"] = value!(report.verdict().name());
+    if !report.promises.is_empty() {
+        let judged = |judged: &Judged| value!({ "promise": judged.promise, "seen": judged.seen, "holds": judged.holds });
+        all["promises"] = report.promises.iter().map(judged).collect();
+    }
     if let Some(sweep) = &report.sweep {
         all["sweep"] = sweep.to_json();
     }
@@ -73,9 +79,10 @@ pub fn run_of(run: &RunReport) -> Value {
             "not_waited_for": stats.tail.left,
         },
         "latency_us": quantiles(&stats.latency),
-        "generator_cpu_us_per_response": run.generator_cpu_us(),
+        "generator_cpu_us_per_response": (stats.responses() > 0).then(|| run.generator_cpu_us()),
         "generator_cpu_share": run.generator_share() * run.threads as f64,
-        "invalid": run.invalid(),
+        "generator_waited_share": run.generator_waited_share(),
+        "invalid": run.invalid().map(|why| why.to_string()),
         "warnings": run.warnings(),
         "little": run.little(),
     });

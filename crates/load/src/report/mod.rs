@@ -6,6 +6,7 @@ mod json;
 mod resources;
 mod tables;
 mod text;
+mod truth;
 
 use crate::limits::GENERATOR_SHARE_MAX;
 pub use environment::Environment;
@@ -14,12 +15,14 @@ pub use json::json;
 pub use resources::{Beside, Resources};
 pub use tables::{csv, prometheus, raw};
 pub use text::text;
+pub use truth::{Invalid, Moved, late};
 
 use std::time::Duration;
 
 use crate::arrivals::Rate;
-use crate::engine::{Outcome, Users};
-use crate::sweep::{Search, Sweep};
+use crate::engine::Outcome;
+use crate::sweep::slo::{Judged, Seen};
+use crate::sweep::{Found, Search, Sweep};
 use crate::watch::{MachineSummary, TierSummary};
 
 /// The quantiles that reports show.
@@ -68,8 +71,53 @@ pub struct Report {
     pub sweep: Option<Sweep>,
     /// What a search for the highest rate has found.
     pub search: Option<Search>,
+    /// What was promised of a single run, and what came of it; empty: nothing was.
+    pub promises: Vec<Judged>,
     /// Whether the user ended it early.
     pub is_cut_short: bool,
+}
+
+/// What a command's figures come to: its exit code, in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All promises were kept, or nothing was promised.
+    Holds,
+    /// A promise was broken.
+    Broken,
+    /// The figures of a single run are INVALID.
+    Invalid,
+    /// Nothing was answered with success, or nothing could be decided.
+    NoResult,
+}
+
+impl Verdict {
+    /// Its name in JSON, pages and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Broken => "broken",
+            Self::Invalid => "invalid",
+            Self::NoResult => "no result",
+        }
+    }
+}
+
+impl Report {
+    /// What it comes to. Figures that mean nothing keep no promise and break none.
+    pub fn verdict(&self) -> Verdict {
+        match self.search.as_ref().map(Search::found) {
+            Some(Found::Never) => return Verdict::Broken,
+            Some(Found::CannotJudge | Found::CutShort) => return Verdict::NoResult,
+            Some(Found::Holds) | None => {}
+        }
+        let is_broken = self.promises.iter().any(|judged| !judged.holds);
+        match &self.runs[..] {
+            [run] if self.search.is_none() && run.invalid().is_some() => Verdict::Invalid,
+            _ if is_broken => Verdict::Broken,
+            runs if runs.iter().all(|run| run.outcome.stats.latency.count() == 0) => Verdict::NoResult,
+            _ => Verdict::Holds,
+        }
+    }
 }
 
 impl RunReport {
@@ -98,35 +146,20 @@ impl RunReport {
         self.outcome.stats.generator_cpu_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
     }
 
-    /// Why the figures do not say what a user of this server would see: there are none, or the generator itself was late, or busy.
-    pub fn invalid(&self) -> Option<String> {
-        let stats = &self.outcome.stats;
-        if self.outcome.elapsed.is_zero() {
-            return Some(
-                "nothing was counted: the run was over within its warm-up; ask for more requests, or leave --warmup out"
-                    .to_owned(),
-            );
-        }
-        if let Some(Users { wanted, there }) = self.outcome.users
-            && there < wanted
-        {
-            return Some(format!(
-                "{there} of {wanted} users had a connection when the clock started, or when their ramp was over: fewer were \
-                 measured than were asked for"
-            ));
-        }
-        if let Some(late) = stats.too_late_ms() {
-            return Some(format!(
-                "the generator itself was late: 1 % of the requests were noticed more than {late:.1} ms after they were due"
-            ));
-        }
-        if stats.unsent > 0 {
-            return Some(format!(
-                "{} requests were due and found no free connection until the end: use more connections",
-                stats.unsent
-            ));
-        }
-        None
+    /// What promises are judged by.
+    pub fn seen(&self) -> Seen<'_> {
+        Seen::of(&self.outcome.stats, self.lost_share(), self.seconds())
+    }
+
+    /// Why the figures do not say what a user of this server would see.
+    pub fn invalid(&self) -> Option<Invalid> {
+        let Outcome { stats, elapsed, users, is_local, .. } = &self.outcome;
+        Invalid::of(stats, elapsed.is_zero(), *users, *is_local)
+    }
+
+    /// The share of its time that a thread of the generator waited for a CPU, in the mean.
+    pub fn generator_waited_share(&self) -> f64 {
+        self.outcome.stats.generator_waited_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
     }
 
     /// What should be known before the figures are believed, though they may be right.
@@ -136,6 +169,15 @@ impl RunReport {
             let share = self.generator_share() * 100.0;
             found.push(format!(
                 "the generator used {share:.0} % of a core per thread: it may be what was measured; use more threads"
+            ));
+        }
+        if let Some(Moved { ms, without_ms, .. }) = truth::starved(&self.outcome.stats)
+            && self.outcome.is_local
+        {
+            found.push(format!(
+                "the generator waited {:.3} ms for a CPU before it noticed a response, in the mean, and p50 is {ms:.3} ms: the server or \
+                 others on this machine had the CPUs; put the load on another machine, or leave it a CPU of its own",
+                ms - without_ms
             ));
         }
         if let Some((_, false)) = self.steady {

@@ -62,16 +62,17 @@ impl Resources<'_> {
         let (tiers, machine) = self.tiers();
         let mut out = String::new();
         for tier in &tiers {
+            let each = |text: String| if self.responses > 0 { text } else { String::new() };
             let _ = writeln!(
                 out,
-                "{}: {:.1} µs CPU per response, {:.2} CPUs, {:.1} MB in {} processes ({:.1} MB each), {:.2} switches per response",
+                "{}: {}{:.2} CPUs, {:.1} MB in {} processes ({:.1} MB each){}",
                 tier.name,
-                tier.cpu_us_per_response,
+                each(format!("{:.1} µs CPU per response, ", tier.cpu_us_per_response)),
                 tier.cores,
                 tier.pss_max as f64 / 1e6,
                 tier.processes,
                 tier.pss_per_process() / 1e6,
-                tier.switches_per_response,
+                each(format!(", {:.2} switches per response", tier.switches_per_response)),
             );
         }
         let _ = writeln!(out, "machine: {machine}");
@@ -82,7 +83,14 @@ impl Resources<'_> {
     /// For programs: adds `tiers`, `machine`, `watched` and `limit` to a run's object.
     pub fn put(&self, all: &mut Value) {
         let (tiers, machine) = self.tiers();
-        let tiers: Map<String, Value> = tiers.into_iter().map(tier).collect();
+        let mut tiers: Map<String, Value> = tiers.into_iter().map(tier).collect();
+        if self.responses == 0 {
+            // There is nothing that they could be figures of.
+            for figures in tiers.values_mut() {
+                (figures["cpu_us_per_response"], figures["switches_per_response"]) =
+                    (Value::Null, Value::Null);
+            }
+        }
         all["tiers"] = Value::Object(tiers);
         all["machine"] = value!({
             "cpus": machine.cpus,
@@ -121,16 +129,17 @@ impl Resources<'_> {
             "MB each",
             "switches/response",
         ];
+        let each = |text: String| if self.responses > 0 { text } else { "–".to_owned() };
         let row = |tier: TierSummary| {
             vec![
                 tier.name.clone(),
-                format!("{:.1}", tier.cpu_us_per_response),
+                each(format!("{:.1}", tier.cpu_us_per_response)),
                 format!("{:.2}", tier.cores),
                 format!("{:.0}", tier.busiest_share * 100.0),
                 format!("{:.1}", tier.pss_max as f64 / 1e6),
                 tier.processes.to_string(),
                 format!("{:.1}", tier.pss_per_process() / 1e6),
-                format!("{:.2}", tier.switches_per_response),
+                each(format!("{:.2}", tier.switches_per_response)),
             ]
         };
         let (tiers, machine) = self.tiers();
@@ -172,7 +181,7 @@ fn look(beside: &Beside, pair: &[Sample]) -> Value {
         (name.clone(), value!({ "cpus": cpus, "pss_bytes": pss, "switches": switches }))
     };
     let grown = |value: Counter| value(&now.machine).saturating_sub(value(&before.machine));
-    let waited = PRESSURE.map(|(_, value)| grown(value) as f64 / 1e6 / seconds);
+    let waited = PRESSURE.map(|(_, value)| (grown(value) as f64 / 1e6 / seconds).min(1.0));
     let [listen_drops, retransmits, resets, failed_connects] = TROUBLES.map(|(_, value)| grown(value));
     let machine = value!({
         "pressure_cpu": waited[0],
@@ -216,10 +225,10 @@ fn charts(Beside { watched, begun, .. }: &Beside, span: (f64, f64)) -> Body {
         ran as f64 / pair[1].at.saturating_sub(pair[0].at).as_nanos().max(1) as f64
     });
     let memory = tiers(|pair, index| pair[1].tiers[index].pss as f64 / 1e6);
-    let machine = |counters: &[(&str, Counter)], unit: f64| {
+    let machine = |counters: &[(&str, Counter)], unit: f64, most: f64| {
         let of = |&(name, value): &(&str, Counter)| {
             let grown = |pair: &[Sample]| value(&pair[1].machine).saturating_sub(value(&pair[0].machine));
-            line(name, &|pair| grown(pair) as f64 / unit / seconds(pair))
+            line(name, &|pair| (grown(pair) as f64 / unit / seconds(pair)).min(most))
         };
         counters.iter().map(of).collect::<Vec<_>>()
     };
@@ -232,8 +241,8 @@ fn charts(Beside { watched, begun, .. }: &Beside, span: (f64, f64)) -> Body {
         chart("Memory (PSS)", "MB", memory),
         chart("Context switches", "per second", switches(watched, *begun)),
         // Microseconds per second, as percent.
-        chart("Somebody waited (PSI)", "% of the time", machine(&PRESSURE, 1e4)),
-        chart("Sockets in trouble", "per second", machine(&TROUBLES, 1.0)),
+        chart("Somebody waited (PSI)", "% of the time", machine(&PRESSURE, 1e4, 100.0)),
+        chart("Sockets in trouble", "per second", machine(&TROUBLES, 1.0, f64::INFINITY)),
     ])
 }
 

@@ -169,6 +169,9 @@ pub fn prometheus(report: &Report) -> String {
         let of = |class: usize| (format!(",class=\"{class}xx\""), run.outcome.stats.by_class[class] as f64);
         (1..6).map(of).collect()
     });
+    metric("invalid", "1 if the figures do not say what users of the server would see.", "gauge", &|run| {
+        one(f64::from(u8::from(run.invalid().is_some())))
+    });
     metric("generator_cpu_seconds", "CPU that the generator used.", "gauge", &|run| {
         one(run.outcome.stats.generator_cpu_ns as f64 / 1e9)
     });
@@ -176,8 +179,21 @@ pub fn prometheus(report: &Report) -> String {
         let tiers = run.tiers().map(|found| found.0).unwrap_or_default();
         tiers
             .into_iter()
+            .filter(|_| run.outcome.stats.responses() > 0)
             .map(|tier| (format!(",tier=\"{}\"", tier.name), tier.cpu_us_per_response / 1e6))
             .collect()
     });
+    let head = |name: &str, help: &str| {
+        format!("# HELP brisk_bench_{name} {help}\n# TYPE brisk_bench_{name} gauge\n")
+    };
+    out += &head("verdict", "1 for what the command came to.");
+    let _ = writeln!(out, "brisk_bench_verdict{{verdict=\"{}\"}} 1", report.verdict().name());
+    if !report.promises.is_empty() {
+        out += &head("promise_holds", "Whether a promise was kept.");
+        for judged in &report.promises {
+            let (promise, holds) = (&judged.promise, u8::from(judged.holds));
+            let _ = writeln!(out, "brisk_bench_promise_holds{{promise=\"{promise}\"}} {holds}");
+        }
+    }
     out
 }

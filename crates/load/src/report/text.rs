@@ -25,6 +25,9 @@ pub fn text(report: &Report) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
+    for judged in &report.promises {
+        let _ = writeln!(out, "{} {judged}", if judged.holds { "holds:" } else { "DOES NOT HOLD:" });
+    }
     if report.is_cut_short {
         out.push_str("ended early\n");
     }
@@ -40,15 +43,20 @@ fn line(out: &mut String, name: &str, histogram: &Histogram) {
     out.push('\n');
 }
 
+/// A rate: whole numbers from 100 on, two digits behind the point below.
+fn rate_of(rate: f64) -> String {
+    if rate >= 100.0 || rate == 0.0 { format!("{rate:.0}") } else { format!("{rate:.2}") }
+}
+
 /// How many there were, and how quickly they came.
 fn rates(run: &RunReport, out: &mut String) {
     let stats = &run.outcome.stats;
     let _ = write!(
         out,
-        "{} responses in {:.2} s: {:.0}/s, {:.1} MB/s",
+        "{} responses in {:.2} s: {}/s, {:.1} MB/s",
         stats.responses_in_time(),
         run.seconds(),
-        run.throughput(),
+        rate_of(run.throughput()),
         stats.bytes_in_time() as f64 / 1e6 / run.seconds(),
     );
     match stats.tail.responses() {
@@ -58,9 +66,9 @@ fn rates(run: &RunReport, out: &mut String) {
     if stats.refusals() > 0 {
         let _ = writeln!(
             out,
-            "successful: {} in time, {:.0}/s; refused (4xx, 5xx): {}",
+            "successful: {} in time, {}/s; answered 4xx or 5xx: {}",
             stats.good_in_time(),
-            run.goodput(),
+            rate_of(run.goodput()),
             stats.refusals()
         );
     }
@@ -75,7 +83,7 @@ fn run(run: &RunReport, out: &mut String) {
         out.push_str("latency   ms: nothing was answered with success\n");
     }
     if stats.refused.count() > 0 {
-        line(out, "refusals", &stats.refused);
+        line(out, "4xx, 5xx", &stats.refused);
     }
     if stats.lateness.count() > 0 {
         line(out, "service", &stats.service);
@@ -119,11 +127,15 @@ fn run(run: &RunReport, out: &mut String) {
     }
     let (day, busy) = per_day(run.goodput());
     let _ = writeln!(out, "at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
+    out.push_str("generator: ");
+    if stats.responses() > 0 {
+        let _ = write!(out, "{:.2} µs CPU per response, ", run.generator_cpu_us());
+    }
     let _ = writeln!(
         out,
-        "generator: {:.2} µs CPU per response, {:.0} % of a core",
-        run.generator_cpu_us(),
+        "{:.0} % of a core; waited for a CPU {:.1} % of the time",
         run.generator_share() * run.threads as f64 * 100.0,
+        run.generator_waited_share() * 100.0,
     );
 }
 
@@ -151,7 +163,7 @@ fn table(report: &Report, out: &mut String) {
         if stats.refusals() > 0 {
             let _ = writeln!(
                 out,
-                "{:<16}   refused (4xx, 5xx): {}, in {:.2} ms in the mean",
+                "{:<16}   answered 4xx or 5xx: {}, in {:.2} ms in the mean",
                 "",
                 stats.refusals(),
                 stats.refused.mean() / 1e6

@@ -6,7 +6,7 @@ pub mod slo;
 pub mod steady;
 pub mod usl;
 
-pub use search::{Search, Trial, search};
+pub use search::{Found, Search, Trial, search};
 pub use shape::Shape;
 
 use std::time::Duration;
@@ -169,6 +169,7 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
         stats.latency.merge_sparse(&slice.latency);
         stats.refused.merge_sparse(&slice.refused);
         stats.service.merge_sparse(&slice.service);
+        stats.punctual.merge_sparse(&slice.punctual);
         stats.errors.merge(&slice.errors);
         for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
             *count += more;
@@ -177,6 +178,8 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
         stats.bytes += slice.bytes;
         stats.connects += slice.connects;
         stats.generator_cpu_ns += slice.generator_cpu_ns;
+        stats.generator_waited_ns += slice.generator_waited_ns;
+        stats.generator_turns += slice.generator_turns;
     }
     let from = left().next().map_or(0, |slice| slice.at.as_nanos() as u64);
     outcome.records.retain(|record| record.done_ns >= from);
@@ -226,6 +229,7 @@ mod tests {
             records_dropped: 0,
             heads: Vec::new(),
             users: None,
+            is_local: true,
         };
         let (cut, is_steady) = trim(&mut outcome);
         let from = cut.as_millis() as u64 / 100;
@@ -267,6 +271,7 @@ mod tests {
             records_dropped: 0,
             heads: Vec::new(),
             users: None,
+            is_local: true,
         };
         assert!(uncertainty(&outcome) < 0.02, "{}", uncertainty(&outcome));
     }

@@ -6,6 +6,7 @@
 
 use crate::limits::{RATE_MAX, TRIALS_MAX};
 use serde_json::{Value, json};
+use std::fmt;
 
 use crate::chart::short;
 
@@ -21,6 +22,30 @@ pub struct Trial {
     pub rate: f64,
     /// The promises that were broken, in words; none: they held.
     pub broken: Vec<String>,
+    /// The generator was late, by so much that it moved a percentile. Latency contains that: a promise that held, held. One that was
+    /// broken may have been the generator's.
+    pub is_late: bool,
+}
+
+/// What a search comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The promises held at a rate, again and again.
+    Holds,
+    /// They held at none.
+    Never,
+    /// They held at none, and the generator was late each time: it may be what broke them.
+    CannotJudge,
+    /// It was ended before it was sure.
+    CutShort,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let late = if self.is_late { " (the generator was late)" } else { "" };
+        let said = if self.broken.is_empty() { "holds".to_owned() } else { self.broken.join(", ") };
+        write!(f, "{said}{late}")
+    }
 }
 
 /// What a search has found.
@@ -38,8 +63,8 @@ pub struct Search {
     pub is_cut_short: bool,
 }
 
-/// Searches from `start` requests per second. `trial` says what broke at a rate; `None` ends the search.
-pub fn search(slo: &str, start: f64, mut trial: impl FnMut(f64) -> Option<Vec<String>>) -> Search {
+/// Searches from `start` requests per second. `trial` tries a rate; `None` ends the search.
+pub fn search(slo: &str, start: f64, mut trial: impl FnMut(f64) -> Option<Trial>) -> Search {
     let mut search = Search { slo: slo.to_owned(), ..Search::default() };
     if search.run(start, &mut trial).is_none() {
         search.is_cut_short = true;
@@ -48,7 +73,7 @@ pub fn search(slo: &str, start: f64, mut trial: impl FnMut(f64) -> Option<Vec<St
 }
 
 impl Search {
-    fn run(&mut self, start: f64, trial: &mut impl FnMut(f64) -> Option<Vec<String>>) -> Option<()> {
+    fn run(&mut self, start: f64, trial: &mut impl FnMut(f64) -> Option<Trial>) -> Option<()> {
         let (mut low, mut high) = (0.0, f64::INFINITY);
         let mut rate = start.clamp(1.0, RATE_MAX);
         while high > low * (1.0 + GAP) && high - low >= 1.0 && low < RATE_MAX {
@@ -79,29 +104,35 @@ impl Search {
         Some(())
     }
 
-    fn ask(&mut self, rate: f64, trial: &mut impl FnMut(f64) -> Option<Vec<String>>) -> Option<bool> {
+    fn ask(&mut self, rate: f64, trial: &mut impl FnMut(f64) -> Option<Trial>) -> Option<bool> {
         if self.trials.len() >= TRIALS_MAX {
             return None;
         }
-        let broken = trial(rate)?;
-        let holds = broken.is_empty();
+        let trial = Trial { rate, ..trial(rate)? };
+        let holds = trial.broken.is_empty();
         if !holds {
             self.breaks = Some(self.breaks.map_or(rate, |least: f64| least.min(rate)));
         }
-        self.trials.push(Trial { rate, broken });
+        self.trials.push(trial);
         Some(holds)
+    }
+
+    /// What it comes to.
+    pub fn found(&self) -> Found {
+        match self.holds {
+            Some(_) => Found::Holds,
+            None if self.is_cut_short => Found::CutShort,
+            None if !self.trials.is_empty() && self.trials.iter().all(|trial| trial.is_late) => {
+                Found::CannotJudge
+            }
+            None => Found::Never,
+        }
     }
 
     /// In words.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .trials
-            .iter()
-            .map(|trial| {
-                let said = if trial.broken.is_empty() { "holds".to_owned() } else { trial.broken.join(", ") };
-                format!("{:>10} /s: {said}", short(trial.rate))
-            })
-            .collect();
+        let mut lines: Vec<String> =
+            self.trials.iter().map(|trial| format!("{:>10} /s: {trial}", short(trial.rate))).collect();
         let times =
             |rate: f64| self.trials.iter().filter(|trial| trial.rate.total_cmp(&rate).is_eq()).count();
         lines.push(match (self.holds, self.breaks) {
@@ -116,17 +147,31 @@ impl Search {
             (Some(holds), None) => {
                 format!("{} holds at {} requests/s, the highest that was tried", self.slo, short(holds))
             }
-            (None, _) if self.is_cut_short => format!("{}: ended before it was sure", self.slo),
-            (None, _) => format!("{} does not hold at any rate", self.slo),
+            (None, _) => match self.found() {
+                Found::CutShort => format!("{}: ended before it was sure", self.slo),
+                Found::CannotJudge => format!(
+                    "{} cannot be judged: the generator itself was late in each trial; it needs a quieter machine, or one of its own",
+                    self.slo
+                ),
+                Found::Holds | Found::Never => format!("{} does not hold at any rate", self.slo),
+            },
         });
         lines
     }
 
     /// As JSON.
     pub fn to_json(&self) -> Value {
-        let trial = |trial: &Trial| json!({ "rate": trial.rate, "broken": trial.broken });
+        let trial =
+            |trial: &Trial| json!({ "rate": trial.rate, "broken": trial.broken, "late": trial.is_late });
+        let found = match self.found() {
+            Found::Holds => "holds",
+            Found::Never => "does not hold",
+            Found::CannotJudge => "cannot judge",
+            Found::CutShort => "ended early",
+        };
         json!({
             "slo": self.slo,
+            "verdict": found,
             "holds_at": self.holds,
             "breaks_at": self.breaks,
             "ended_early": self.is_cut_short,
@@ -140,8 +185,29 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    fn broken(is_broken: bool) -> Option<Vec<String>> {
-        Some(if is_broken { vec!["p99 is 300 ms".to_owned()] } else { Vec::new() })
+    fn broken(is_broken: bool) -> Option<Trial> {
+        let broken = if is_broken { vec!["p99 is 300 ms".to_owned()] } else { Vec::new() };
+        Some(Trial { rate: 0.0, broken, is_late: false })
+    }
+
+    /// "holds at 1 request/s" where 380/s held: what the generator adds is in the latencies that held.
+    #[test]
+    fn a_late_generator_breaks_no_promise_that_held() {
+        let late = |is_broken: bool| broken(is_broken).map(|trial| Trial { is_late: true, ..trial });
+        let found = search("p99<200ms", 100.0, |rate| late(rate > 380.0));
+        assert!(found.holds.is_some_and(|holds| (340.0..=380.0).contains(&holds)), "{found:?}");
+        assert_eq!(found.found(), Found::Holds);
+        // Broken each time, and late each time: who has broken it is not known.
+        let all = search("p99<200ms", 100.0, |_| late(true));
+        assert_eq!((all.found(), &all.to_json()["verdict"]), (Found::CannotJudge, &json!("cannot judge")));
+        assert!(all.lines().pop().unwrap().contains("cannot be judged"), "{all:?}");
+        // In peace once: then it is known.
+        let mut trials = 0;
+        let once = search("p99<200ms", 100.0, |_| {
+            trials += 1;
+            if trials == 2 { broken(true) } else { late(true) }
+        });
+        assert_eq!(once.found(), Found::Never);
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl Watched {
         let of = |what: &dyn Fn(&Machine) -> u64| {
             self.grown(from, to, |_, _| true, |sample| Some(what(&sample.machine) as f64))
         };
-        let pressure = |index: usize| of(&|machine| machine.pressure_us[index]).map(|waited| waited / us);
+        // The kernel adds up what was waited now and then: a look may see more than the time since the last one.
+        let pressure =
+            |index: usize| of(&|machine| machine.pressure_us[index]).map(|waited| (waited / us).min(1.0));
         Some(MachineStretch {
             pressure: [pressure(0)?, pressure(1)?, pressure(2)?],
             troubles: [
@@ -193,8 +195,9 @@ fn busiest(part: &[Sample], index: usize) -> f64 {
 fn machine(begin: &Sample, end: &Sample, seconds: f64) -> MachineSummary {
     let (a, b) = (&begin.machine, &end.machine);
     let all = b.all_ticks.saturating_sub(a.all_ticks).max(1) as f64;
-    let pressure =
-        |index: usize| b.pressure_us[index].saturating_sub(a.pressure_us[index]) as f64 / 1e6 / seconds;
+    let pressure = |index: usize| {
+        (b.pressure_us[index].saturating_sub(a.pressure_us[index]) as f64 / 1e6 / seconds).min(1.0)
+    };
     MachineSummary {
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         busy_share: b.busy_ticks.saturating_sub(a.busy_ticks) as f64 / all,
@@ -336,6 +339,12 @@ mod tests {
             assert!((machine.pressure[0] - 0.25).abs() < 1e-9 && machine.pressure[1] == 0.0, "{machine:?}");
             assert!((machine.troubles[0] - (to - from) as f64 * 3e-3).abs() < 1e-9, "{machine:?}");
         }
+        // More than all of the time is none that anybody can wait.
+        let mut late = watched.clone();
+        late.samples[5].machine.pressure_us = [9_000_000; 3];
+        let looked = late.machine_stretch(ms(4000), ms(5000)).unwrap();
+        let (_, whole) = late.summary(ms(4000), ms(5000), 1);
+        assert_eq!((looked.pressure, whole.pressure), ([1.0; 3], [1.0; 3]));
         assert_eq!(watched.stretch(0, ms(9000), ms(10_001)), None);
         assert_eq!(watched.stretch(1, ms(1000), ms(2000)), None);
         assert_eq!(watched.stretch(0, ms(1000), ms(1000)), None);
