@@ -187,7 +187,7 @@ fn a_sweep_with_all_its_reports() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("8 users") && text.contains("scalability law") && text.contains("server:"),
+        text.contains("8 users") && text.contains("highest rate measured") && text.contains("server:"),
         "{text}"
     );
     // Each run has what a single one has.

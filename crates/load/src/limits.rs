@@ -108,6 +108,8 @@ pub const EXPLAINED_MIN: f64 = 0.9;
 pub const NOISE_MIN: f64 = 0.03;
 /// Numbers of users whose rates can be called flat.
 pub const FLAT_POINTS_MIN: usize = 3;
+/// However uncertain a run is: what is further from the mean of the others by this share of it is not flat.
+pub const FLAT_SHARE_MAX: f64 = 0.15;
 /// So many times more users in the last of them than in the first: around a knee rates are flat, too, but not for long.
 pub const FLAT_USERS_MIN: f64 = 2.0;
 

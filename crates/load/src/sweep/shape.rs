@@ -2,7 +2,7 @@
 
 use super::Point;
 use super::usl::Usl;
-use crate::limits::{EXPLAINED_MIN, FLAT_POINTS_MIN, FLAT_USERS_MIN, NOISE_MIN};
+use crate::limits::{EXPLAINED_MIN, FLAT_POINTS_MIN, FLAT_SHARE_MAX, FLAT_USERS_MIN, NOISE_MIN};
 use crate::sample::mean;
 
 /// Rates are flat if they differ from their mean by less than so many times the uncertainty of a run.
@@ -57,7 +57,7 @@ fn saturated(points: &[Point]) -> Option<Shape> {
         let middle = mean(&part.iter().map(|point| point.rate).collect::<Vec<_>>());
         let near = |point: &Point| {
             let noise = if point.uncertainty.is_finite() { point.uncertainty } else { 0.0 };
-            (point.rate / middle - 1.0).abs() <= NOISES * noise.max(NOISE_MIN)
+            (point.rate / middle - 1.0).abs() <= (NOISES * noise.max(NOISE_MIN)).min(FLAT_SHARE_MAX)
         };
         let users = part[part.len() - 1].users as f64 / part[0].users as f64;
         users >= FLAT_USERS_MIN && part.iter().all(near)
@@ -98,6 +98,16 @@ mod tests {
         // Runs that are uncertain by themselves are flat within more.
         let wide = |users: f64| if users as usize % 20 == 10 { 600.0 } else { 760.0 };
         assert!(matches!(shape(&points(wide, 0.15)), Shape::Saturated { users: 1, .. }));
+    }
+
+    /// Runs that know nothing of their rates are not flat for that.
+    #[test]
+    fn what_grows_through_noise_is_not_saturated() {
+        let mut points = points(|_| 0.0, 0.4)[..4].to_vec();
+        for (point, rate) in points.iter_mut().zip([20_800.0, 26_000.0, 31_000.0, 36_000.0]) {
+            point.rate = rate;
+        }
+        assert!(!matches!(shape(&points), Shape::Saturated { .. }), "{:?}", shape(&points));
     }
 
     /// What was printed as "R² −23.037, knee 39 users, 1329/s".
